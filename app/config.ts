@@ -40,7 +40,7 @@ const processVariables = {
   migrateOnStart: flagVariable('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
   resources: pathVariable('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
-  /** Folder of the definitions that those build on; null if there are no others. */
+  /** Folder of the shipped definitions that the instance's own extend, or null. */
   shippedResources: shippedFolder('RESOURCES_DIR', 'resources'),
   /** Folder of the demo organization's records. */
   samples: pathVariable('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),

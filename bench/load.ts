@@ -173,7 +173,7 @@ function requestOf(
   };
 }
 
-/** Puts load on a target for some seconds. @throws Error when an answer was no success */
+/** Loads a target for several seconds. @throws Error if a response was not successful */
 export async function round(name: string, load: Load, measured: Measured): Promise<Round> {
   const operation = operations[name];
   if (operation === undefined) throw new Error(`no operation ${name}`);

@@ -23,7 +23,7 @@ export interface Service {
 /**
  * Starts the service and waits until it listens.
  * @param further what Node is given besides
- * @param program that of the clone, unless another is given
+ * @param program the program to run; default: the clone's
  */
 export async function startBenchService(
   environment: Readonly<Record<string, string>>,

@@ -81,7 +81,7 @@ const create: Act = async (client) => {
   if (response.status === 201) client.ids.push((JSON.parse(response.body) as { id: number }).id);
   return response;
 };
-/** With a record, or creating one where there is none. */
+/** Uses an existing record, or creates one. */
 const withRecord =
   (act: (client: Client, id: number) => Promise<Response>): Act =>
   (client) => {
@@ -100,7 +100,7 @@ const remove: Act = (client) => {
   return send(client, 'DELETE', `${path}/${id}`);
 };
 
-/** What callers do, with how many in a thousand. A record that another request deletes meanwhile is no failure. */
+/** Request kinds with their share in a thousand. Records deleted by a concurrent request are not failures. */
 const acts: readonly (readonly [share: number, act: Act])[] = [
   [300, withRecord((client, id) => send(client, 'GET', `${path}/${id}`))],
   [200, (client) => send(client, 'GET', path)],

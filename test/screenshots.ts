@@ -75,7 +75,7 @@ async function furnish(page: Page): Promise<void> {
     'sofia@demo.example': 'Sales',
     'jonas@demo.example': 'read-only',
   })) {
-    await send(page, 'members/invite', { 'E-mail address': email }, { Profile: profile }, 'Invite member');
+    await send(page, 'members/invite', { 'Email address': email }, { Profile: profile }, 'Invite member');
   }
   for (const [name, profile, expires] of [
     ['Data warehouse', 'read-only', 'in a year'],

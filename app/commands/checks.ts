@@ -8,30 +8,30 @@ import type { DoctorTarget } from '../services.ts';
 import { misspellingWarnings, secretsInFile } from './config-command.ts';
 
 const variables: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
-  name: 'names of variables',
+  name: 'variable names',
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) =>
     misspellingWarnings(config, settingsFile).map((line): Finding => {
       const [place = '', problem = ''] = line.split(/ (.*)/s);
-      return { place, problem, advice: 'Correct the name, or take the variable out of the environment.' };
+      return { place, problem, advice: 'Correct the name, or remove the variable from the environment.' };
     }),
 };
 
 const unset: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
-  name: 'variables of config.yaml',
+  name: 'variables in config.yaml',
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) =>
     unsetVariables(settingsFile, config.environment).map(
       ({ file, line, column, message }): Finding => ({
         place: `${file}:${line}:${column}`,
         problem: message,
-        advice: 'Set it where the server is started, or write the value into the file.',
+        advice: 'Set the variable where the server is started, or write the value in the file.',
       }),
     ),
 };
 
 const settingsRights: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
-  name: 'rights of config.yaml',
+  name: 'permissions of config.yaml',
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) => rightsOf(config, settingsFile),
 };
@@ -41,13 +41,13 @@ function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly 
   if (process.platform === 'win32') return [];
   const place = file.parsed.file;
   if ((mode & 0o002) !== 0) {
-    const problem = 'every user of this machine may change it, and with it who may write records';
-    return [{ place, problem, advice: `Close it: chmod o-w ${path}` }];
+    const problem = 'every user of this machine can change it, and so decide which clients can write records';
+    return [{ place, problem, advice: `Restrict access: chmod o-w ${path}` }];
   }
   const [first] = secretsInFile(file);
   if (first === undefined || (mode & 0o004) === 0) return [];
-  const problem = `every user of this machine may read the secrets in it, such as ${first.name}`;
-  const advice = `Close it: chmod o= ${path}, or put secrets into the environment: \${NAME}`;
+  const problem = `every user of this machine can read its secrets, for example ${first.name}`;
+  const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
   return [{ place: first.place, problem, advice }];
 }
 
@@ -59,8 +59,8 @@ const readOnly: DoctorCheck<Pick<DoctorTarget, 'settings'>> = {
       ? [
           {
             place: 'read_only of config.yaml',
-            problem: 'every write is refused with 503, and background work pauses',
-            advice: 'Set it to false once the maintenance is over; the running server takes it over at once.',
+            problem: 'every write is rejected with 503, and background work is paused',
+            advice: 'Set it to false after the maintenance. The running server applies it immediately.',
             isNote: true,
           },
         ]
@@ -75,22 +75,22 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
     const finding = (problem: string, advice: string): Finding => ({ place: 'migrations', problem, advice });
     return [
       ...pending.map((name) =>
-        finding(`${name} is pending`, 'Run "crm migrate"; "crm plan" tells what it does.'),
+        finding(`${name} is pending`, 'Run "crm migrate". "crm plan" shows what it will do.'),
       ),
       ...problems.map((problem) =>
-        finding(problem, 'Run the version of the service that the database was migrated by, or a newer one.'),
+        finding(problem, 'Run the version that migrated the database, or a newer one.'),
       ),
       ...drift.map((line) =>
         finding(
-          `a table is not as they made it: ${line}`,
-          'Undo what was changed by hand: "crm migrate --status".',
+          `a table differs from the migrations: ${line}`,
+          'Undo the manual change. "crm migrate --status" lists the differences.',
         ),
       ),
     ];
   },
 };
 
-/** Everything that `crm doctor` looks at. */
+/** All checks of `crm doctor`. */
 export const checks: readonly DoctorCheck<DoctorTarget>[] = [
   variables,
   unset,

@@ -25,7 +25,7 @@ interface Choosable {
 
 const file = new URL('cli-reference.json', import.meta.url);
 
-/** Commander takes it away where there are no colours. */
+/** Commander strips it if the terminal does not support colors. */
 const bold = (text: string): string => styleText('bold', text, { validateStream: false });
 
 /** The commands as help and completion need them, without the code of any: loading that takes most of a second. */

@@ -19,9 +19,9 @@ const theirs = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 export function clientCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('client')
-    .description('write a typed client of this API as an npm package; needs no database')
-    .option('--output <folder>', 'where to; the source that is there from before is replaced', 'client')
-    .option('--url <url>', 'make it for the instance there, instead of from the definitions here')
+    .description('generate a typed client for this API as an npm package; needs no database')
+    .option('--output <folder>', 'output folder; an existing client source is replaced', 'client')
+    .option('--url <url>', 'generate it for the instance at this URL instead of the local definitions')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, writeClient(options)));
 }
@@ -40,7 +40,7 @@ async function writeClient({
     throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
   });
   if (present.length > 0 && !existsSync(join(folder, ofResources)))
-    throw new UserError(`${output} has files, but no client: choose an empty folder`);
+    throw new UserError(`${output} contains files but not a client. Choose an empty folder.`);
   await mkdir(folder, { recursive: true });
   // In a clone, the default is the shipped client itself.
   if (folder !== shipped) {
@@ -51,7 +51,7 @@ async function writeClient({
   await writeFile(join(folder, ofResources), source);
   return {
     json: { folder, files: [...theirs, 'src'] },
-    text: `Wrote a client to ${output}; its README.md shows how to use it.`,
+    text: `Wrote a client to ${output}. See its README.md for usage.`,
   };
 }
 
@@ -60,7 +60,7 @@ async function ownDescription(): Promise<Document> {
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
-/** The description of a running instance. @throws UserError where there is none */
+/** Fetches the description of a running instance. @throws UserError if it is not available */
 async function descriptionAt(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
   const address = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
@@ -69,6 +69,6 @@ async function descriptionAt(url: string): Promise<Document> {
   });
   if (!response.ok) throw new UserError(`${address} responds ${response.status}`);
   return (await response.json().catch((cause: unknown) => {
-    throw new UserError(`${address} is no JSON`, { cause });
+    throw new UserError(`${address} did not return valid JSON`, { cause });
   })) as Document;
 }

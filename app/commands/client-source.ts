@@ -51,7 +51,7 @@ interface Described {
 function identifier(name: string): string {
   if (/^[A-Za-z_]\w*$/.test(name)) return name;
   throw new UserError(
-    `the description has the name ${JSON.stringify(name)}, which no resource or field can have`,
+    `the description has the name ${JSON.stringify(name)}, which is not a valid resource or field name`,
   );
 }
 const lastOf = ({ $ref }: Reference): string => $ref.slice($ref.lastIndexOf('/') + 1);
@@ -74,9 +74,7 @@ export function clientSource(document: Document): string {
   const resources = resourcesOf(document);
   const codes = document.components.schemas.ErrorCode?.['x-extensible-enum'] ?? [];
   if (resources.length === 0 || codes.length === 0)
-    throw new UserError(
-      'the description has no resources: it is not of an instance that clients can be made for',
-    );
+    throw new UserError('the description does not contain resources. Pass the URL of a CRM instance.');
   return `${[
     '// Written by `crm client`: the resources of an instance. Run it again when they change.\n' +
       "import * as crm from './client.ts';\nimport * as events from './events.ts';\nimport type * as http from './http.ts';",
@@ -214,7 +212,7 @@ function filtersOf(record: string, parameters: readonly Parameter[]): readonly s
   });
 }
 
-/** Parameters of lists that are no filters; fields may not have these names. */
+/** List parameters other than filters; fields must not have these names. */
 const notFilters: ReadonlySet<string> = new Set([
   'sort',
   'dir',

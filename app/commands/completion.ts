@@ -8,9 +8,7 @@ export function completionCommand(program: Command): void {
   program
     .command('completion')
     .description('print a script that completes commands and options in your shell')
-    .addArgument(
-      new Argument('<shell>', 'which shell').choices(Object.keys(shells) as (keyof typeof shells)[]),
-    )
+    .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(shells) as (keyof typeof shells)[]))
     .action((shell) => {
       process.stdout.write(shells[shell](nodesOf(program)));
     });

@@ -18,8 +18,8 @@ import type { Instance } from '../services.ts';
 export function configCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('config')
-    .description('show which configuration is in force, and where each part of it comes from; hides secrets')
-    .option('--show', 'what it does anyway')
+    .description('show the effective configuration and the source of each setting; hides secrets')
+    .option('--show', 'accepted for compatibility; has no effect')
     .addOption(jsonResult())
     .action(({ json }) => run(json, configInForce(readConfig())));
 }

@@ -11,15 +11,15 @@ import type { Instance } from '../services.ts';
 export function devCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('dev')
-    .description('serve the API, and follow edits of the definitions')
+    .description('serve the API, and apply edits to the definitions as they are saved')
     .addOption(jsonResult())
     .action(({ json }) => run(json, dev()));
 }
 
-/** @returns what to print once it listens; what edits do is told on standard error */
+/** Starts the server and reports edits on standard error. @returns the output to print once it is listening */
 async function dev(): Promise<CommandResult> {
   const config = readConfig();
-  if (config.workers > 1) throw new UserError('crm dev serves by one process: unset WORKERS');
+  if (config.workers > 1) throw new UserError('crm dev runs a single process. Unset WORKERS.');
   const { url, resources, database, press, close } = await startDevServer(config, (text) =>
     process.stderr.write(`${text}\n`),
   );

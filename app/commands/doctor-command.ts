@@ -11,7 +11,7 @@ import { type DoctorReport, runDoctor } from './doctor.ts';
 export function doctorCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('doctor')
-    .description('tell what is wrong with this instance and how to mend it')
+    .description('find problems with this instance and suggest fixes')
     .addOption(jsonResult())
     .action(({ json }) => run(json, doctor()));
 }
@@ -43,7 +43,7 @@ async function doctor(): Promise<CommandResult> {
       ...wrong.map((finding) => lines('wrong', finding)),
       ...notes.map((finding) => lines('note', finding)),
       ...[...reasons].map(([reason, names]) => `skipped  ${names.join(', ')}\n         ${reason}`),
-      `${wrong.length === 0 ? 'Nothing is wrong' : `${wrong.length} wrong`}: ${made} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
+      `${wrong.length === 0 ? 'No problems found' : `${wrong.length} ${wrong.length === 1 ? 'problem' : 'problems'}`}: ${made} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
     ].join('\n'),
   };
 }

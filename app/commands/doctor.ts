@@ -22,7 +22,7 @@ import type { DoctorTarget } from '../services.ts';
 import { checks } from './checks.ts';
 import { checkModules } from './model-commands.ts';
 
-/** What was found, and what could not be looked at. */
+/** The findings of `crm doctor` and the skipped checks. */
 export interface DoctorReport {
   readonly findings: readonly (Finding & { readonly check: string })[];
   readonly skipped: readonly { readonly check: string; readonly reason: string }[];
@@ -30,23 +30,23 @@ export interface DoctorReport {
   readonly made: number;
 }
 
-/** An examination that is under way. */
+/** State of a running examination. */
 interface Visit {
   readonly findings: (Finding & { readonly check: string })[];
   readonly skipped: { readonly check: string; readonly reason: string }[];
   made: number;
-  /** The parts of the instance that can be had. */
+  /** Available parts of the instance. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
-  /** Why others cannot. */
+  /** Reasons why other parts are not available. */
   readonly missing: Map<DoctorSubject, string>;
 }
 
-/** How long a check may take, and opening the database, in milliseconds. */
+/** Timeout of a check and of opening the database, in milliseconds. */
 const limitMs = 10_000;
 
-const late = (ms: number): string => `nothing within ${ms / 1000} s`;
+const late = (ms: number): string => `no response within ${ms / 1000} s`;
 
-/** Examines an instance that may not be well. Changes no record and no setting, and ends within a limited time whatever hangs. */
+/** Examines an instance without changing it. Every step has a timeout. */
 export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
   const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
   await have(visit, 'config', 'the environment', 'See "Environment" in docs/administrators.md.', async () =>
@@ -68,7 +68,7 @@ export async function runDoctor(environment: Environment = process.env): Promise
   return visit;
 }
 
-/** Has a part of the instance, or finds out why it cannot be had. */
+/** Loads a part of the instance, or records why it is not available. */
 async function have<Part extends DoctorSubject>(
   visit: Visit,
   part: Part,
@@ -86,14 +86,14 @@ async function have<Part extends DoctorSubject>(
   }
 }
 
-/** Has config.yaml and the definitions. */
+/** Loads config.yaml and the definitions. */
 async function haveFiles(visit: Visit, config: Config): Promise<void> {
   const { parts } = visit;
-  const correct = 'Correct the line; a running server keeps the settings that it had before.';
+  const correct = 'Correct the line. A running server keeps its previous settings.';
   await have(visit, 'settingsFile', 'config.yaml', correct, () => readSettingsFile(config));
   if (parts.settingsFile === undefined) visit.missing.set('settings', 'config.yaml cannot be used');
   else parts.settings = parts.settingsFile.settings;
-  const advice = 'Correct it; "crm check" says when all definitions are right.';
+  const advice = 'Correct it, and run "crm check" to validate all definitions.';
   await have(visit, 'resources', 'the definitions', advice, async () => {
     const resources = await loadResources(config);
     checkModules(resources);
@@ -102,42 +102,43 @@ async function haveFiles(visit: Visit, config: Config): Promise<void> {
   });
 }
 
-/** Has the database and the secrets. */
+/** Opens the database and loads the secrets. */
 async function haveDatabase(visit: Visit, config: Config): Promise<void> {
   const { parts, missing } = visit;
   const reason = whyLeftAlone(config);
   if (reason !== undefined) missing.set('database', reason);
   else {
-    const advice = 'See whether the server runs, and whether DATABASE_URL or DATA_DIR is right.';
+    const advice = 'Check that the server is running and that DATABASE_URL or DATA_DIR is correct.';
     const opening = open(config, visit);
     // As a server that is starting.
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',
-        `another process has ${config.dataFolder} and is no server that can be reached: stop it first`,
+        `another process is using ${config.dataFolder} and does not respond as a server. Stop it first.`,
       );
     else await have(visit, 'database', 'the database', advice, () => opening);
   }
   if (config.authSecrets.length === 0 && !existsSync(secretFile(config.dataFolder))) {
-    missing.set('secrets', 'the instance has no secret yet');
+    missing.set('secrets', 'the instance does not have a secret yet');
     return;
   }
   try {
     parts.secrets = instanceSecrets(config);
   } catch {
     // The check of secrets says why.
-    missing.set('secrets', 'the secret of the instance cannot be used');
+    missing.set('secrets', 'the instance’s secret cannot be used');
   }
 }
 
-/** Why the embedded database is left alone; undefined if it can be opened. */
+/** Returns why the embedded database must not be opened, or undefined. */
 function whyLeftAlone({ databaseAddress, dataFolder }: Config): string | undefined {
   if (databaseAddress !== undefined) return undefined;
   const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');
-  if (!existsSync(cluster)) return `there is no database in ${dataFolder} yet: the first start makes it`;
+  if (!existsSync(cluster))
+    return `${dataFolder} does not contain a database yet; the first start creates it`;
   // The server could not open what another user leaves there.
   const isOthers = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
-  return isOthers ? `${dataFolder} belongs to another user: run the command as that one` : undefined;
+  return isOthers ? `${dataFolder} belongs to another user. Run the command as that user.` : undefined;
 }
 
 /** Opens the database for a few queries. */
@@ -150,7 +151,7 @@ async function open(config: Config, { parts: { resources = [] } }: Visit): Promi
   try {
     return await withTimeout(limitMs, opening, late);
   } catch (cause) {
-    // One that opens after all would keep this process.
+    // A connection that opens late would keep this process running.
     opening.then(
       (database) => database.close(),
       () => {},
@@ -159,10 +160,10 @@ async function open(config: Config, { parts: { resources = [] } }: Visit): Promi
   }
 }
 
-/** SQLSTATEs of a table or column that is not there. */
+/** SQLSTATEs for a missing table or column. */
 const notMigrated = ['42P01', '42703'];
 
-/** Makes a check, or skips it where it lacks a part. */
+/** Runs a check, or skips it if a required part is not available. */
 async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget>): Promise<void> {
   const { parts, missing, findings, skipped } = visit;
   const lacking = needs.find((part) => parts[part] === undefined);
@@ -171,26 +172,26 @@ async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget
     return;
   }
   visit.made++;
-  // No more than it says that it needs.
+  // Pass only the parts that the check declares.
   const subject = Object.fromEntries(needs.map((part) => [part, parts[part]])) as unknown as DoctorTarget;
   try {
     const found = await withTimeout(limitMs, Promise.resolve(run(subject)), late);
     findings.push(...found.map((finding) => ({ check: name, ...finding })));
   } catch (cause) {
     if (notMigrated.includes(sqlState(cause) ?? '')) {
-      skipped.push({ check: name, reason: 'the database lacks migrations' });
+      skipped.push({ check: name, reason: 'the database has pending migrations' });
       return;
     }
-    const advice = 'Run "crm doctor" again, and see the log of the server.';
+    const advice = 'Run "crm doctor" again, and check the server’s log.';
     findings.push({ check: name, place: name, problem: `no result: ${firstLine(cause)}`, advice });
-    // What is silent would be waited for again and again.
+    // Further checks would also time out.
     if (!needs.includes('database') || !(cause instanceof TimeoutError)) return;
     missing.set('database', 'the database does not respond in time');
     delete parts.database;
   }
 }
 
-/** What is wrong, a line each, with its place. */
+/** Splits an error into issues with their locations. */
 function mistakes(cause: unknown, what: string): readonly Pick<Finding, 'place' | 'problem'>[] {
   if (cause instanceof YamlError) {
     return cause.problems.map(({ file, line, column, message }) => ({

@@ -59,7 +59,7 @@ export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   return [...schemas.keys()].map((name) => shownPath(join(folder, name)));
 }
 
-/** Writes the schemas again where they are in use. Editors can do with old ones, so that failing is no harm. */
+/** Updates the schemas if they are in use. Failures are ignored because editors can use old schemas. */
 export async function refreshSchemas(config: EditedFiles): Promise<void> {
   if (existsSync(folderOf(config))) await writeSchemas(config).catch(() => []);
 }

@@ -13,10 +13,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   prune: ['prune --dry-run', 'prune'],
   openapi: ['openapi > openapi.json'],
   citus: ['citus > distribute.sql'],
-  plan: ['plan', 'plan --check # fail if something is undecided, for CI'],
+  plan: ['plan', 'plan --check # fails in CI if a decision is missing'],
   schema: ['schema'],
   config: ['config', 'config --json'],
-  doctor: ['doctor', 'doctor --json # exit code 1 if something is wrong'],
+  doctor: ['doctor', 'doctor --json # exit code 1 if a check fails'],
   client: ['client --output client'],
   export: [
     'export leads leads.csv --org demo',
@@ -30,7 +30,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'org create': ['org create acme --name "Acme Ltd"'],
   'org rename': ['org rename acme --name "Acme Inc"', 'org rename acme --slug acme-inc'],
   'org export': ['org export acme acme.ndjson'],
-  'org delete': ['org delete acme', 'org delete acme --yes acme # without being asked'],
+  'org delete': ['org delete acme', 'org delete acme --yes acme # without a prompt'],
   'user create': [
     'user create you@acme.example --org acme --profile administrator',
     'user create you@acme.example --org beta --profile read-only --existing',
@@ -46,7 +46,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'key create': ['key create --org acme --profile read-only --name Website --expires 2027-01-31'],
   'key list': ['key list --org acme'],
   'key revoke': ['key revoke 3 --org acme'],
-  'key rotate': ['key rotate 3 --org acme', 'key rotate 3 --org acme --overlap 0 # the old one ends now'],
+  'key rotate': [
+    'key rotate 3 --org acme',
+    'key rotate 3 --org acme --overlap 0 # revokes the old key immediately',
+  ],
   'profile list': ['profile list --org acme'],
   'profile create': ['profile create sales --org acme --grant leads:list,read accounts:*'],
   'profile grant': ['profile grant sales leads:update --org acme'],

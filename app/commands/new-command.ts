@@ -11,9 +11,9 @@ import { engineSpec } from './engine-spec.ts';
 export function newCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('new')
-    .description('make a folder for an instance of your own: config.yaml, resources, migrations')
-    .argument('<folder>', 'a new or empty folder, such as ./my-crm')
-    .option('--engine <spec>', 'what npm installs as crm-engine, such as a file: or a version')
+    .description('create a folder for a new instance, with config.yaml, resources and migrations')
+    .argument('<folder>', 'a new or empty folder, for example ./my-crm')
+    .option('--engine <spec>', 'the version or file: specification of crm-engine to install')
     .addOption(jsonResult())
     .action((folder, { json, engine }) => run(json, makeInstance(folder, engine)));
 }
@@ -24,7 +24,7 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
     if (cause.code === 'ENOENT') return [];
     throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
   });
-  if (present.length > 0) throw new UserError(`${given} is not empty: choose a new folder`);
+  if (present.length > 0) throw new UserError(`${given} is not empty. Choose a new folder.`);
   const { spec, isLocal } =
     engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
   const files = await filesOf(basename(folder), spec);
@@ -39,7 +39,7 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
   });
   return {
     json: { folder, files: Object.keys(files), engine: spec },
-    text: `Made ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
+    text: `Created ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
   };
 }
 

@@ -48,7 +48,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     const text = json ? JSON.stringify(result.json) : result.text;
     if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
-    // Streams that are written when nobody reads them fail with codes of their own.
+    // Writing to a stream without a reader fails with these codes.
     const isCut = [
       'EPIPE',
       'ERR_STREAM_PREMATURE_CLOSE',
@@ -58,7 +58,7 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     if (isOutputCut() && isCut.includes((error as NodeJS.ErrnoException).code ?? '')) return;
     const known = error instanceof UserError;
     const { message, stack } = error as Error;
-    const text = known ? message : `it failed unexpectedly: ${message.split('\n')[0]}`;
+    const text = known ? message : `unexpected error: ${message.split('\n')[0]}`;
     const name = styleText('red', 'crm:', { stream: process.stderr });
     process.stderr.write(json ? `${JSON.stringify({ error: text })}\n` : `${name} ${text}\n`);
     if (!known) debug('%s', stack);

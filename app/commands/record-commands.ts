@@ -30,7 +30,7 @@ type Line = CommandLine<Instance>;
 const shownLines = 20;
 
 const formatOption = () =>
-  new Option('--format <format>', 'default: by the name of the file').choices(formatNames);
+  new Option('--format <format>', 'default: from the file extension').choices(formatNames);
 const collect = (value: string, others: readonly string[]): readonly string[] => [...others, value];
 
 /** `export` and `import`. */
@@ -38,28 +38,28 @@ export function recordCommands(line: Line): void {
   const { program, run } = line;
   program
     .command('export <resource> [file]')
-    .description('write records as CSV or NDJSON to a file of your own, or to standard output')
+    .description('export records as CSV or NDJSON to a file or standard output')
     .addOption(organizationOption())
     .addOption(formatOption())
     .option(
       '--filter <parameter>',
-      'a parameter of the list, such as status=New or sort=id; several',
+      'a list parameter, for example status=New or sort=id; repeatable',
       collect,
       [],
     )
-    .option('--force', 'replace the file if there is one')
+    .option('--force', 'overwrite an existing file')
     .addOption(jsonResult())
     .action((resource, file, { json, ...options }) =>
       run(json, exportRecords(line, resource, file, { ...options, isJson: json === true })),
     );
   program
     .command('import <resource> <file>')
-    .description('create records from CSV or NDJSON; - is standard input')
+    .description('import records from CSV or NDJSON; - reads standard input')
     .addOption(organizationOption())
     .addOption(formatOption())
-    .option('--match <fields>', 'change records that have the same values of these unique fields')
+    .option('--match <fields>', 'update existing records with the same values in these unique fields')
     .addOption(
-      new Option('--on-error <what>', 'what a line that fails means for those after it')
+      new Option('--on-error <what>', 'whether to continue or stop after a line that fails')
         .choices(['continue', 'stop'])
         .default('continue'),
     )
@@ -125,7 +125,8 @@ const importRecords = async (
   { org, match, onError, dryRun, ...options }: ImportOptions,
 ): Promise<CommandResult> => {
   const format = formatFor(file === '-' ? undefined : file, options.format);
-  if (format === undefined) throw new UserError(`say --format ${formatNames.join(' or ')}`);
+  if (format === undefined)
+    throw new UserError(`cannot detect the format. Pass --format ${formatNames.join(' or ')}.`);
   return withInstance(async (instance) => {
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
@@ -140,7 +141,7 @@ const importRecords = async (
   });
 };
 
-/** A report for people. */
+/** Formats an import report as text. */
 function textOf({
   created,
   updated,
@@ -153,11 +154,11 @@ function textOf({
   const counts = `${created} created, ${updated} updated, ${failed} failed`;
   const shown = lines.slice(0, shownLines).map(({ line, error }) => `line ${line}: ${error}`);
   return [
-    isTrial ? `Nothing was written. It would be: ${counts}.` : `${counts}.`,
+    isTrial ? `Dry run, nothing was written. Result: ${counts}.` : `${counts}.`,
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
     ...shown,
     ...(failed > shown.length ? [`and ${failed - shown.length} more lines`] : []),
-    ...(stopped ? ['It stopped there; no line after that was written.'] : []),
+    ...(stopped ? ['Stopped there. Later lines were not written.'] : []),
   ].join('\n');
 }
 
@@ -172,10 +173,10 @@ function resourceOf({ resources }: Instance, name: string): Resource {
   const found = resources.find((resource) => resource.name === name);
   if (found !== undefined) return found;
   const names = resources.map((resource) => resource.name);
-  throw new UserError(`there is no resource "${name}"${suggestion(name, names)}`);
+  throw new UserError(`resource "${name}" does not exist${suggestion(name, names)}`);
 }
 
-/** The command line as a caller who may do everything in an organization. */
+/** Returns the command line as a caller with all grants in an organization. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   const grants = grantMasks([{ object: wildcard, action: wildcard }]);
@@ -198,7 +199,7 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   );
 }
 
-/** Work whose mistakes are the caller's. @throws UserError in one line for them */
+/** Runs work and converts the caller's errors. @throws UserError with a one-line message */
 async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -208,7 +209,9 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
     const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportSummary>;
-    const written = cause.extra.report ? `; before that, ${created} were created and ${updated} updated` : '';
+    const written = cause.extra.report
+      ? `; before the error, ${created} records were created and ${updated} updated`
+      : '';
     throw new UserError(`${cause.message}${written}`, { cause });
   }
 }

@@ -15,9 +15,9 @@ export function pruneCommand({ program, run, withInstance }: CommandLine<Instanc
   program
     .command('prune')
     .description(
-      'remove now what is older than config.yaml says (retention), as the service does every ten minutes',
+      'delete rows older than the retention periods in config.yaml now; the service does so every ten minutes',
     )
-    .option('--dry-run', 'only count it')
+    .option('--dry-run', 'only count the rows')
     .addOption(jsonResult())
     .action(({ json, dryRun }) =>
       run(
@@ -45,7 +45,7 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   }
 }
 
-/** Removes all that is old, step by step. @returns how many rows */
+/** Deletes expired rows in batches. @returns the number of rows */
 async function removed({ steps }: RetentionRule, tables: () => Tables): Promise<number> {
   let all = 0;
   for (const step of steps) {

@@ -111,7 +111,7 @@ export async function startDevServer(config: Config, tell: (text: string) => voi
           throw cause;
         }
       };
-      // The definitions from before go on with tables that only have more.
+      // The previous definitions still work, because the tables only gained columns.
       if (changesTables && onlyAdds(plan)) await migrate();
       await listener.swap(app, changesTables && !onlyAdds(plan) ? migrate : undefined);
     } catch (cause) {
@@ -167,7 +167,7 @@ export async function startDevServer(config: Config, tell: (text: string) => voi
 /** How long files may change before they are read as they are, in milliseconds. */
 const unsettledMs = 10_000;
 
-/** The definitions and the names of the migrations, once nobody is writing them. */
+/** Reads the definitions and migration names once no file is being written. */
 async function settledFiles(config: Config): Promise<Files> {
   const end = performance.now() + unsettledMs;
   for (let found = await readFiles(config); ; ) {
@@ -194,7 +194,7 @@ async function readFiles(config: Config): Promise<Files> {
   return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
 }
 
-/** Whether git, which locks its index meanwhile, is changing files. */
+/** Whether git is changing files, which it does while its index is locked. */
 const isGitAtWork = (folder: string): boolean =>
   existsSync(join(folder, '.git/index.lock')) || (dirname(folder) !== folder && isGitAtWork(dirname(folder)));
 

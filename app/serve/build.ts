@@ -1,5 +1,5 @@
 // App: from the environment and the list of modules to a running service, and its command line.
-// May import everything; nobody imports it.
+// Can import every module and is imported by entry points only.
 import type { FastifyInstance } from 'fastify';
 import { compileResource, type Fragment, type Resource, recordExamples } from '../../engine/compile/index.ts';
 import { checkSources, readSources } from '../../engine/definition/index.ts';
@@ -42,7 +42,7 @@ declare module 'fastify' {
   }
 }
 
-/** Reads the resource definitions: those of the instance, and those that it builds on. */
+/** Reads the instance's resource definitions and the shipped ones they extend. */
 export const readDefinitions = async (
   config: Pick<Config, 'resources' | 'shippedResources'>,
 ): Promise<readonly Source[]> => [
@@ -109,7 +109,7 @@ export async function buildService(
     taken = undefined;
     if (file === undefined) return;
     for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
-    // A database that does not respond is told of where it matters.
+    // An unresponsive database is reported by other code.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   }

@@ -38,7 +38,7 @@ export async function registerAsNode(
   const check = (execute: Execute) => assertCompatible(execute, config, known);
   const node = await registerNode(database, known.migrations, { check, lost: exitImmediately });
   if (node === undefined) {
-    app.log.warn('the database has no place for nodes yet: run "npm run crm -- migrate" once');
+    app.log.warn('the table of nodes does not exist yet. Run "npm run crm -- migrate" once.');
     return;
   }
   const timer = setInterval(node.beat, heartbeatMs).unref();
@@ -52,11 +52,10 @@ export async function registerAsNode(
   let told: string | undefined;
   app.background.every(app, 'the end of migrations', heartbeatMs, async () => {
     try {
-      if (await contract(config, database)) app.log.info('migrations have taken away what older nodes used');
+      if (await contract(config, database)) app.log.info('dropped what only older nodes used');
     } catch (cause) {
       const { message } = cause as Error;
-      if (message !== told)
-        app.log.warn({ reason: message }, 'migrations cannot take away what older nodes used');
+      if (message !== told) app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
       told = message;
     }
   });

@@ -19,10 +19,10 @@ export async function listen(
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const reasons: Readonly<Record<string, string>> = {
-      EADDRINUSE: `port ${port} on ${host} is taken; choose another with ${prefix}PORT`,
-      EACCES: `port ${port} needs more rights than this process has; choose another with ${prefix}PORT`,
-      EADDRNOTAVAIL: `${host} is no address of this machine; choose another with ${prefix}HOST`,
-      ENOTFOUND: `${host} is no address of this machine; choose another with ${prefix}HOST`,
+      EADDRINUSE: `port ${port} on ${host} is already in use. Choose another with ${prefix}PORT`,
+      EACCES: `port ${port} needs more privileges than this process has. Choose another with ${prefix}PORT`,
+      EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another with ${prefix}HOST`,
+      ENOTFOUND: `${host} is not an address of this machine. Choose another with ${prefix}HOST`,
     };
     throw new UserError(reasons[code ?? ''] ?? `cannot listen: ${message}`, { cause });
   }

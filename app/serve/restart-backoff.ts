@@ -1,6 +1,6 @@
 /** Deaths of workers that follow each other this fast count together, in milliseconds. */
 const togetherMs = 30_000;
-/** So many of them end an instance of which nothing serves any more. */
+/** Number of exits in a row that stop an instance without serving workers. */
 const maxDeaths = 8;
 /** The delay of the first replacement, and the longest: each takes twice as long as the one before. In milliseconds. */
 const [firstDelayMs, longestDelayMs] = [100, 10_000];
@@ -11,7 +11,7 @@ export interface RestartBackoff {
    * Counts a death.
    * @param now in milliseconds, by any clock that does not jump
    * @param othersServe whether other workers serve
-   * @returns the delay in milliseconds; undefined if workers die too often to go on
+   * @returns the delay in milliseconds, or undefined if workers exit too often to continue
    */
   readonly next: (now: number, othersServe: boolean) => number | undefined;
 }

@@ -30,7 +30,7 @@ export function startupBanner(config: Config, { url, adminUrl, example, demo }: 
     lines.push(
       '',
       `This database was empty, so it now holds the organization "${demo.organization}" with sample records.`,
-      'Shown this once; keep them:',
+      'Store these credentials now. They will not be shown again:',
       `  setup     ${url}/setup`,
       `  login     ${demo.email}`,
       `  password  ${demo.password}`,

@@ -65,6 +65,6 @@ async function drain(app: FastifyInstance, withinMs: number): Promise<boolean> {
   const open = await new Promise<number>((resolve) =>
     app.server.getConnections((_error, count) => resolve(count)),
   );
-  if (open > 0) app.log.warn(`${open} requests were still in flight when the time to stop was up`);
+  if (open > 0) app.log.warn(`${open} requests were still running when the stop timeout expired`);
   return open === 0;
 }

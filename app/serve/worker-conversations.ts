@@ -23,7 +23,7 @@ export function hear<Kind extends WorkerMessage['kind']>(
       reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
   };
   // Messages sent before the end arrive before this event.
-  const onDisconnect = () => reject(new UserError('a worker ended before it could serve'));
+  const onDisconnect = () => reject(new UserError('a worker exited before it could serve'));
   worker.on('message', onMessage).once('disconnect', onDisconnect);
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
 }

@@ -19,7 +19,7 @@ import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 export interface WorkerPool {
   /** Starts a worker. @throws when it cannot serve, with its reason */
   readonly add: () => Promise<WorkerMessageOf<'listening'>>;
-  /** Makes one of those that serve the one that does the work besides requests. */
+  /** Chooses a serving worker to run the background work. */
   readonly lead: (isFirst: boolean) => Promise<WorkerMessageOf<'leading'>>;
   /** From now on, workers that die are replaced. */
   readonly replaceTheDead: () => void;
@@ -90,7 +90,7 @@ export function createWorkerPool(
 
   const lead: WorkerPool['lead'] = async (isFirst) => {
     const [next] = serving;
-    if (next === undefined) throw new UserError('no worker serves');
+    if (next === undefined) throw new UserError('no worker is serving');
     leader = next;
     tell(next, { kind: 'lead', isFirst });
     return hear(next, 'leading');

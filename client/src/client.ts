@@ -513,7 +513,7 @@ function nextCursor(headers: Headers): string | undefined {
     : (new URL(address, 'http://x').searchParams.get('cursor') ?? undefined);
 }
 
-/** A text that nobody else uses; crypto.randomUUID is missing on pages without TLS. */
+/** Creates a unique text; crypto.randomUUID is not available on pages without TLS. */
 const newKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(
     '',

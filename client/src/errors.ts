@@ -67,7 +67,7 @@ export class InvalidInputError extends ApiError {}
 export class UnauthenticatedError extends ApiError {}
 /** 403: the key's profile does not grant it. */
 export class ForbiddenError extends ApiError {}
-/** 404: there is no such record in the organization. */
+/** 404: the record does not exist in the organization. */
 export class NotFoundError extends ApiError {}
 /** 409: another record has the same value of a unique field. */
 export class DuplicateError extends ApiError {

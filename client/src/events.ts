@@ -48,7 +48,7 @@ const toleranceSeconds = 300;
 /**
  * Verifies an event and reads it.
  * @param body exactly as it came
- * @param secrets that of the subscription; several while it changes
+ * @param secrets the subscription's secret, or several during a rotation
  * @throws InvalidEventError
  * @throws TypeError if the runtime would round numbers
  */

@@ -16,7 +16,7 @@ export interface ClientOptions {
   readonly retries?: number;
   /** Milliseconds for a response to come, at each attempt. Default: 30,000. Imports have no limit. */
   readonly timeout?: number;
-  /** The longest wait before an attempt, in milliseconds: a longer `Retry-After` is an error at once. Default: 60,000. */
+  /** The longest wait before an attempt, in milliseconds: a longer `Retry-After` fails immediately. Default: 60,000. */
   readonly maxWait?: number;
   /** Sends requests instead of the global `fetch`. */
   readonly fetch?: typeof fetch;

@@ -44,7 +44,7 @@ export interface EventsQuery<Name extends string> extends CallOptions {
   readonly after?: string;
   /** Default: every resource that the caller is allowed to list. */
   readonly resources?: readonly Name[];
-  /** Wait for further changes until the signal aborts, instead of stopping when there are none left. */
+  /** Wait for further changes until the signal aborts, instead of stopping after the last change. */
   readonly follow?: boolean;
 }
 

@@ -39,7 +39,7 @@ inBrowser('accessibility', (world) => {
         await check(path);
       }
       await page.goto('/setup/login');
-      await page.getByLabel('E-mail address').fill('nobody@people.example');
+      await page.getByLabel('Email address').fill('nobody@people.example');
       await page.getByLabel('Password').fill('wrong');
       await page.getByRole('button', { name: 'Log in' }).click();
       await page.getByRole('alert').waitFor();

@@ -50,7 +50,7 @@ inBrowser('people in a browser, without mail', (world) => {
       await guest.getByRole('status').getByText('Welcome.').waitFor();
 
       await guest.goto('/setup/login');
-      await guest.getByLabel('E-mail address').fill(member.email);
+      await guest.getByLabel('Email address').fill(member.email);
       await guest.getByLabel('Password').fill(chosen);
       await guest.getByRole('button', { name: 'Log in' }).click();
       await guest.getByRole('alert').getByText('several users').waitFor();
@@ -104,7 +104,7 @@ inBrowser(
 
         await guest.getByRole('link', { name: 'Forgot your password?' }).click();
         await seen(guest, 'forgot');
-        await guest.getByLabel('E-mail address').fill(email);
+        await guest.getByLabel('Email address').fill(email);
         await guest.getByRole('button', { name: 'Send link' }).click();
         await guest.getByRole('status').getByText('If there is a user').waitFor();
         await seen(guest, 'login-with-mail');

@@ -52,7 +52,7 @@ inBrowser(
         await page.getByRole('button', { name: 'Set up authenticator app' }).click();
         await page.getByLabel('Recovery codes').waitFor();
         await look(page, 'recovery-codes');
-        await page.getByRole('link', { name: 'I have kept them' }).click();
+        await page.getByRole('link', { name: 'I have saved them' }).click();
         await page.waitForURL(/\/setup\/o\//);
         await page.goto('/setup/me');
         await look(page, 'me');
@@ -66,7 +66,7 @@ inBrowser(
 
         await page.context().clearCookies();
         await page.goto('/setup/login');
-        await page.getByLabel('E-mail address').fill(email);
+        await page.getByLabel('Email address').fill(email);
         await page.getByLabel('Password').fill('a long enough password');
         await page.getByRole('button', { name: 'Log in', exact: true }).click();
         await page.getByLabel('Code', { exact: true }).fill('000000');
@@ -87,7 +87,7 @@ inBrowser(
       await page.getByRole('button', { name: 'Set up authenticator app' }).click();
       const codes = await page.getByLabel('Recovery codes').inputValue();
       assert.equal(codes.split('\n').length, 10);
-      await page.getByRole('link', { name: 'I have kept them' }).click();
+      await page.getByRole('link', { name: 'I have saved them' }).click();
       await page.waitForURL(/\/setup\/o\//);
     });
 
@@ -110,14 +110,14 @@ inBrowser(
       await page.getByLabel('Name').fill('Laptop');
       await page.getByRole('button', { name: 'Add passkey' }).click();
       await page.getByLabel('Recovery codes').waitFor();
-      await page.getByRole('link', { name: 'I have kept them' }).click();
+      await page.getByRole('link', { name: 'I have saved them' }).click();
       await page.waitForURL(/\/setup\/o\//);
 
       await page.getByRole('button', { name: 'Log out', exact: true }).click();
       await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false });
       const button = page.getByRole('button', { name: 'Log in with a passkey' });
       await button.click();
-      await page.getByRole('alert').getByText('The browser used no passkey').waitFor();
+      await page.getByRole('alert').getByText('The browser did not use a passkey').waitFor();
       await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true });
       const sent = page.waitForRequest((request) => request.url().endsWith('/setup/login/passkey'));
       await button.click();

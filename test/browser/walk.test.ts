@@ -37,7 +37,7 @@ inBrowser('the setup screens in a browser', (world) => {
     );
 
     await choose(page, 'Website', 'Rotate Website');
-    await page.getByLabel('The old key works on for').selectOption({ label: '1 hour' });
+    await page.getByLabel('Keep the old key valid for').selectOption({ label: '1 hour' });
     await page.getByRole('button', { name: 'Rotate key' }).click();
     const next = await page.getByLabel('API key', { exact: true }).inputValue();
     assert.notEqual(next, key);
@@ -74,7 +74,7 @@ inBrowser('the setup screens in a browser', (world) => {
     await guest.getByRole('alert').getByText('cannot be used').waitFor();
     await guest.getByLabel('Code').fill(code.toLowerCase());
     await guest.getByRole('button', { name: 'Continue' }).click();
-    assert.equal(await guest.getByLabel('E-mail address').inputValue(), email);
+    assert.equal(await guest.getByLabel('Email address').inputValue(), email);
     await guest.getByLabel('New password').fill('one of their own');
     await guest.getByRole('button', { name: 'Accept invitation' }).click();
     await guest.getByRole('status').getByText('Welcome.').waitFor();

@@ -114,7 +114,7 @@ for (const driver of drivers) {
       assert.equal(json.bytes, statSync(file).size);
       assert.equal(statSync(file).mode & 0o777, 0o600);
       const bytes = readFileSync(file);
-      await assert.rejects(backup(file), /cannot be written: it already exists/);
+      await assert.rejects(backup(file), /cannot be written because it already exists/);
       assert.deepEqual(readFileSync(file), bytes);
       await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it does not exist/);
       assert.deepEqual(
@@ -216,7 +216,7 @@ for (const driver of drivers) {
         assert.equal(there.crm_ledger_epochs?.length, Number(from.crm_ledger_epochs?.length) + 1);
         assertRefused(
           await crm(['move', '--to', to], target.environment),
-          /the database is not empty, accounts has rows/,
+          /the database is not empty \(accounts has rows\)/,
         );
       });
     });
@@ -224,7 +224,7 @@ for (const driver of drivers) {
     test('is refused where something is', async () => {
       const target = storages.at(-1);
       assert.ok(target);
-      assertRefused(await crm(['restore', file], target.environment), /is not empty, accounts has rows/);
+      assertRefused(await crm(['restore', file], target.environment), /is not empty \(accounts has rows\)/);
     });
 
     const hands: readonly (readonly [name: string, body: string])[] = [
@@ -275,7 +275,7 @@ for (const driver of drivers) {
       assert.deepEqual(migrated, [later]);
       assertRefused(
         await crm(['restore', path('older')], (await storage(migratedStorage(driver))).environment),
-        /has migrations that are later than the backup/,
+        /has migrations newer than the backup/,
       );
     });
   });
@@ -286,7 +286,7 @@ describe('a file that is no whole backup', () => {
   const wrong: readonly (readonly [name: string, make: (path: string) => void, says: RegExp])[] = [
     ['missing', () => {}, /cannot be read: it does not exist/],
     ['a folder', (path) => mkdirSync(path), /cannot be read: it is a folder/],
-    ['empty', (path) => writeFileSync(path, ''), /not a whole backup/],
+    ['empty', (path) => writeFileSync(path, ''), /not a complete backup/],
     ['something else', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],
     ['another format', (path) => writeFileSync(path, gzipSync('{"crm_backup":2}\n')), /it has format 2/],
     ['JSON of others', (path) => writeFileSync(path, gzipSync('{"a":1}\n')), /does not begin like one/],
@@ -321,7 +321,7 @@ describe('a file that is no whole backup', () => {
         bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1;
         writeFileSync(path, bytes);
       },
-      /not a whole backup/,
+      /not a complete backup/,
     ],
   ];
   for (const [name, make, says] of wrong) {
@@ -362,7 +362,7 @@ test('beside a service that has the embedded database', { skip: !drivers.include
   assert.ok(during.length > 3 && during.length < statuses.length, `${during.length} of ${statuses.length}`);
   assertRefused(
     await crm(['move', '--to', join(folder.path, 'elsewhere')], environment),
-    /a running service has DATA_DIR: stop it first/,
+    /a running service has DATA_DIR\. Stop it first/,
   );
   assert.deepEqual(readdirSync(join(environment.DATA_DIR ?? '', 'snapshots')), []);
   await service.kill();
@@ -388,7 +388,7 @@ describe('a backup that does not end', { skip: !drivers.includes('postgresql') }
     assert.deepEqual(more, []);
     const copy = join(path, 'copy');
     copyFileSync(join(path, left), copy);
-    assertRefused(await crm(['restore', copy, '--check'], source.environment), /not a whole backup/);
+    assertRefused(await crm(['restore', copy, '--check'], source.environment), /not a complete backup/);
   });
 
   test('leaves nothing when no space is left', async (t) => {

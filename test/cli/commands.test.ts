@@ -182,7 +182,7 @@ describe('what commands there are', async () => {
         return `${help.stdout.split('crm')[0]}${refused.stderr}`;
       }),
     );
-    const message = 'say --format csv or ndjson\n';
+    const message = 'cannot detect the format. Pass --format csv or ndjson.\n';
     const [bold, red, plain, black] = [1, 31, 22, 39].map((code) => `\u001b[${code}m`);
     assert.deepEqual(outputs, [
       `Usage: crm: ${message}`,
@@ -197,7 +197,11 @@ describe('what commands there are', async () => {
       ['org', 'create', 'x', '--nmae', 'y'],
       "unknown option '--nmae'\n(Did you mean --name?)",
     ],
-    ['a mistake', ['import', 'leads', '-', '--org', 'x'], 'say --format csv or ndjson'],
+    [
+      'a mistake',
+      ['import', 'leads', '-', '--org', 'x'],
+      'cannot detect the format. Pass --format csv or ndjson.',
+    ],
   ] as const) {
     test(`--json: ${what} is one JSON object on standard error`, async () => {
       const { code, stdout, stderr } = await crm([...args, '--json'], {});

@@ -162,9 +162,9 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a secret in a file that others may read',
-    /^config\.yaml:10:42: every user of this machine may read the secrets in it, such as partners\.payments\.other\.verify\.secrets\.0\. Close it: chmod o= /,
+    /^config\.yaml:10:42: every user of this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
   ],
-  ['a public address without TLS', /^public_url: http:\/\/crm\.example\.org has no TLS/],
+  ['a public address without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
   [
     'a mail server that is away',
     /^mail: the mail server does not take what is configured \(connect ECONNREFUSED/,
@@ -175,7 +175,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a key that is in use and ends soon',
-    /^organization acme: the API key \d+, Website \(…abcd\), expires .*, and is in use\. Rotate it/,
+    /^organization acme: the API key \d+, Website \(…abcd\), expires .* and is in use\. Rotate it/,
   ],
   [
     'a stored secret that nothing opens',
@@ -202,7 +202,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, responded with 410, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
   ],
   ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
-  ['an index that is not valid', /^index crm_api_keys_public_id: it is not valid/],
+  ['an index that is not valid', /^index crm_api_keys_public_id: it is invalid/],
   ['a pending migration', /^migrations: Migration\d+_events is pending\. Run "crm migrate"/],
   [
     'a database that is ahead',
@@ -211,32 +211,32 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ['a replica that is none', /^replica \S+: it is no standby, so its reads go to the primary/, 'postgresql'],
   [
     'workers with too few connections',
-    /^DATABASE_POOL: 8 connections are too few for 4 workers\. Set it to 12/,
+    /^DATABASE_POOL: 8 connections are too few for 4 workers\. Set it to at least 12/,
     'postgresql',
   ],
   [
     'a limit of connections',
-    /^connection limit of the database: it leaves 20 connections, and each node of this instance uses up to \d+/,
+    /^connection limit of the database: it allows 20 connections, but each node uses up to \d+/,
     'postgresql',
   ],
-  ['a forgotten replication slot', /^replication slot forgotten: nobody reads it/, 'postgresql'],
-  ['commits that do not wait for the disk', /^synchronous_commit: it is off: a crash/, 'postgresql'],
-  ['a database that is read-only', /^DATABASE_URL: the database takes no writes: .*read-only/, 'postgresql'],
+  ['a forgotten replication slot', /^replication slot forgotten: it has no consumer/, 'postgresql'],
+  ['commits that do not wait for the disk', /^synchronous_commit: it is off: a server crash/, 'postgresql'],
+  ['a database that is read-only', /^DATABASE_URL: the database rejects writes: .*read-only/, 'postgresql'],
 ];
 const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
-  [
-    'an operators’ port for everybody',
-    /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 and needs no credentials/,
-  ],
+  ['an unrestricted admin port', /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 without authentication/],
   [
     'an integration that is off',
     /^organization shop: integration \d+, "Old bot" \(telegram\), is disabled, so its URL responds with 404/,
   ],
   [
     'maintenance that goes on',
-    /^read_only of \S+: every write is refused with 503, and background work pauses/,
+    /^read_only of \S+: every write is rejected with 503, and background work is paused/,
   ],
-  ['an OpenID Connect provider that is off', /^login\.providers\.off: the provider is off: its name/],
+  [
+    'an OpenID Connect provider that is off',
+    /^login\.providers\.off: the provider is disabled because its name/,
+  ],
   [
     'the demo organization',
     /^organization demo: the demo organization is there, and admin@demo\.example may log in/,
@@ -294,7 +294,7 @@ for (const driver of drivers) {
       assert.equal(code, 0);
       assert.match(
         stdout,
-        /^note {5}\S+config\.yaml:2:3: inbound_leads is off \(501\): INBOUND_SECRET is not set\n {9}Set the variable.*\nNothing is wrong: \d+ checks, 1 note, 0 skipped\.\n$/,
+        /^note {5}\S+config\.yaml:2:3: inbound_leads is off \(501\): INBOUND_SECRET is not set\n {9}Set the variable.*\nNo problems found: \d+ checks, 1 note, 0 skipped\.\n$/,
       );
     });
 
@@ -380,12 +380,12 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     const lines = linesOf(wrong);
     assert.ok(
       lines.some((line) =>
-        /^database not_utf8: its encoding is LATIN1, which has not every character/.test(line),
+        /^database not_utf8: its encoding is LATIN1, which cannot store every character/.test(line),
       ),
       lines.join('\n'),
     );
     assert.ok(lines.some((line) => /_initial is pending/.test(line)));
-    assert.ok(skipped.some(({ reason }) => reason === 'the database lacks migrations'));
+    assert.ok(skipped.some(({ reason }) => reason === 'the database has pending migrations'));
   });
 
   for (const [fault, change, says] of [
@@ -422,7 +422,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
       const found = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
       assert.match(
         String(found?.[0]?.problem),
-        /^that of the database server is 3\d{3}\.\d s ahead of that of this machine$/,
+        /^the database clock is 3\d{3}\.\d s ahead of this machine’s clock$/,
       );
     } finally {
       await database.close();
@@ -474,10 +474,10 @@ describe('doctor of what cannot be opened', () => {
       const report = reportOf({ stdout, stderr, code });
       const lines = linesOf(report.wrong);
       const expected = [
-        /^ulimit -n: a process may open 400 files here, and MAX_CONNECTIONS needs 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
+        /^ulimit -n: a process can open 400 files, but MAX_CONNECTIONS requires 5166\. Raise the limit .* MAX_CONNECTIONS to 234\.$/,
         ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
-        /^\S+\/data: other users of this machine may use it \(mode 0755\)\. Close it: chmod go= /,
-        /^\S+\/data\/auth-secret: other users of this machine may use it \(mode 0644\)/,
+        /^\S+\/data: other users of this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
+        /^\S+\/data\/auth-secret: other users of this machine can access it \(mode 0644\)/,
         /^database: the database at 127\.0\.0\.1:1\/crm does not answer: connect ECONNREFUSED/,
       ];
       assert.equal(lines.length, expected.length, lines.join('\n'));
@@ -539,7 +539,8 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(
       skipped.some(
         ({ check, reason }) =>
-          check === 'writing' && /nothing-yet yet: the first start makes it$/.test(reason),
+          check === 'writing' &&
+          /nothing-yet does not contain a database yet; the first start creates it$/.test(reason),
       ),
     );
   });
@@ -566,7 +567,7 @@ describe('doctor of what cannot be opened', () => {
       release();
       // The copy of a folder has the rights that its files get by default.
       assert.ok(wrong.every(({ check }) => check === 'data folder'));
-      const reason = `another process has ${data} and is no server that can be reached: stop it first`;
+      const reason = `another process is using ${data} and does not respond as a server. Stop it first.`;
       assert.ok(
         skipped.some((each) => each.check === 'writing' && each.reason === reason),
         JSON.stringify(skipped),
@@ -580,10 +581,12 @@ describe('doctor of what cannot be opened', () => {
         const [line = '', ...more] = linesOf(found.wrong);
         assert.match(
           line,
-          /\/auth-secret: the secret of the instance is missing: .* Set AUTH_SECRETS to the secret/,
+          /\/auth-secret: the instance’s secret is missing\. .* Set AUTH_SECRETS to the previous secret/,
         );
         assert.deepEqual(more, []);
-        assert.ok(found.skipped.every(({ reason: why }) => why === 'the instance has no secret yet'));
+        assert.ok(
+          found.skipped.every(({ reason: why }) => why === 'the instance does not have a secret yet'),
+        );
       } finally {
         await served.close();
       }
@@ -608,11 +611,11 @@ describe('what needs no database', () => {
     ['[fd00::1]/crm', undefined],
     [
       'db.example.org/crm?sslmode=disable',
-      /is unencrypted, and it is no private network\. Add sslmode=verify-full/,
+      /is unencrypted and leaves the private network\. Add sslmode=verify-full/,
     ],
-    ['db.example.org/crm', /may be unencrypted/],
-    ['198.51.100.7/crm', /may be unencrypted/],
-    ['db.example.org/crm?sslmode=require', /is encrypted, but whoever answers there is believed/],
+    ['db.example.org/crm', /can be unencrypted/],
+    ['198.51.100.7/crm', /can be unencrypted/],
+    ['db.example.org/crm?sslmode=require', /is encrypted, but the server certificate is not verified/],
     ['db.example.org/crm?sslmode=verify-full&sslrootcert=system', undefined],
   ] as const) {
     test(`TLS: ${address}`, async () => {
@@ -624,18 +627,15 @@ describe('what needs no database', () => {
   }
 
   test('a proxy that is not believed', async () => {
-    assert.match(
-      String(await find('public address', {}, 'https://crm.example')),
-      /^TRUSTED_PROXIES: the proxy/,
-    );
-    assert.deepEqual(await find('public address', { TRUSTED_PROXIES: '1' }, 'https://crm.example'), []);
-    assert.deepEqual(await find('public address', {}, 'http://127.0.0.1:3000'), []);
+    assert.match(String(await find('public URL', {}, 'https://crm.example')), /^TRUSTED_PROXIES: the proxy/);
+    assert.deepEqual(await find('public URL', { TRUSTED_PROXIES: '1' }, 'https://crm.example'), []);
+    assert.deepEqual(await find('public URL', {}, 'http://127.0.0.1:3000'), []);
   });
 
   test('workers of the embedded database', async () => {
     assert.match(
       String(await find('workers', { WORKERS: '2' })),
-      /^WORKERS: the embedded database is for one process/,
+      /^WORKERS: the embedded database can be used by one process only/,
     );
   });
 

@@ -203,7 +203,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     const tarball = install(first);
     const bin = join(first, 'node_modules/crm-engine/bin/crm.js');
     const made = await crm(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
-    const [, engine = ''] = /^Made \.\/my-crm with --engine file:(\S+)\. Next:\n/.exec(made.stdout) ?? [];
+    const [, engine = ''] = /^Created \.\/my-crm with --engine file:(\S+)\. Next:\n/.exec(made.stdout) ?? [];
     assert.equal(resolve(instance, engine), tarball, made.stdout + made.stderr);
     renameSync(join(first, 'node_modules'), join(instance, 'node_modules'));
     const key = await assertStopsByNpm(instance, environment);

@@ -64,7 +64,7 @@ async function fill(environment: Environment): Promise<Made> {
   const generated = await make(member('Ann@Acme.example', 'acme'));
   assertRefused(
     await crm(member('ann@acme.example', 'acme'), environment),
-    'ann@acme.example is known already: --existing makes it a member of "acme" with the password it has',
+    'ann@acme.example already has a user. Pass --existing to add it to "acme" with its current password.',
   );
   const existing = [...member('ann@acme.example', 'beta', 'read-only'), '--existing'];
   assertRefused(
@@ -263,7 +263,7 @@ describe('commands beside a running service (postgresql)', () => {
     assert.equal(again.status, 200);
 
     const stdin = ['user', 'reset-password', 'ann@people.example', '--password-stdin'];
-    assertRefused(await crm(stdin, environment, { input: 'short\n' }), /^crm: a password has/);
+    assertRefused(await crm(stdin, environment, { input: 'short\n' }), /^crm: the password must have/);
     assert.deepEqual(await crmJson(stdin, environment, { input: `${given}\n` }), {
       id: ann.id,
       email: 'ann@people.example',
@@ -276,7 +276,7 @@ describe('commands beside a running service (postgresql)', () => {
     });
     assertRefused(
       await crm(['user', 'unlink', 'ann@people.example'], environment),
-      `user ${ann.id} is linked to no provider`,
+      `user ${ann.id} is not linked to a provider`,
     );
     assert.equal((await crm(['user', 'disable', String(ann.id)], environment)).code, 0);
     assert.equal((await login(given)).status, 401);
@@ -300,9 +300,12 @@ describe('commands beside a running service (postgresql)', () => {
   crmTable(
     (
       [
-        [['show', 'nobody@people.example'], 'there is no user nobody@people.example; "user list" shows them'],
-        [['verify', '999999'], 'there is no user 999999; "user list" shows them'],
-        [['disable', 'nobody'], 'that is not an e-mail address'],
+        [
+          ['show', 'nobody@people.example'],
+          'user nobody@people.example does not exist. "crm user list" lists all users.',
+        ],
+        [['verify', '999999'], 'user 999999 does not exist. "crm user list" lists all users.'],
+        [['disable', 'nobody'], 'that is not an email address'],
         [['list', '--org', 'nowhere'], 'there is no organization "nowhere"'],
       ] as const
     ).map((each) => [`user ${each[0].join(' ')} is refused in one line`, each] as const),
@@ -334,10 +337,10 @@ describe('commands beside a running service (postgresql)', () => {
   crmTable(
     (
       [
-        ['2027-02-31', /is no time/],
-        ['2999-01-31T12:00:00', /is no time/],
-        ['tomorrow', /is no time/],
-        ['2020-01-31', /is past/],
+        ['2027-02-31', /is not a time/],
+        ['2999-01-31T12:00:00', /is not a time/],
+        ['tomorrow', /is not a time/],
+        ['2020-01-31', /is in the past/],
       ] as const
     ).map((each) => [`--expires ${each[0]} is refused, and no key made`, each] as const),
     ([text]) => [key('read-only', '--expires', text), storage.environment],
@@ -375,20 +378,20 @@ describe('commands beside a running service (postgresql)', () => {
     const org = await crm(['org', 'create', 'gamma'], environment);
     assert.equal(org.stdout, 'Organization "gamma" made, with the profiles administrator and read-only.\n');
     const profile = await crm(['profile', 'create', 'p', '--org', 'gamma', '--grant', '*:*'], environment);
-    assert.equal(profile.stdout, 'Profile "p" made in "gamma", with 1 grant(s).\n');
+    assert.equal(profile.stdout, 'Profile "p" created in "gamma" with 1 grant(s).\n');
     const user = await crm(member('c@gamma.example', 'gamma', 'p'), environment);
     assert.match(
       user.stdout,
-      /^User c@gamma\.example made, as p of "gamma"\.\nPassword, shown this once: \S{16,}\n$/,
+      /^User c@gamma\.example made, as p of "gamma"\.\nPassword (shown only once): \S{16,}\n$/,
     );
     const made = await crm(['key', 'create', '--org', 'gamma', '--profile', 'administrator'], environment);
     assert.match(
       made.stdout,
-      /^Key \d+ made for "gamma", as administrator, without an expiry \(--expires sets one\)\. Shown this once:\ncrm_\S+\n$/,
+      /^Key \d+ created for "gamma" as administrator, without an expiry \(--expires sets one\)\. Shown only once:\ncrm_\S+\n$/,
     );
     assert.equal(await status(made.stdout.trim().split('\n').at(-1)), 200);
     const id = /\d+/.exec(made.stdout)?.[0] ?? '';
     const revoked = await crm(['key', 'revoke', id, '--org', 'gamma'], environment);
-    assert.equal(revoked.stdout, `Key ${id} is revoked; every node refuses it within a second.\n`);
+    assert.equal(revoked.stdout, `Key ${id} revoked. Every node rejects it within a second.\n`);
   });
 });

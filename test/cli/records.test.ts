@@ -79,7 +79,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'an unknown resource',
-          { args: ['export', 'lead'], says: 'there is no resource "lead". Did you mean "leads"?' },
+          { args: ['export', 'lead'], says: 'resource "lead" does not exist. Did you mean "leads"?' },
         ],
         [
           'an unknown parameter',
@@ -98,7 +98,7 @@ describe(`records on the command line (${driver})`, () => {
         ],
         [
           'a format that nothing says',
-          { args: ['import', 'leads', '-'], says: 'say --format csv or ndjson' },
+          { args: ['import', 'leads', '-'], says: 'cannot detect the format. Pass --format csv or ndjson.' },
         ],
         [
           'a header without fields',
@@ -128,7 +128,7 @@ describe(`records on the command line (${driver})`, () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^Nothing was written\. It would be: 1 created, 0 updated, 1 failed\.\nline 3: lead_score must be/,
+      /^Dry run, nothing was written\. Result: 1 created, 0 updated, 1 failed\.\nline 3: lead_score must be/,
     );
     assert.ok(readFileSync(file('there.csv')).length > 0);
   });

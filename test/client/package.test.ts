@@ -52,7 +52,10 @@ describe('crm client', () => {
   test('does not write among other files', async () => {
     mkdirSync(output('full'));
     writeFileSync(join(output('full'), 'precious.txt'), '');
-    assertRefused(await crm(['client', '--output', output('full')], nowhere), /has files, but no client/);
+    assertRefused(
+      await crm(['client', '--output', output('full')], nowhere),
+      /contains files but not a client/,
+    );
     assert.deepEqual(readdirSync(output('full')), ['precious.txt']);
     const file = join(output('full'), 'precious.txt');
     assertRefused(

@@ -163,7 +163,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     const { environment } = await withTables();
     const port = portOf(silent);
     const refused = await crm(['serve', '--json'], { ...environment, PORT: port }, apart);
-    assertRefused(refused, `port ${port} on 127.0.0.1 is taken; choose another with PORT`);
+    assertRefused(refused, `port ${port} on 127.0.0.1 is already in use. Choose another with PORT`);
     assert.deepEqual(await rows(environment, 'select id::text from crm_organizations'), []);
     const service = await serve(environment);
     assert.ok(service.printed.key);

@@ -130,7 +130,7 @@ for (const driver of drivers) {
       const { email, password } = instance.demo ?? assert.fail();
       const admin = await signIn(instance, { email, password });
       const home = async () => readable((await admin.get('/setup/o/demo')).text);
-      assert.match(await home(), /The backup of 20.* failed\. There is no backup\./);
+      assert.match(await home(), /The backup of 20.* failed\. No backup exists\./);
       assert.equal(await make(), undefined, 'it waits before it tries again');
       await tablesOf(instance.database)
         .updateTable('crm_backups')
@@ -143,7 +143,7 @@ for (const driver of drivers) {
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 50 * 3_600_000) })
         .execute();
-      assert.match((await findings()).join(), /every 24 hours, and the last one is of 20/);
+      assert.match((await findings()).join(), /every 24 hours, but the last one is from 20/);
     });
   });
 }

@@ -113,7 +113,7 @@ for (const driver of drivers) {
       const [refused, request] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
         [refused?.level, refused?.msg, refused?.address, refused?.code],
-        [40, 'a login was refused', '127.0.0.1', 'unauthenticated'],
+        [40, 'login rejected', '127.0.0.1', 'unauthenticated'],
       );
       assert.deepEqual(refused?.users, []);
       assert.equal(refused?.request_id, request?.request_id);
@@ -124,7 +124,7 @@ for (const driver of drivers) {
       const [refused] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
         [refused?.msg, refused?.users, refused?.address],
-        ['a login was refused', [acme.user], '127.0.0.1'],
+        ['login rejected', [acme.user], '127.0.0.1'],
       );
       assert.doesNotMatch(JSON.stringify(refused), /admin@acme/);
     });

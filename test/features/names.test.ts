@@ -104,10 +104,10 @@ onBothDrivers(
       for (const [found, character] of Object.entries(rejected)) {
         const email = `ada${character}x@people.example`;
         const answer = await ofAcme('members', 'invite', { email, profile });
-        assert.equal(problemOf(answer), 'that is not an e-mail address', found);
+        assert.equal(problemOf(answer), 'that is not an email address', found);
         await assert.rejects(
           command('user', 'create', email, '--org', 'acme', '--profile', 'read-only'),
-          { message: 'that is not an e-mail address' },
+          { message: 'that is not an email address' },
           found,
         );
       }

@@ -118,8 +118,8 @@ for (const driver of drivers) {
       assert.deepEqual(
         lines.map(({ msg, code }) => [msg, code]),
         [
-          ['traces cannot be sent; those of the meantime are lost', 400],
-          ['traces are sent again', undefined],
+          ['traces cannot be sent; pending traces are lost', 400],
+          ['traces are being sent again', undefined],
         ],
       );
     });

@@ -106,7 +106,10 @@ onBothDrivers(
           server.mode = 'accept';
         });
         assert.equal(answer.status, 200);
-        assert.equal(problemOf(answer), 'The mail could not be sent. Pass link and code on yourself.');
+        assert.equal(
+          problemOf(answer),
+          'The email could not be sent. Pass on the link and the code yourself.',
+        );
         assert.ok(!answer.text.includes(mailPassword));
         const { pathname: path } = new URL(shownIn(answer, 'link'));
         for (const mail of mailsTo(email)) assert.equal((await accept(first(mail))).status, 400, 'void');
@@ -133,7 +136,7 @@ onBothDrivers(
         problemOf(await reset({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).slice(0, 27),
         'this link cannot be used: t',
       );
-      assert.equal(problemOf(await reset(link, 'short')), 'a password has 8 to 256 characters');
+      assert.equal(problemOf(await reset(link, 'short')), 'the password must have 8 to 256 characters');
       assert.equal((await reset(link)).headers.get('location'), '/setup/login?done=password-reset');
       assert.equal((await reset(link, 'another password yet')).status, 400, 'once');
       assert.equal((await login(person.email, person.password)).status, 401);

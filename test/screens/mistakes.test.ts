@@ -18,9 +18,9 @@ import { type Administrator, openScreens, type Screens } from '../support/screen
 const long = 'x'.repeat(10_000);
 const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 const badName = 'the name must have 1 to 200 characters';
-const lastOne = 'this is the last administrator: make another member one first';
+const lastOne = 'this is the last administrator. Make another member an administrator first.';
 const gone = 'that does not exist any more';
-const shortPassword = 'a password has 8 to 256 characters';
+const shortPassword = 'the password must have 8 to 256 characters';
 
 /** What is sent where, and by whom; acme's administrator where nobody is named. */
 interface Attempt {
@@ -124,7 +124,7 @@ describe('mistakes on the setup screens', () => {
   });
   const key = (fields: Attempt['fields']) =>
     at('keys', 'create', { name: 'k', profile: readOnly, expires: 'never', ...fields });
-  const inUse = (what: string) => `this profile is in use by ${what}: give them another first`;
+  const inUse = (what: string) => `this profile is in use by ${what}. Change their profile first.`;
   const wrongLogin = 'The e-mail address or the password is wrong.';
 
   const cases: Readonly<
@@ -160,14 +160,14 @@ describe('mistakes on the setup screens', () => {
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
     'invitation: a known person without their password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
-      '{email} is known here already: enter its password',
+      '{email} already has a user here. Enter that user’s password.',
     ],
     'invitation: a member by now': [
       () =>
         accept(({ email }) =>
           makePerson(instance, [{ organization: acme }], { email, password: 'one of their own' }),
         ),
-      '{email} is a member of this organization already',
+      '{email} is already a member of this organization',
     ],
 
     'key: no name': [() => key({ name: '' }), badName],
@@ -175,74 +175,77 @@ describe('mistakes on the setup screens', () => {
     'key: a name of 10 kB': [() => key({ name: long }), badName],
     'key: a name with NUL': [() => key({ name: 'a\0b' }), badName],
     'key: no profile': [() => key({ profile: '' }), 'choose a profile'],
-    'key: a profile that is none': [() => key({ profile: '999999999' }), 'there is no such profile'],
+    'key: a profile that is none': [() => key({ profile: '999999999' }), 'this profile does not exist'],
     'key: a profile beyond numbers': [() => key({ profile: '9'.repeat(30) }), gone],
     'key: no expiry': [() => key({ expires: '' }), 'choose when the key expires'],
     'key: an expiry that is none': [() => key({ expires: '31' }), 'choose when the key expires'],
     'key: an expiry that objects have': [() => key({ expires: 'toString' }), 'choose when the key expires'],
     'key: revoked twice': [
       async () => at('keys', 'revoke', { id: await revoked() }),
-      'key {id} is revoked already',
+      'key {id} is already revoked',
     ],
     'key: none to revoke': [
       () => at('keys', 'revoke', { id: '999999999' }),
-      'this organization has no key 999999999',
+      'key 999999999 does not exist in this organization',
     ],
     'key: no id to revoke': [() => at('keys', 'revoke', { id: "1' or '1'='1" }), gone],
     'key: a revoked one rotated': [
       async () => at('keys', 'rotate', { id: await revoked(), overlap: '1h' }),
-      'there is no such live key',
+      'this key does not exist or is not live',
     ],
     'key: an expired one rotated': [
       async () =>
         at('keys', 'rotate', { id: (await acme.makeKey({ expiresAt: new Date(1) })).id, overlap: '1h' }),
-      'there is no such live key',
+      'this key does not exist or is not live',
     ],
     'key: rotated with no overlap': [
       async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: '' }),
-      'choose how long the old key works on',
+      'choose how long the old key stays valid',
     ],
     'key: rotated with an overlap that objects have': [
       async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: 'constructor' }),
-      'choose how long the old key works on',
+      'choose how long the old key stays valid',
     ],
 
     ...Object.fromEntries(
       ['', 'nobody', 'a b@c.example', 'a@b@c', '@', `${long}@c.example`, 'a\0@c.example'].map(
         (email): [string, [() => Attempt, string]] => [
           `member: invited as ${JSON.stringify(email.slice(0, 20))}`,
-          [() => at('members', 'invite', { email, profile: readOnly }), 'that is not an e-mail address'],
+          [() => at('members', 'invite', { email, profile: readOnly }), 'that is not an email address'],
         ],
       ),
     ),
     'member: invited again': [
       () => at('members', 'invite', { email: ` ${own.email.toUpperCase()}`, profile: readOnly }),
-      '{own} is a member of this organization already',
+      '{own} is already a member of this organization',
     ],
     'member: the last administrator removed': [() => alone('remove', (id) => ({ id })), lastOne],
     'member: the last administrator made a reader': [
       () => alone('change', (id, profile) => ({ id, profile })),
       lastOne,
     ],
-    'member: none to remove': [() => at('members', 'remove', { id: '999999999' }), 'there is no such member'],
+    'member: none to remove': [
+      () => at('members', 'remove', { id: '999999999' }),
+      'this member does not exist',
+    ],
     'member: none to change': [
       () => at('members', 'change', { id: '999999999', profile: readOnly }),
-      'there is no such member',
+      'this member does not exist',
     ],
     'member: changed to no profile': [
       () => at('members', 'change', { id: own.id, profile: '999999999' }),
-      'there is no such profile',
+      'this profile does not exist',
     ],
     'member: a used invitation taken back': [
       async () => at('members', 'cancel', { id: await idOfInvite((invite) => use({ ...invite })) }),
-      'that invitation is not open any more',
+      'this invitation is no longer open',
     ],
 
     'profile: no name': [() => at('profiles', 'create', { name: '' }), badName],
     'profile: a name of 10 kB': [() => at('profiles', 'create', { name: long }), badName],
     'profile: the same name twice': [
       () => at('profiles', 'create', { name: ' read-only ' }),
-      'the profile "read-only" exists already',
+      'a profile named "read-only" already exists',
     ],
     'profile: a built-in one changed': [
       () => at('profiles', 'change', { id: readOnly, grant: '*:*' }),
@@ -254,16 +257,16 @@ describe('mistakes on the setup screens', () => {
     ],
     'profile: none to delete': [
       () => at('profiles', 'delete', { id: '999999999' }),
-      'there is no such profile',
+      'this profile does not exist',
     ],
     'profile: an action that is none': [
       async () =>
         at('profiles', 'change', { id: await screens.newProfile(), grant: ['leads:list', 'leads:fly'] }),
-      'there is no action "fly"; there are list, read, create, update, delete and *',
+      'action "fly" does not exist. Available: list, read, create, update, delete, *.',
     ],
     'profile: an object that is none': [
       async () => at('profiles', 'change', { id: await screens.newProfile(), grant: 'crm_users:read' }),
-      'there is no object "crm_users"; there are {objects}, events and *',
+      'object "crm_users" does not exist. Available: {objects}, events, *.',
     ],
     'profile: more grants than there are': [
       async () =>
@@ -271,7 +274,7 @@ describe('mistakes on the setup screens', () => {
           id: await screens.newProfile(),
           grant: Array<string>(1001).fill('leads:list'),
         }),
-      'that is no set of grants',
+      'too many grants',
     ],
     'profile: in use by a member': [
       () =>

@@ -54,7 +54,7 @@ describe('again and at once on the setup screens', () => {
       for (let count = 0; count < 20; count++) assert.equal((await attempt('wrong')).status, 401);
       const answer = await attempt(person.password);
       assert.equal(answer.status, 429);
-      assert.equal(problemOf(answer), 'Too many attempts. Wait a quarter of an hour and try again.');
+      assert.equal(problemOf(answer), 'Too many attempts. Try again in 15 minutes.');
       assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
     } finally {
       await node.close();

@@ -38,7 +38,7 @@ export function launch(): Promise<Browser> {
 /** Logs in by the form, and waits for the page after it. */
 export async function logIn(page: Page, email: string, password = 'a long enough password'): Promise<void> {
   await page.goto('/setup/login');
-  await page.getByLabel('E-mail address').fill(email);
+  await page.getByLabel('Email address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in', exact: true }).click();
   // On a phone it is in the drawer.

@@ -44,7 +44,7 @@ export function steps(world: () => World) {
   };
   const inviteMember = async (page: Page, email: string, profile = 'read-only') => {
     await section(page, 'members/invite');
-    await page.getByLabel('E-mail address', { exact: true }).fill(email);
+    await page.getByLabel('Email address', { exact: true }).fill(email);
     await page.getByLabel('Profile', { exact: true }).selectOption({ label: profile });
     await page.getByRole('button', { name: 'Invite member' }).click();
   };

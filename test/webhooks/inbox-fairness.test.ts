@@ -376,7 +376,7 @@ onBothDrivers(
       await flood(tables(), page, 1);
       await until(async () => (await inboxOf(instance(), page)).some(({ error }) => error !== ''), 'fail');
       const { error } = (await inboxOf(instance(), page)).at(-1) ?? assert.fail();
-      assert.match(error, /^a stored secret cannot be opened: AUTH_SECRETS has changed/);
+      assert.match(error, /^a stored secret cannot be decrypted because AUTH_SECRETS has changed/);
       await empty(page);
     });
 

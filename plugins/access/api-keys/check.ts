@@ -2,7 +2,7 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 
-/** How long before its end a key is told of, and since when one counts as used, in milliseconds. */
+/** How long before its expiry a key is reported, and how recently a used key was used, in milliseconds. */
 export const expiryNoticeMs = 14 * 86_400_000;
 const usedMs = 86_400_000;
 /** Keys that are told of one by one. */
@@ -28,8 +28,8 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
       const isUsed = last_used_at !== null && last_used_at.getTime() > now - usedMs;
       return {
         place: `organization ${slug}`,
-        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ', and is in use' : ''}`,
-        advice: `Rotate it at /setup/o/${slug}/keys, or make another: crm key create --org ${slug} --profile …`,
+        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ' and is in use' : ''}`,
+        advice: `Rotate it at /setup/o/${slug}/keys, or create a new one: crm key create --org ${slug} --profile …`,
         ...(isUsed ? {} : { isNote: true as const }),
       };
     });

@@ -19,31 +19,31 @@ type Line = CommandLine<{ readonly config: KeyConfig & AuditConfig; readonly dat
 /** `key …`. */
 export function keyCommands(line: Line): void {
   const { program, run } = line;
-  const key = program.command('key').description('API keys of an organization');
+  const key = program.command('key').description("manage an organization's API keys");
   key
     .command('create')
-    .description('create a key; it is printed once')
+    .description('create an API key; the key is printed once')
     .addOption(organizationOption())
-    .requiredOption('--profile <name>', 'its profile: what it may do, such as read-only')
+    .requiredOption('--profile <name>', "the key's profile, for example read-only")
     .option('--name <name>', 'name of the key', 'API key')
-    .option('--expires <time>', 'when it expires, such as 2027-01-31; default: never')
+    .option('--expires <time>', 'expiry time, for example 2027-01-31; default: never')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, create(line, options)));
   key
     .command('list')
-    .description('list the keys, without their secrets')
+    .description('list API keys without their secrets')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   key
     .command('revoke <id>')
-    .description('revoke a key permanently')
+    .description('revoke an API key permanently')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, revoke(line, id, options)));
   key
     .command('rotate <id>')
-    .description('replace a key by a new one with its name, profile and expiry; it is printed once')
+    .description('replace an API key, keeping its name, profile and expiry; the new key is printed once')
     .addOption(organizationOption())
     .option('--overlap <hours>', 'how long the old key stays valid, from 0 to 720 hours', '24')
     .addOption(jsonResult())
@@ -84,7 +84,7 @@ const create = (
         expires_at: expiresAt?.toISOString() ?? null,
       },
       text: [
-        `Key ${key.id} made for "${options.org}", as ${options.profile}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown this once:`,
+        `Key ${key.id} created for "${options.org}" as ${options.profile}, ${expiresAt === null ? 'without an expiry (--expires sets one)' : `until ${expiresAt.toISOString()}`}. Shown only once:`,
         key.plaintext,
       ].join('\n'),
     };
@@ -126,7 +126,7 @@ const revoke = ({ withInstance }: Line, id: string, { org }: { org: string }): P
     );
     return {
       json: { id, revoked: true },
-      text: `Key ${id} is revoked; every node refuses it within a second.`,
+      text: `Key ${id} revoked. Every node rejects it within a second.`,
     };
   });
 
@@ -149,7 +149,7 @@ const rotate = (
     return {
       json: { id: key.id, key: key.plaintext, name: key.name, last_four: key.lastFour, replaces: id },
       text: [
-        `Key ${key.id} made in place of ${id}, which ends ${+overlap === 0 ? 'now' : `in ${overlap} hours`}. Shown this once:`,
+        `Key ${key.id} replaces key ${id}, which expires ${+overlap === 0 ? 'now' : `in ${overlap} hours`}. Shown only once:`,
         key.plaintext,
       ].join('\n'),
     };
@@ -157,7 +157,7 @@ const rotate = (
 
 /** @throws UserError */
 function assertKeyId(id: string): void {
-  if (!isRowId(id)) throw new UserError(`"${id}" is no id of a key; "key list" shows them`);
+  if (!isRowId(id)) throw new UserError(`"${id}" is not a key ID. "crm key list" lists all keys.`);
 }
 
 /** A time in the future, RFC 3339 or a date. @throws UserError otherwise */
@@ -165,8 +165,8 @@ function expiry(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const at = new Date(text);
   if (!isDate(text) && parseTimestamp(text) === undefined) {
-    throw new UserError(`"${text}" is no time; write 2027-01-31 or 2027-01-31T12:00:00Z`);
+    throw new UserError(`"${text}" is not a time. Use 2027-01-31 or 2027-01-31T12:00:00Z.`);
   }
-  if (at.getTime() <= Date.now()) throw new UserError(`${text} is past`);
+  if (at.getTime() <= Date.now()) throw new UserError(`${text} is in the past`);
   return at;
 }

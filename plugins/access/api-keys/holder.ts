@@ -12,7 +12,7 @@ export interface KeyHolder {
     readonly expires_at: string | null;
   };
   readonly organization: { readonly id: string; readonly slug: string; readonly name: string };
-  /** Actions by resource; `*` stands for every resource, later ones too. */
+  /** Actions by resource. `*` means every resource, including future ones. */
   readonly grants: Readonly<Record<string, readonly string[]>>;
 }
 

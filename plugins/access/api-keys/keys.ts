@@ -86,9 +86,7 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
     .where(({ or, eb }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', new Date())]))
     .executeTakeFirstOrThrow();
   if (Number(live) >= quota)
-    throw new UserError(
-      `the organization may have ${quota} API keys, and has them: revoke one that is not used`,
-    );
+    throw new UserError(`the organization has reached its limit of ${quota} API keys. Revoke an unused key.`);
 }
 
 /** Every key of an organization, oldest first. */
@@ -122,7 +120,7 @@ export async function listKeys(tables: Tables, organization: string): Promise<Ke
 
 /**
  * Revokes a key of an organization, for good.
- * @throws UserError when there is no such key or it is revoked already
+ * @throws UserError if the key does not exist or is already revoked
  */
 export async function revokeKey(
   tables: Tables,
@@ -149,7 +147,7 @@ export async function revokeKey(
     .where('id', '=', id)
     .executeTakeFirst();
   throw new UserError(
-    known === undefined ? `this organization has no key ${id}` : `key ${id} is revoked already`,
+    known === undefined ? `key ${id} does not exist in this organization` : `key ${id} is already revoked`,
   );
 }
 
@@ -170,7 +168,7 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
 /**
  * Replaces a key by a new one with the same name, profile and expiry. The old one stays valid for a while.
  * @param overlapMs how long, in milliseconds
- * @throws UserError when there is no such live key
+ * @throws UserError when this key does not exist or is not live
  */
 export async function rotateKey(
   tables: Tables,
@@ -182,7 +180,7 @@ export async function rotateKey(
   const end = new Date(Date.now() + old.overlapMs);
   const expires = key?.expires_at == null ? null : new Date(key.expires_at);
   if (key === undefined || key.revoked_at !== null || (expires !== null && expires <= new Date())) {
-    throw new UserError('there is no such live key');
+    throw new UserError('this key does not exist or is not live');
   }
   const ending = await tables
     .updateTable('crm_api_keys')
@@ -193,7 +191,7 @@ export async function rotateKey(
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (ending === undefined) throw new UserError('there is no such live key');
+  if (ending === undefined) throw new UserError('this key does not exist or is not live');
   const entry = { organization: old.organization, object: 'key', objectId: old.id };
   await recordChanges(tables, actor, { ...entry, action: 'rotate' });
   return createKey(tables, actor, prefix, {

@@ -74,12 +74,12 @@ export function keyPages(
   const liveKey = async (organization: string, given: Form): Promise<ShownKey> => {
     const id = idField(given, 'id');
     const key = (await keysOf(tablesOf(database), organization)).find((each) => each.id === id);
-    if (key?.state !== 'live') throw new UserError('there is no such live key');
+    if (key?.state !== 'live') throw new UserError('this key does not exist or is not live');
     return key;
   };
   const made = (request: FastifyRequest, name: string, plaintext: string): Made => ({
-    title: `${name} is created`,
-    text: 'Copy the key now: it is shown this once and stored nowhere.',
+    title: `${name} created`,
+    text: 'Copy the key now. It will not be shown again.',
     values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
     command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
   });
@@ -115,7 +115,7 @@ export function keyPages(
   section(app, database, {
     name: 'keys',
     title: 'API keys',
-    done: { 'key-revoked': '{} is revoked. Every node refuses it within a second.' },
+    done: { 'key-revoked': '{} revoked. Every node rejects it within a second.' },
     load: async ({ membership: { organization, slug } }, request) => {
       const keys = await keysOf(tablesOf(database), organization);
       const create = { label: 'Create key', href: `/setup/o/${slug}/keys/create` };
@@ -163,7 +163,7 @@ export function keyPages(
                 : [],
           }),
           empty: {
-            text: 'An API key lets a program read and write records. It may do what its profile grants.',
+            text: 'An API key lets a program read and write records, as its profile permits.',
             link: create,
           },
         }),
@@ -195,14 +195,14 @@ export function keyPages(
         return {
           kind: 'confirm',
           title: `Rotate ${described(key)}?`,
-          consequence: `A new key with the same name, profile and expiry is created. The old one works on for a while, so that programs can change over.`,
+          consequence: `A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch.`,
           action: `/setup/o/${slug}/keys/rotate`,
           hidden: [{ name: 'id', value: key.id }],
           inputs: [
             {
               kind: 'choice',
               name: 'overlap',
-              label: 'The old key works on for',
+              label: 'Keep the old key valid for',
               options: optionsOf(overlaps, field(given, 'overlap') || '1d'),
             },
           ],
@@ -216,7 +216,7 @@ export function keyPages(
         return {
           kind: 'confirm',
           title: `Revoke ${described(key)}?`,
-          consequence: 'Programs that use it get 401 at once. A revoked key never works again.',
+          consequence: 'Programs using it get 401 immediately. Revoking a key cannot be undone.',
           action: `/setup/o/${slug}/keys/revoke`,
           hidden: [{ name: 'id', value: key.id }],
           submit: 'Revoke key',
@@ -246,7 +246,7 @@ export function keyPages(
       rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
         const overlap = overlaps.get(field(form, 'overlap'));
-        if (overlap === undefined) throw new UserError('choose how long the old key works on');
+        if (overlap === undefined) throw new UserError('choose how long the old key stays valid');
         const key = await transact((tables) =>
           rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
         );

@@ -26,11 +26,11 @@ export async function rejectGuessable(password: string, email: string): Promise<
   const [local = '', domain = ''] = email.split('@');
   const names = [email, local, domain, domain.split('.')[0] ?? ''].map(bare).filter((name) => name !== '');
   if (names.some((name) => bare(password) === name || word(password) === (word(name) || name))) {
-    throw new UserError('this password is the user’s own address or name: choose another');
+    throw new UserError('the password must not be the user’s email address or name');
   }
   const known = await commonPasswords();
   const forms = [password.toLowerCase(), bare(password)];
   if (forms.some((form) => known.has(form))) {
-    throw new UserError('this password is one of the most common: choose another');
+    throw new UserError('this password is too common. Choose another.');
   }
 }

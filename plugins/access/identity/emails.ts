@@ -30,6 +30,6 @@ export function parseEmail(text: string): string | undefined {
 /** As {@link parseEmail}. @throws UserError if the text is not an e-mail address */
 export function normalEmail(text: string): string {
   const email = parseEmail(text);
-  if (email === undefined) throw new UserError('that is not an e-mail address');
+  if (email === undefined) throw new UserError('that is not an email address');
   return email;
 }

@@ -7,7 +7,7 @@ export interface Identity {
   readonly subject: string;
 }
 
-/** The user that is linked to somebody at a provider; undefined if there is none. */
+/** Returns the user linked to a provider's account, or undefined. */
 export async function linkedUser(tables: Tables, { issuer, subject }: Identity): Promise<User | undefined> {
   const row = await tables
     .selectFrom('crm_identities')

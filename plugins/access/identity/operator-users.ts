@@ -93,18 +93,19 @@ export async function listUsers(
 /**
  * Finds the user that the operator names.
  * @param wanted its e-mail address or id
- * @throws UserError if there is none, or the address has several
+ * @throws UserError if the user does not exist, or several users have the email address
  */
 export async function findUserBy(tables: Tables, wanted: string): Promise<UserInfo> {
   const found = await listUsers(tables, isRowId(wanted) ? { id: wanted } : { email: normalEmail(wanted) });
   const [user, ...more] = found;
-  if (user === undefined) throw new UserError(`there is no user ${wanted}; "user list" shows them`);
+  if (user === undefined)
+    throw new UserError(`user ${wanted} does not exist. "crm user list" lists all users.`);
   if (more.length === 0) return user;
   const each = found.map(({ id, organization }) =>
     organization === null ? `${id} (verified)` : `${id} (unverified, of "${organization}")`,
   );
   throw new UserError(
-    `${user.email} belongs to ${found.length} users: name one by its id, ${each.join(', ')}`,
+    `${user.email} belongs to ${found.length} users. Use an ID instead: ${each.join(', ')}`,
   );
 }
 
@@ -113,11 +114,13 @@ export async function findUserBy(tables: Tables, wanted: string): Promise<UserIn
  * @throws UserError if it is verified already, or another user of the address is
  */
 export async function verifyAddress(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
-  if (user.verified_at !== null) throw new UserError(`user ${user.id} is verified already`);
+  if (user.verified_at !== null) throw new UserError(`user ${user.id} is already verified`);
   const sameAddress = await listUsers(tables, { email: user.email });
   const verified = sameAddress.find(({ verified_at }) => verified_at !== null);
   if (verified !== undefined) {
-    throw new UserError(`another user of ${user.email} is verified: ${verified.id}`);
+    throw new UserError(
+      `another user with the email address ${user.email} is already verified: ${verified.id}`,
+    );
   }
   await markVerified(tables, user.id);
   await record(tables, actor, user.id, 'verify');
@@ -148,10 +151,10 @@ export async function resetSecondFactor(tables: Tables, actor: Actor, user: User
   await record(tables, actor, user.id, 'reset second factor');
 }
 
-/** Removes the links of a user to providers. @throws UserError if there are none */
+/** Removes a user's links to providers. @throws UserError if the user is not linked */
 export async function unlinkUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if ((await unlinkIdentities(tables, user.id)) === 0) {
-    throw new UserError(`user ${user.id} is linked to no provider`);
+    throw new UserError(`user ${user.id} is not linked to a provider`);
   }
   await record(tables, actor, user.id, 'unlink provider');
 }
@@ -161,7 +164,7 @@ export async function unlinkUser(tables: Tables, actor: Actor, user: UserInfo): 
  * @throws UserError if it is disabled already
  */
 export async function disableUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
-  if (user.disabled_at !== null) throw new UserError(`user ${user.id} is disabled already`);
+  if (user.disabled_at !== null) throw new UserError(`user ${user.id} is already disabled`);
   await setDisabled(tables, user.id, new Date());
   await endAllSessions(tables, actor, user.id, []);
   await record(tables, actor, user.id, 'disable');

@@ -19,7 +19,7 @@ export interface Site {
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /** Whether a page of this origin made the request (Fetch Metadata, else the Origin header). */
+  /** Whether a page of this origin sent the request (by Fetch Metadata or the Origin header). */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 

@@ -38,7 +38,7 @@ function normalPassword(password: string): string | undefined {
 export async function checkNewPassword(password: string, email: string): Promise<void> {
   const normal = normalPassword(password);
   if (normal === undefined || [...normal].length < shortest) {
-    throw new UserError(`a password has ${shortest} to ${longest} characters`);
+    throw new UserError(`the password must have ${shortest} to ${longest} characters`);
   }
   await rejectGuessable(normal, email);
 }
@@ -62,7 +62,7 @@ const nobody = hash(randomBytes(32), parameters);
 /**
  * Compares a password with stored hashes; hashes with the same salt take the time of one. A password that is too long
  * is wrong.
- * @param stored empty if there is no such user; takes the same time as one hash
+ * @param stored the user's hashes; if empty, verification takes as long as for one hash
  * @returns for each hash whether the password is right
  */
 export async function checkPassword(password: string, stored: readonly string[]): Promise<boolean[]> {

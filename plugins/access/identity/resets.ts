@@ -73,7 +73,7 @@ export async function memberReset(
     .where('m.organization_id', '=', organization)
     .where('m.user_id', '=', user)
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such member');
+  if (row === undefined) throw new UserError('this member does not exist');
   if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAlone);
   if (row.disabled_at !== null) throw new UserError('this user is disabled');
   const link = await insertReset(tables, user, organization, passedOnMs);

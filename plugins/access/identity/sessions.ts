@@ -55,7 +55,7 @@ export interface NewSession {
 
 /**
  * Begins a session, in a transaction, and deletes expired sessions of the user.
- * @param options `tokenVersion` is that of the user when the password was verified
+ * @param options `tokenVersion` is the user's token version when the password was verified
  * @returns undefined if every session has been ended since then, as by a change of the password, or the user
  *   is disabled, or has a second factor that was not proven
  */
@@ -254,7 +254,7 @@ export async function endSession(
   return true;
 }
 
-/** Ends the previous session of a browser that begins a new one. @returns that session; undefined if there was none */
+/** Ends the previous session of a browser that starts a new one. @returns the ended session, or undefined */
 export async function endReplacedSession(
   tables: Tables,
   actorOf: (user: Session['user']) => Actor,

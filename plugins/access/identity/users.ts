@@ -23,7 +23,7 @@ export async function findUsers(tables: Tables, email: string): Promise<User[]> 
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
 }
 
-/** The user with an id; undefined if there is none. */
+/** Returns the user with an ID, or undefined. */
 export async function findUser(tables: Tables, id: string): Promise<User | undefined> {
   const row = await selectUsers(tables).where('id', '=', id).executeTakeFirst();
   return row && userOf(row);
@@ -77,7 +77,7 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
   const { organization, profile, verified = false } = user;
   const email = normalEmail(user.email);
   const known = await userFor(tables, email, organization);
-  if (known !== undefined) throw new UserError(`${email} is known already`);
+  if (known !== undefined) throw new UserError(`${email} already has a user here`);
   const password = user.password();
   await checkNewPassword(password, email);
   const row = await tables
@@ -92,7 +92,7 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`${email} has just become known; try again`);
+  if (row === undefined) throw new UserError(`${email} was just added by another request. Try again.`);
   const id = row.id;
   await addMembership(tables, actor, { user: { id, email }, organization, profile });
   return id;
@@ -115,7 +115,7 @@ export async function addExisting(
     const [existing] = await findUsers(tables, email);
     throw new UserError(
       existing === undefined
-        ? `there is no user ${email}`
+        ? `user ${email} does not exist`
         : `user ${existing.id} of ${email} is unverified and stays in the organization that made it: verify it first ("user verify ${existing.id}")`,
     );
   }
@@ -140,7 +140,7 @@ export async function addMembership(
     .onConflict((conflict) => conflict.doNothing())
     .returning('user_id')
     .executeTakeFirst();
-  if (membership === undefined) throw new UserError(`${user.email} is a member of this organization already`);
+  if (membership === undefined) throw new UserError(`${user.email} is already a member of this organization`);
   // A person who accepts an invitation acts as the new member.
   const acting = actor.kind === 'user' ? { ...actor, id: actor.id ?? user.id } : actor;
   await recordChanges(tables, acting, {

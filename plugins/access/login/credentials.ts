@@ -12,7 +12,7 @@ export interface Attempt {
   readonly password: string;
   /** The user; absent: any of the address. */
   readonly id?: string;
-  /** Told the ids of the users whose password it may be, whatever comes of it. */
+  /** Receives the IDs of the users whose password is checked, whatever the result. */
   readonly found?: (users: readonly string[]) => void;
 }
 

@@ -1,7 +1,7 @@
 import type { Fragment } from '../../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-/** A successful response; absent examples are those of the schema. */
+/** Describes a successful response; examples default to the schema's. */
 const response = (description: string, schema: object, headers?: object, example?: object) => ({
   description,
   ...(headers && { headers }),
@@ -22,7 +22,7 @@ const user = object({ id, email: text });
 const organizations = { type: 'array', items: object({ id, slug: text, name: text }) };
 const grants = {
   type: 'object',
-  description: 'Actions by resource; `*` stands for every resource, later ones too.',
+  description: 'Actions by resource. `*` means every resource, including future ones.',
   additionalProperties: { type: 'array', items: text },
 };
 const me = {
@@ -32,7 +32,7 @@ const me = {
     user: { anyOf: [user, { type: 'null' }] },
     organizations: {
       type: 'array',
-      description: 'Those of the caller, with the profile there and what it grants.',
+      description: "The caller's organizations, each with the caller's profile and its grants.",
       items: object({ id, slug: text, name: text, profile: text, grants }),
     },
     key: object({
@@ -44,10 +44,10 @@ const me = {
     }),
     grants,
     limits: object({
-      per_page: { type: 'integer', description: 'Records of a page.' },
-      body_bytes: { type: 'integer', description: 'The largest body of a request to a resource.' },
+      per_page: { type: 'integer', description: 'Maximum number of records on a page.' },
+      body_bytes: { type: 'integer', description: 'Maximum size of a request body, in bytes.' },
       rate: {
-        description: 'Requests to resources in a window; null: not limited.',
+        description: 'Maximum number of requests in a window, or null if unlimited.',
         anyOf: [
           object({ requests: { type: 'integer' }, window_seconds: { type: 'integer' } }),
           { type: 'null' },
@@ -61,7 +61,7 @@ const memberships = [{ id: 1, slug: 'demo', name: 'Demo' }];
 const done = ref('schemas', 'Deleted');
 
 const cookies = {
-  'Set-Cookie': { description: 'The session cookie; after a login also that of the device.', schema: text },
+  'Set-Cookie': { description: 'The session cookie and, after a login, the device cookie.', schema: text },
 };
 const ended = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
 
@@ -89,13 +89,13 @@ const operation = (operationId: string, summary: string, more: object) => ({
 export const loginFragment: Fragment = {
   tag: {
     name: 'authentication',
-    description: 'People log in with a password; programs use an organization API key instead.',
+    description: 'Login of users with a password. Programs use an organization API key instead.',
   },
   paths: {
     '/auth/login': {
       post: operation('logIn', 'Log in', {
         description:
-          'Gives a token and sets the session cookie. Both end with the session: with logout, or when it expires.',
+          'Logs a user in. Returns a token and sets the session cookie. Both are valid until the session expires or is ended by logout.',
         security: [],
         requestBody: {
           required: true,
@@ -109,12 +109,12 @@ export const loginFragment: Fragment = {
                   organization: {
                     ...text,
                     description:
-                      'Slug of an organization. Says which user is meant where an address has several with one password.',
+                      'Slug of an organization. Selects the user if several users have the same email address and password.',
                   },
                   otp: {
                     ...text,
                     description:
-                      'Of a user who has a second factor: the code that the authenticator app shows, or a recovery code. Each works once.',
+                      'A code from the authenticator app, or a recovery code, if the user has a second factor. Each code can be used once.',
                   },
                 },
               },
@@ -130,7 +130,7 @@ export const loginFragment: Fragment = {
             object({
               access_token: text,
               token_type: { ...text, const: 'Bearer' },
-              expires_in: { type: 'integer', description: 'Seconds.' },
+              expires_in: { type: 'integer', description: 'Lifetime of the token, in seconds.' },
               user,
               organizations,
             }),
@@ -154,20 +154,20 @@ export const loginFragment: Fragment = {
     },
     '/auth/logout': {
       post: operation('logOut', 'Log out', {
-        description: 'Ends the session, and with it its cookie and its token, on every node within a second.',
+        description: 'Ends the session. Its cookie and token become invalid on every node within a second.',
         responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/logout-everywhere': {
       post: operation('logOutEverywhere', 'Log out everywhere', {
-        description: 'Ends every session of the person and voids every token.',
+        description: "Ends all of the user's sessions and invalidates their tokens.",
         responses: { 200: response('Logged out.', done, ended), ...writeFailures },
       }),
     },
     '/auth/me': {
       get: operation('getMe', 'Who is calling', {
         description:
-          'The organizations of the caller with what may be done there. With an API key also what the key is; then `user` is null.',
+          "Returns the caller's organizations and grants. With an API key, also returns the key, and `user` is null.",
         security: [...security, { apiKey: [] }],
         responses: {
           200: response('The caller.', me, undefined, {
@@ -185,7 +185,7 @@ export const loginFragment: Fragment = {
     },
     '/auth/sessions': {
       get: operation('listSessions', 'List your sessions', {
-        description: 'Those that have not ended, newest first: where a person is logged in, and since when.',
+        description: "Lists the user's open sessions, newest first.",
         responses: {
           200: response(
             'The live ones, newest first.',
@@ -195,11 +195,14 @@ export const loginFragment: Fragment = {
                 items: object({
                   id,
                   user_agent: text,
-                  method: { ...text, description: 'How the person logged in, such as `Password and code`.' },
+                  method: {
+                    ...text,
+                    description: 'How the user logged in, for example `Password and code`.',
+                  },
                   created_at: time,
                   last_seen_at: time,
                   expires_at: time,
-                  current: { type: 'boolean', description: 'Whether it is the one that asks.' },
+                  current: { type: 'boolean', description: 'Whether this session sent the request.' },
                 }),
               },
             }),
@@ -223,10 +226,10 @@ export const loginFragment: Fragment = {
       }),
     },
     '/auth/sessions/{id}': {
-      parameters: [{ name: 'id', in: 'path', required: true, description: "The session's id.", schema: id }],
+      parameters: [{ name: 'id', in: 'path', required: true, description: "The session's ID.", schema: id }],
       delete: operation('endSession', 'End one of your sessions', {
         description:
-          'It ends on every node within a second. If it is the one that asks, its cookie is removed.',
+          'Ends a session on every node within a second. If it sent the request, its cookie is removed.',
         responses: {
           200: response('Ended.', done, ended),
           ...writeFailures,
@@ -241,14 +244,15 @@ export const loginFragment: Fragment = {
       type: 'http',
       scheme: 'bearer',
       bearerFormat: 'JWT',
-      description: 'The `access_token` of a login. With several organizations, `?org=` says which.',
+      description:
+        'The `access_token` of a login. If the user has several organizations, `?org=` selects one.',
     },
     session: {
       type: 'apiKey',
       in: 'cookie',
       name: '__Host-crm_session',
       description:
-        "The cookie of a login (`crm_session` on loopback). It writes only from pages of the instance's origin.",
+        "The cookie of a login (`crm_session` on loopback). Writes are only accepted from pages of the instance's own origin.",
     },
   },
   schemas: {},

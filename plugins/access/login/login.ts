@@ -72,7 +72,7 @@ export const login = fastifyPlugin(
      */
     const refused = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
       const { code } = cause as { code?: string };
-      request.log.warn({ address: request.ip, users: users(), code }, 'a login was refused');
+      request.log.warn({ address: request.ip, users: users(), code }, 'login rejected');
       throw cause;
     };
 

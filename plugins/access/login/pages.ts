@@ -72,7 +72,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
       const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
       const problem =
         error.status === 429
-          ? 'Too many attempts. Wait a quarter of an hour and try again.'
+          ? 'Too many attempts. Try again in 15 minutes.'
           : several.length > 0
             ? 'You have several users with this address. Choose the organization and enter the password again.'
             : 'The e-mail address or the password is wrong.';

@@ -28,7 +28,7 @@ export function passkeyLogin(app: FastifyInstance, { database }: LoginServices):
         if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
         reply.code(error.status).headers(error.extra.headers ?? {});
       }
-      request.log.warn({ address: request.ip, code: 'passkey' }, 'a login was refused');
+      request.log.warn({ address: request.ip, code: 'passkey' }, 'login rejected');
       const problem = 'That passkey is not known here, or the page was too old. Try again.';
       return app.showLogin(request, reply, { next, problem });
     },

@@ -65,7 +65,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
       return showForgot(request, reply, {
-        problem: 'Too many attempts. Wait a quarter of an hour and try again.',
+        problem: 'Too many attempts. Try again in 15 minutes.',
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));

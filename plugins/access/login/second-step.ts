@@ -54,7 +54,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       if (first === undefined) return again(reply);
       const { user, method, next } = first;
       const refuse = (status: number, code: string, problem: string) => {
-        request.log.warn({ address: request.ip, users: [user.id], code }, 'a login was refused');
+        request.log.warn({ address: request.ip, users: [user.id], code }, 'login rejected');
         reply.code(status);
         return showStep(request, reply, { problem });
       };
@@ -71,7 +71,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         if (error.status === 401) return again(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});
-        const problem = 'Too many attempts. Wait a quarter of an hour and try again.';
+        const problem = 'Too many attempts. Try again in 15 minutes.';
         return refuse(429, error.code, problem);
       }
       reply.clearCookie(cookie, cookieOptions(request));

@@ -55,7 +55,7 @@ export async function invite(
   const email = normalEmail(invitation.email);
   const members = await listMembers(tables, organization);
   if (members.some((member) => member.email === email)) {
-    throw new UserError(`${email} is a member of this organization already`);
+    throw new UserError(`${email} is already a member of this organization`);
   }
   const publicId = makePublicId();
   const code = makeCode();
@@ -114,7 +114,7 @@ export async function listInvites(tables: Tables, organization: string): Promise
   return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
 }
 
-/** Withdraws an invitation. @throws UserError when it is not open any more */
+/** Cancels an invitation. @throws UserError if it is no longer open */
 export async function cancelInvite(
   tables: Tables,
   actor: Actor,
@@ -128,7 +128,7 @@ export async function cancelInvite(
     .where('used_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (removed === undefined) throw new UserError('that invitation is not open any more');
+  if (removed === undefined) throw new UserError('this invitation is no longer open');
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
@@ -221,7 +221,7 @@ export async function acceptInviteTo(tables: Tables, actor: Actor, email: string
   return true;
 }
 
-/** Marks an invitation as used. @returns false if it was used meanwhile: of two acceptances only one updates the row */
+/** Marks an invitation as used. @returns false if a concurrent request has already used it */
 async function claim(tables: Tables, organization: string, id: string): Promise<boolean> {
   const used = await tables
     .updateTable('crm_invites')
@@ -253,9 +253,9 @@ export async function acceptInvite(
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
   if (user?.disabled === true)
-    throw new UserError('this user is disabled; ask the operator of this instance');
+    throw new UserError('this user is disabled. Contact the operator of this instance.');
   if (user?.verified === true && user.id !== given.proven) {
-    throw new UserError(`${email} is known here already: enter its password`);
+    throw new UserError(`${email} already has a user here. Enter that user’s password.`);
   }
   if (!(await claim(tables, organization, id))) throw new UserError(unusable);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };

@@ -34,7 +34,7 @@ export async function listMembers(tables: Tables, organization: string): Promise
 
 /**
  * Changes the profile of a member.
- * @throws UserError when there is no such member, or no administrator would be left
+ * @throws UserError when this member does not exist, or no administrator would be left
  */
 export async function changeMember(
   tables: Tables,
@@ -51,7 +51,7 @@ export async function changeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (changed === undefined) throw new UserError('there is no such member');
+  if (changed === undefined) throw new UserError('this member does not exist');
   await assertAdministrated(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
@@ -73,7 +73,7 @@ export async function removeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (removed === undefined) throw new UserError('there is no such member');
+  if (removed === undefined) throw new UserError('this member does not exist');
   await assertAdministrated(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
@@ -100,6 +100,6 @@ async function assertAdministrated(tables: Tables, organization: string): Promis
     .limit(1)
     .executeTakeFirst();
   if (left === undefined) {
-    throw new UserError('this is the last administrator: make another member one first');
+    throw new UserError('this is the last administrator. Make another member an administrator first.');
   }
 }

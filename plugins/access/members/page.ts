@@ -30,13 +30,13 @@ export function memberPages(
   const memberOf = async (organization: string, given: Form): Promise<MemberInfo> => {
     const id = idField(given, 'id');
     const member = (await listMembers(tablesOf(database), organization)).find((each) => each.id === id);
-    if (member === undefined) throw new UserError('there is no such member');
+    if (member === undefined) throw new UserError('this member does not exist');
     return member;
   };
   const inviteOf = async (organization: string, given: Form): Promise<Invite> => {
     const id = idField(given, 'id');
     const open = (await listInvites(tablesOf(database), organization)).find((each) => each.id === id);
-    if (open === undefined) throw new UserError('that invitation is not open any more');
+    if (open === undefined) throw new UserError('this invitation is no longer open');
     return open;
   };
   /** A link and its code, to be passed on. */
@@ -58,7 +58,7 @@ export function memberPages(
     name: 'members',
     title: 'Members',
     done: {
-      'member-changed': '{} has another profile.',
+      'member-changed': 'Profile of {} changed.',
       'member-removed': '{} is removed.',
       'invite-cancelled': 'The invitation of {} is taken back.',
       'invite-mailed': 'The invitation is mailed to {}.',
@@ -102,13 +102,13 @@ export function memberPages(
             id,
             links: [
               {
-                label: 'Take back',
-                name: `Take back the invitation for ${email}`,
+                label: 'Cancel invitation',
+                name: `Cancel the invitation for ${email}`,
                 href: `${at('cancel')}?id=${id}`,
               },
             ],
           }),
-          empty: { text: 'Nobody is invited at the moment.', link: primary },
+          empty: { text: 'No open invitations.', link: primary },
         });
         return { primary, ...page, chips };
       }
@@ -116,7 +116,7 @@ export function memberPages(
         searchLabel: 'Search members',
         text: ({ email, profile }) => `${email} ${profile}`,
         columns: [
-          { title: 'E-mail address', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
+          { title: 'Email address', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
           { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
           { title: 'Since', cell: ({ since }) => ({ time: since }), by: ({ since }) => Number(since) },
         ],
@@ -153,7 +153,7 @@ export function memberPages(
           {
             kind: 'email',
             name: 'email',
-            label: 'E-mail address',
+            label: 'Email address',
             required: true,
             value: field(given, 'email').slice(0, 254),
             focus: true,
@@ -187,7 +187,7 @@ export function memberPages(
           kind: 'confirm',
           title: `Create a reset link for ${email}?`,
           consequence:
-            'Whoever has the link and its code chooses a new password for this person. Pass both on to that person only.',
+            'The link and its code let their holder choose a new password for this member. Give both to this member only.',
           action: `/setup/o/${slug}/members/reset`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Create reset link',
@@ -200,7 +200,7 @@ export function memberPages(
         return {
           kind: 'confirm',
           title: `Remove ${email}?`,
-          consequence: `This person loses every access to ${name} at once. What they did stays, under their name.`,
+          consequence: `This member immediately loses access to ${name}. Their past changes remain under their name.`,
           action: `/setup/o/${slug}/members/remove`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Remove member',
@@ -211,8 +211,8 @@ export function memberPages(
         const { id, email } = await inviteOf(organization, given);
         return {
           kind: 'confirm',
-          title: `Take back the invitation for ${email}?`,
-          consequence: 'Its link and code stop working at once.',
+          title: `Cancel the invitation for ${email}?`,
+          consequence: 'Its link and code stop working immediately.',
           action: `/setup/o/${slug}/members/cancel`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Take back invitation',
@@ -243,7 +243,9 @@ export function memberPages(
           : made.code;
         return {
           shown: {
-            ...(mailed && { problem: 'The mail could not be sent. Pass link and code on yourself.' }),
+            ...(mailed && {
+              problem: 'The email could not be sent. Pass on the link and the code yourself.',
+            }),
             made: passedOn(
               `Invitation for ${email}`,
               'Send both. The code is shown this once; the invitation can be used once, within 7 days.',

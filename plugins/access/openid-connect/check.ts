@@ -4,7 +4,7 @@ import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './
 /** What a login needs that a provider says of itself. */
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
-/** Why nobody can log in at a provider; undefined if people can, as far as its discovery document tells. */
+/** Returns why logins at a provider fail, or undefined if its discovery document is valid. */
 export async function problemOf(
   settings: ProviderSettings,
   limitSeconds = timeoutSeconds,
@@ -12,7 +12,7 @@ export async function problemOf(
   try {
     const said = (await discover(settings, limitSeconds)).serverMetadata();
     const missing = endpoints.filter((name) => !URL.canParse(said[name] ?? ''));
-    return missing.length === 0 ? undefined : `its discovery document has no ${missing.join(' and no ')}`;
+    return missing.length === 0 ? undefined : `its discovery document lacks ${missing.join(' and ')}`;
   } catch (cause) {
     return `${settings.issuer} ${reasonOf(cause, limitSeconds)}`;
   }
@@ -31,11 +31,11 @@ function reasonOf(error: unknown, limitSeconds: number): string {
   const issuer = JSON.stringify(within.body?.issuer)?.slice(0, 200);
   const reasons: Readonly<Record<string, string>> = {
     OAUTH_TIMEOUT: `does not respond within ${limitSeconds} s`,
-    OAUTH_HTTP_REQUEST_FORBIDDEN: 'has no TLS, which only a provider on this machine may lack',
-    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${within.status} where its discovery document should be`,
-    OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document of another issuer: ${issuer}`,
+    OAUTH_HTTP_REQUEST_FORBIDDEN: 'does not use TLS, which is only allowed for a provider on this machine',
+    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${within.status} to the request for its discovery document`,
+    OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document for another issuer: ${issuer}`,
   };
-  return reasons[code] ?? `has no discovery document that can be used (${code})`;
+  return reasons[code] ?? `does not have a usable discovery document (${code})`;
 }
 
 /** What `crm doctor` needs for providers. */
@@ -57,17 +57,19 @@ export const providersCheck: DoctorCheck<CheckedProviders> = {
         if (issuer.trim() !== '' && !URL.canParse(issuer)) {
           return {
             place: `${place}.issuer`,
-            problem: 'the issuer is no URL, so the provider is off',
-            advice: 'Set it as the provider says it, such as https://login.example.com.',
+            problem: 'the issuer is not a URL, so the provider is disabled',
+            advice:
+              'Set it to the issuer that the provider documents, for example https://login.example.com.',
           };
         }
         if (!isAvailable(settings)) {
-          const problem = 'the provider is off: its name, issuer, client_id or client_secret is blank';
-          return { place, problem, advice: 'Set them, or take the provider out.', isNote: true as const };
+          const problem =
+            'the provider is disabled because its name, issuer, client_id or client_secret is blank';
+          return { place, problem, advice: 'Set them, or remove the provider.', isNote: true as const };
         }
         const problem = await problemOf(settings);
         const advice =
-          'Correct its issuer, which is its address without /.well-known/…, or ask whoever runs it; passwords go on working.';
+          'Correct its issuer (its URL without /.well-known/…), or ask its operator. Logins with passwords still work.';
         return problem === undefined ? undefined : { place, problem, advice };
       }),
     );

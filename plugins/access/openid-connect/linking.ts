@@ -34,7 +34,7 @@ export interface ProviderClaims {
 /**
  * The user of somebody who has logged in at a provider, in a transaction: the one that is linked already, else the one of
  * the verified address, else a new one where the settings allow that.
- * @throws UserError, for the person, if there is none
+ * @throws UserError with a message for the user if no user can be linked
  */
 export async function findOrLinkUser(
   tables: Tables,
@@ -45,14 +45,12 @@ export async function findOrLinkUser(
   const linked = await linkedUser(tables, claimed);
   if (linked !== undefined) return enabled(linked);
   if (claimed.isReadOnly) {
-    throw new UserError(
-      `Nothing can be changed at the moment, so that ${name} cannot be linked. Try again later.`,
-    );
+    throw new UserError(`This instance is read-only, so ${name} cannot be linked now. Try again later.`);
   }
   const email = claimed.isVerified ? parseEmail(claimed.email ?? '') : undefined;
   if (email === undefined) {
     throw new UserError(
-      `${name} has not verified your e-mail address, so that it cannot be linked to a user here.`,
+      `${name} has not verified your email address, so it cannot be linked to a user here.`,
     );
   }
   const actor: Actor = { ...visitor, kind: 'user', id: null, name: email };
@@ -63,7 +61,7 @@ export async function findOrLinkUser(
   if (found === undefined) throw new Error('a user that was just there is gone');
   if (!(await linkIdentity(tables, found.id, claimed))) {
     throw new UserError(
-      `Your user here is linked to somebody else at ${name}. The operator of this instance can unlink it.`,
+      `Your user is linked to another account at ${name}. The operator of this instance can unlink it.`,
     );
   }
   const organizations = [...(await findMemberships(tables, found.id)).values()];
@@ -79,11 +77,11 @@ export async function findOrLinkUser(
 
 /** @throws UserError if a user is disabled */
 function enabled(user: User): User {
-  if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
+  if (user.disabled) throw new UserError('Your user is disabled. Contact the operator of this instance.');
   return user;
 }
 
-/** The user of an address that its holder has proven now; undefined if there is none. */
+/** Returns the user with a newly verified email address, or undefined. */
 async function userOf(
   tables: Tables,
   actor: Actor,
@@ -94,7 +92,7 @@ async function userOf(
   if (first === undefined || first.verified || first.disabled) return first;
   if (more.length > 0) {
     throw new UserError(
-      `There are several users with the address ${email}, and ${provider} does not say which one is yours. Reset the password of one, which verifies it, or ask the operator of this instance.`,
+      `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or contact the operator of this instance.`,
     );
   }
   // Somebody else may have made it with this address, and knows its password.
@@ -115,7 +113,7 @@ async function create(
   if (invited && (await acceptInviteTo(tables, actor, email))) return;
   const domain = email.slice(email.lastIndexOf('@') + 1);
   const place = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
-  const none = `There is no user for ${email} here. Ask an administrator of your organization to invite you.`;
+  const none = `${email} does not have a user here. Ask an administrator of your organization to invite you.`;
   if (place === undefined) throw new UserError(none);
   const organization = await organizationId(tables, place.organization).catch(because(none));
   const profile = await profileId(tables, organization, place.profile).catch(because(none));
@@ -128,7 +126,7 @@ async function create(
   });
 }
 
-/** Throws what the person is told; the mistake of the settings is the cause, for the log. */
+/** Throws the message for the user; the configuration error is its cause, for the log. */
 const because = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

@@ -24,6 +24,6 @@ export async function chosenProfile(tables: Tables, organization: string, form: 
   if (field(form, 'profile') === '') throw new UserError('choose a profile');
   const id = idField(form, 'profile');
   const known = await listProfiles(tables, organization);
-  if (!known.some((each) => each.id === id)) throw new UserError('there is no such profile');
+  if (!known.some((each) => each.id === id)) throw new UserError('this profile does not exist');
   return id;
 }

@@ -31,7 +31,9 @@ interface Options {
 
 /** `profile …`. */
 export function profileCommands(line: Line): void {
-  const profile = line.program.command('profile').description('profiles: what their holders may do');
+  const profile = line.program
+    .command('profile')
+    .description("manage an organization's profiles (sets of grants)");
   profile
     .command('list')
     .description('list the profiles of an organization with their grants')
@@ -42,24 +44,24 @@ export function profileCommands(line: Line): void {
     .command('create <name>')
     .description('create a profile')
     .addOption(organizationOption())
-    .requiredOption('--grant <grants...>', 'object:action,action; * * means all, as in *:list,read')
+    .requiredOption('--grant <grants...>', 'object:action,action; "*" means all, for example *:list,read')
     .addOption(jsonResult())
     .action((name, { json, ...options }) => line.run(json, create(line, name, options)));
   profile
     .command('grant <name> <grants...>')
-    .description('let the holders of a profile do more; what they have stays')
+    .description('add grants to a profile')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'add', grants, org)));
   profile
     .command('revoke <name> <grants...>')
-    .description('take grants of a profile away, as "profile list" shows them')
+    .description('remove grants from a profile; "crm profile list" shows them')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'take', grants, org)));
   profile
     .command('delete <name>')
-    .description('delete a profile that no member, key or invitation has')
+    .description('delete a profile that is not used by a member, key or invitation')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((name, { json, org }) => line.run(json, remove(line, name, org)));
@@ -97,7 +99,7 @@ const create = (
     );
     return {
       json: { id, name, organization: org, grants },
-      text: `Profile "${name}" made in "${org}", with ${grant.length} grant(s).`,
+      text: `Profile "${name}" created in "${org}" with ${grant.length} grant(s).`,
     };
   });
 
@@ -120,7 +122,7 @@ const adjust = (
     const left = [...(changed?.grants ?? [])].sort();
     return {
       json: { id: changed?.id, name, organization: org, grants: left },
-      text: `Profile "${name}" of "${org}" grants ${left.join(' ') || 'nothing'} now.`,
+      text: `Profile "${name}" of "${org}" now grants ${left.join(' ') || 'nothing'}.`,
     };
   });
 
@@ -132,5 +134,5 @@ const remove = ({ withInstance }: Line, name: string, org: string): Promise<Comm
       await deleteProfile(tables, commandLine(config), organization, found);
       return found;
     });
-    return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" is deleted.` };
+    return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" deleted.` };
   });

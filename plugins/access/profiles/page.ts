@@ -46,10 +46,10 @@ export function profilePages(
   const profileOf = async (organization: string, given: Form): Promise<Profile> => {
     const id = idField(given, 'id');
     const profile = (await listProfiles(tablesOf(database), organization)).find((each) => each.id === id);
-    if (profile === undefined) throw new UserError('there is no such profile');
+    if (profile === undefined) throw new UserError('this profile does not exist');
     return profile;
   };
-  /** The matrix. What the row of everything grants is shown in each row, where it cannot be taken away. */
+  /** Renders the matrix. Grants for all resources are shown in every row and cannot be removed there. */
   const matrix = (profile: Profile, given: readonly string[]): Input => {
     const chosen = given.length === 0 ? profile : { ...profile, grants: new Set(given) };
     return {
@@ -89,7 +89,7 @@ export function profilePages(
     name: 'profiles',
     title: 'Profiles',
     done: {
-      'profile-created': '{} is created. Choose what it grants.',
+      'profile-created': '{} created. Choose its grants.',
       'profile-changed': '{} is changed.',
       'profile-deleted': '{} is deleted.',
     },
@@ -110,7 +110,7 @@ export function profilePages(
               by: ({ name }) => name,
             },
             { title: 'Grants', cell: (profile) => ({ text: summary(profile) }) },
-            { title: 'Kind', cell: ({ builtIn }) => ({ text: builtIn ? 'built in' : 'your own' }) },
+            { title: 'Kind', cell: ({ builtIn }) => ({ text: builtIn ? 'built in' : 'custom' }) },
           ],
           row: ({ id, name, builtIn }) => ({
             id,
@@ -129,7 +129,7 @@ export function profilePages(
                   },
                 ],
           }),
-          empty: { text: 'A profile says what its members and keys may do.', link: create },
+          empty: { text: 'A profile defines what its members and keys can do.', link: create },
         }),
       };
     },
@@ -138,7 +138,9 @@ export function profilePages(
         kind: 'form',
         title: 'Create a profile',
         action: `/setup/o/${slug}/profiles/create`,
-        inputs: [nameInput(field(given, 'name'), 'It grants nothing until you choose what.')],
+        inputs: [
+          nameInput(field(given, 'name'), 'A new profile has no grants. You add them in the next step.'),
+        ],
         submit: 'Create profile',
         cancel: back,
       }),
@@ -147,7 +149,7 @@ export function profilePages(
         return {
           kind: 'record',
           title: profile.name,
-          intro: 'This profile is built in and stays as it is.',
+          intro: 'This profile is built in and cannot be changed.',
           values: objects.map((object) => ({
             label: object,
             text: actionsOn(profile, object).join(', ') || 'nothing',
@@ -160,7 +162,8 @@ export function profilePages(
         return {
           kind: 'form',
           title: profile.name,
-          intro: 'What its members and keys may do. A tick in the first row counts for every row.',
+          intro:
+            'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
           action: `/setup/o/${slug}/profiles/change`,
           hidden: [{ name: 'id', value: profile.id }],
           inputs: [matrix(profile, fields(given, 'grant'))],
@@ -177,7 +180,7 @@ export function profilePages(
           kind: 'confirm',
           title: `Delete ${name}?`,
           consequence:
-            'Only a profile that no member, live key or open invitation has can be deleted. Revoked and expired keys that had it go with it.',
+            'A profile can only be deleted if it is not used by a member, live key or open invitation. Revoked and expired keys with this profile are deleted too.',
           action: `/setup/o/${slug}/profiles/delete`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Delete profile',
@@ -195,7 +198,7 @@ export function profilePages(
       change: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
         const given = fields(form, 'grant');
-        if (given.length > 1000) throw new UserError('that is no set of grants');
+        if (given.length > 1000) throw new UserError('too many grants');
         const grants = given.map((text) => parseGrant(text, objects));
         await transact((tables) => changeProfile(tables, actor, organization, id, grants));
         return { done: 'profile-changed', name: (await profileOf(organization, form)).name, id };

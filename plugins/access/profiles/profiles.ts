@@ -39,7 +39,7 @@ export async function createProfile(
     .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`the profile "${name.trim()}" exists already`);
+  if (row === undefined) throw new UserError(`a profile named "${name.trim()}" already exists`);
   const profile_id = row.id;
   await insertGrants(tables, organization_id, profile_id, grants);
   await recordChanges(tables, actor, {
@@ -98,7 +98,7 @@ export async function listProfiles(tables: Tables, organization: string): Promis
 
 /**
  * Replaces the grants of a profile.
- * @throws UserError when there is no such profile or it is built in
+ * @throws UserError when this profile does not exist or it is built in
  */
 export async function changeProfile(
   tables: Tables,
@@ -119,7 +119,7 @@ export async function changeProfile(
 
 /**
  * Adds grants to those of a profile, or takes them away.
- * @throws UserError when there is no such profile, it is built in, or it does not grant what is to be taken away
+ * @throws UserError when this profile does not exist, it is built in, or it does not have the grants to remove
  */
 export async function adjustProfile(
   tables: Tables,
@@ -139,7 +139,7 @@ export async function adjustProfile(
         .where('action', '=', action)
         .returning('object')
         .executeTakeFirst();
-      if (taken === undefined) throw new UserError(`the profile has no grant ${object}:${action}`);
+      if (taken === undefined) throw new UserError(`the profile does not have the grant ${object}:${action}`);
     }
   }
   await insertGrants(tables, organization, id, add);
@@ -148,7 +148,7 @@ export async function adjustProfile(
 
 /**
  * Deletes an unused profile.
- * @throws UserError when there is no such profile, it is built in, or a member, live key or open invitation uses it
+ * @throws UserError when this profile does not exist, it is built in, or a member, live key or open invitation uses it
  */
 export async function deleteProfile(
   tables: Tables,
@@ -157,7 +157,7 @@ export async function deleteProfile(
   id: string,
 ): Promise<void> {
   await assertOwn(tables, organization, id);
-  // What can never be used again is no use: keys that are revoked or expired, and closed invitations.
+  // Revoked or expired keys and closed invitations do not count, because they can never be used again.
   await tables
     .deleteFrom('crm_api_keys')
     .where('organization_id', '=', organization)
@@ -188,7 +188,7 @@ export async function deleteProfile(
       .limit(1)
       .executeTakeFirst();
     if (used !== undefined)
-      throw new UserError(`this profile is in use by ${users}: give them another first`);
+      throw new UserError(`this profile is in use by ${users}. Change their profile first.`);
   }
   await tables
     .deleteFrom('crm_profiles')
@@ -207,7 +207,7 @@ async function assertOwn(tables: Tables, organization: string, id: string): Prom
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('there is no such profile');
+  if (row === undefined) throw new UserError('this profile does not exist');
   if (Object.hasOwn(builtInProfiles, row.name))
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
@@ -226,21 +226,23 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   const [object = '', list = '', ...rest] = text.split(':');
   const actions = list.split(',');
   if (rest.length > 0 || list === '') {
-    throw new UserError(`"${text}" is no grant: write object:action,action, such as ${objects[0]}:list,read`);
+    throw new UserError(
+      `"${text}" is not a grant. Use object:action,action, for example ${objects[0]}:list,read.`,
+    );
   }
   if (object !== wildcard && !objects.includes(object)) {
-    throw new UserError(`there is no object "${object}"; there are ${objects.join(', ')} and ${wildcard}`);
+    throw new UserError(`object "${object}" does not exist. Available: ${objects.join(', ')}, ${wildcard}.`);
   }
   const unknown = actions.find((action) => action !== wildcard && !actionNames.includes(action as Action));
   if (unknown !== undefined) {
     throw new UserError(
-      `there is no action "${unknown}"; there are ${actionNames.join(', ')} and ${wildcard}`,
+      `action "${unknown}" does not exist. Available: ${actionNames.join(', ')}, ${wildcard}.`,
     );
   }
   return { object, actions: actions as Grant['actions'] };
 }
 
-/** The id of a profile, by organization and name. @throws UserError when there is none */
+/** Returns the ID of a profile, by organization and name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
     .selectFrom('crm_profiles')
@@ -256,7 +258,7 @@ export async function profileId(tables: Tables, organization: string, name: stri
       .orderBy('name')
       .execute();
     const names = existing.map((each) => each.name).join(', ');
-    throw new UserError(`there is no profile "${name}" in this organization; there are ${names}`);
+    throw new UserError(`profile "${name}" does not exist in this organization. Available: ${names}.`);
   }
   return row.id;
 }

@@ -89,7 +89,7 @@ export function requestCounts(
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
-    // One statement is for all callers, whoever was the first.
+    // One statement covers all callers.
     timer = runOutsideRequests(() => setTimeout(begin, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);

@@ -116,8 +116,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         title: 'Second factor',
         ...(!isMissing && { above: { label: 'You', href: '/setup/me' } }),
         intro: isMissing
-          ? 'This instance requires a second factor: set one up to go on.'
-          : 'With a second factor, nobody gets in with your password alone.',
+          ? 'This instance requires a second factor. Set one up to continue.'
+          : 'With a second factor, your password alone is not enough to log in.',
         values: [
           { label: 'Authenticator app', text: totp ? 'Set up' : 'None' },
           ...kept.map(({ name, last_used_at }) => ({
@@ -194,7 +194,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const offer = await offers.open(ticket);
     if (offer?.user !== user.id) {
       reply.code(400);
-      return newOffer(request, reply, { problem: 'That page was too old. Scan the new code.' });
+      return newOffer(request, reply, { problem: 'The page has expired. Scan the new code.' });
     }
     const { stepOf } = await import('./totp.ts');
     const step = stepOf(offer.secret, field(form, 'code').replaceAll(/\s/g, ''));
@@ -238,7 +238,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     try {
       const made = await app.passkeys.verifyNew(request, user, form);
       if (made === undefined)
-        throw new UserError('the passkey is not valid, or the page was too old; try again');
+        throw new UserError('the passkey is not valid, or the page has expired. Try again.');
       const label = displayName(name, 'the name');
       const codes = await added(request, 'add passkey', field(form, 'ticket'), (tables) =>
         storePasskey(tables, user.id, made, label),
@@ -265,7 +265,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         title: `Remove ${passkey.name}?`,
         above,
         consequence:
-          'Nobody can log in with this passkey any more. Other browsers and programs are logged out.',
+          'This passkey can no longer be used to log in. Other browsers and programs are logged out.',
         action: `${base}/remove-passkey`,
         hidden: [{ name: 'id', value: passkey.id }],
         submit: 'Remove passkey',
@@ -294,7 +294,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         kind: 'confirm',
         title: 'New recovery codes?',
         above,
-        consequence: 'The codes that you have do not work any more.',
+        consequence: 'Your current codes will stop working.',
         action: `${base}/recovery-codes`,
         hidden: [],
         submit: 'Create recovery codes',
@@ -317,7 +317,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         kind: 'confirm',
         title: 'Remove authenticator app?',
         above,
-        consequence: 'Its codes do not work any more. Other browsers and programs are logged out.',
+        consequence: 'Its codes will stop working. Other browsers and programs are logged out.',
         action: `${base}/remove-app`,
         hidden: [],
         submit: 'Remove authenticator app',

@@ -176,7 +176,7 @@ export async function storePasskey(
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (stored === undefined) throw new UserError('this passkey is known already');
+  if (stored === undefined) throw new UserError('this passkey is already registered');
 }
 
 const findPasskey = (tables: Tables, credential: string) =>

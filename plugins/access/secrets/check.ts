@@ -4,8 +4,7 @@ import { fileReason } from '../../../engine/errors.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { isLongEnough, type SecretsConfig, secretFile } from './instance-secrets.ts';
 
-const advice =
-  'Set AUTH_SECRETS to the secret that the instance had, or put DATA_DIR/auth-secret back from the backup.';
+const advice = 'Set AUTH_SECRETS to the previous secret, or restore DATA_DIR/auth-secret from a backup.';
 
 /** The instance has the secrets that its database was written with. */
 export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonly database: Database }> = {
@@ -21,8 +20,8 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
       return [
         {
           place: 'AUTH_SECRETS',
-          problem: `it is not set, so the secret of this machine is in force (${file})`,
-          advice: 'Set it to the same on every node, and keep it with the backups.',
+          problem: `it is not set, so this machine’s secret (${file}) is used`,
+          advice: 'Set it to the same value on every node, and store it with the backups.',
           isNote: true,
         },
       ];
@@ -34,7 +33,7 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
     });
     if (used === undefined) return [];
     const problem =
-      'the secret of the instance is missing: the next start makes another, all logins end, and stored secrets cannot be opened';
+      'the instance’s secret is missing. The next start will create a new one, which ends all sessions and makes stored secrets unreadable';
     return [{ place: file, problem, advice }];
   },
 };
@@ -42,7 +41,7 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
 /** What is wrong with a file that holds a secret. */
 function kept(file: string): string | undefined {
   try {
-    return isLongEnough(readFileSync(file, 'utf8').trim()) ? undefined : 'it holds no secret';
+    return isLongEnough(readFileSync(file, 'utf8').trim()) ? undefined : 'it does not contain a secret';
   } catch (cause) {
     return `it cannot be read: ${fileReason(cause)}`;
   }

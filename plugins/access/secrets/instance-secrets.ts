@@ -59,11 +59,12 @@ function keptSecret(folder: string): string {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EEXIST') {
       throw new UserError(
-        `cannot keep a secret in ${folder} (${fileReason(cause)}): set AUTH_SECRETS or DATA_DIR`,
+        `cannot store a secret in ${folder} (${fileReason(cause)}). Set AUTH_SECRETS or DATA_DIR.`,
       );
     }
   }
   const secret = readFileSync(file, 'utf8').trim();
-  if (!isLongEnough(secret)) throw new UserError(`${file} holds no secret: delete it or set AUTH_SECRETS`);
+  if (!isLongEnough(secret))
+    throw new UserError(`${file} does not contain a valid secret. Delete the file or set AUTH_SECRETS.`);
   return secret;
 }

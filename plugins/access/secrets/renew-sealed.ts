@@ -32,7 +32,7 @@ export async function renewSecrets(
       if (renewed.every((each) => each === undefined)) continue;
       const values = refs.map((ref, place) => sql`${ref} = ${renewed[place] ?? stored[place]}`);
       const thisRow = key.map((column, place) => sql`${keys[place]} = ${row[column]}::bigint`);
-      // Somebody may have changed it meanwhile.
+      // A concurrent request can have changed the secret.
       const same = refs.map((ref, place) => sql`${ref} = ${stored[place]}`);
       await sql`update ${sql.table(table)} set ${sql.join(values)}
         where ${sql.join([...thisRow, ...same], sql` and `)}`.execute(tables);

@@ -27,7 +27,9 @@ export function sealing(secrets: InstanceSecrets): Sealing {
       if (opened === undefined) continue;
       return { plaintext: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
     }
-    throw new UserError('a stored secret cannot be opened: AUTH_SECRETS has changed; enter the secret again');
+    throw new UserError(
+      'a stored secret cannot be decrypted because AUTH_SECRETS has changed. Enter the secret again.',
+    );
   };
   return {
     seal,

@@ -33,33 +33,33 @@ type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Datab
 /** `user …`: commands for users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
-  const user = program.command('user').description('users of all organizations');
+  const user = program.command('user').description('manage users of all organizations');
   user
     .command('create <email>')
-    .description('create a user with a membership')
+    .description('create a user and add them to an organization')
     .addOption(organizationOption())
-    .requiredOption('--profile <name>', "the user's profile there")
+    .requiredOption('--profile <name>', "the user's profile in the organization")
     .option(
       '--password-stdin',
       'read the password from standard input; default: generate one and print it once',
     )
-    .option('--existing', 'add a membership to an existing user, who keeps the password')
+    .option('--existing', 'add an existing user to the organization; the password does not change')
     .addOption(jsonResult())
     .action((email, { json, ...options }) => run(json, create(line, email, options)));
   user
     .command('list')
-    .description('list users with their state and memberships')
+    .description('list users with their states and memberships')
     .option('--org <slug>', 'only members of this organization')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, options)));
   user
     .command('show <user>')
-    .description('show a user, by e-mail address or id')
+    .description('show a user, by email address or ID')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, show(line, wanted)));
   user
     .command('reset-password <user>')
-    .description('change the password of a user and end its sessions')
+    .description('change the password of a user and end their sessions')
     .option(
       '--password-stdin',
       'read the password from standard input; default: generate one and print it once',
@@ -68,19 +68,19 @@ export function userCommands(line: Line): void {
     .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
   user
     .command('reset-second-factor <user>')
-    .description('remove the second factors of a user who has lost them and end its sessions')
+    .description('remove the second factors of a user who has lost them, and end their sessions')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
   user
     .command('unlink <user>')
     .description(
-      'remove the links of a user to OpenID Connect providers; the next login there links it again',
+      'remove a user’s links to OpenID Connect providers; the next login there links the user again',
     )
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, unlink(line, wanted)));
   user
     .command('disable <user>')
-    .description('disable a user and end its sessions; its API keys stay valid')
+    .description('disable a user and end their sessions; their API keys stay valid')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, disable(line, wanted)));
   user
@@ -90,7 +90,7 @@ export function userCommands(line: Line): void {
     .action((wanted, { json }) => run(json, enable(line, wanted)));
   user
     .command('verify <user>')
-    .description('verify the address of a user: other organizations may then add the user')
+    .description('mark the email address of a user as verified, so that other organizations can add the user')
     .addOption(jsonResult())
     .action((wanted, { json }) => run(json, verify(line, wanted)));
 }
@@ -116,14 +116,14 @@ const create = (
       if (existing) return addExisting(tables, actor, { email, organization, profile });
       if ((await userFor(tables, email, organization)) !== undefined) {
         throw new UserError(
-          `${email} is known already: --existing makes it a member of "${options.org}" with the password it has`,
+          `${email} already has a user. Pass --existing to add it to "${options.org}" with its current password.`,
         );
       }
       return createUser(tables, actor, { email, organization, profile, password: () => password });
     });
     const text = existing
-      ? `User ${email} is now ${options.profile} of "${options.org}" too; the password is as it was.`
-      : `User ${email} made, as ${options.profile} of "${options.org}".`;
+      ? `User ${email} is now ${options.profile} of "${options.org}" too. The password did not change.`
+      : `User ${email} created as ${options.profile} of "${options.org}".`;
     return {
       json: {
         id,
@@ -146,9 +146,7 @@ const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Pr
     return {
       json: { users },
       text:
-        users.length === 0
-          ? 'There are no users.'
-          : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
+        users.length === 0 ? 'No users found.' : formatTable(['id', 'e-mail', 'state', 'member of'], rows),
     };
   });
 
@@ -180,7 +178,7 @@ const reset = (
     });
     return {
       json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
-      text: `User ${user.email} has another password; ${user.sessions} session(s) ended.${shown.text}`,
+      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${shown.text}`,
     };
   });
 
@@ -204,19 +202,19 @@ const change =
 const disable = change(
   disableUser,
   { disabled: true },
-  'is disabled; sessions and tokens end on every node within a second, keys go on.',
+  'is disabled. Sessions and tokens end on every node within a second; API keys stay valid.',
 );
 
 const resetFactor = change(
   resetSecondFactor,
   { second_factor: false },
-  'has no second factor any more; sessions and tokens end on every node within a second.',
+  'no longer has a second factor. Sessions and tokens end on every node within a second.',
 );
 
 const unlink = change(
   unlinkUser,
   { unlinked: true },
-  'is linked to no provider; the next login at one links it again.',
+  'is no longer linked to a provider. The next login at a provider links it again.',
 );
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');
@@ -224,14 +222,14 @@ const enable = change(enableUser, { disabled: false }, 'can log in again.');
 const verify = change(
   verifyAddress,
   { verified: true },
-  'is verified; other organizations may add the user.',
+  'is verified. Other organizations can add the user.',
 );
 
 /** The password to set, and whether to show it: only a generated one is shown. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
   if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
   const password = generatePassword();
-  return { password, shown: { json: { password }, text: `\nPassword, shown this once: ${password}` } };
+  return { password, shown: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
 }
 
 const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>

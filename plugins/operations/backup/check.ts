@@ -15,22 +15,24 @@ export const backupCheck: DoctorCheck<{
     const last = await lastBackups(tablesOf(database));
     const place = 'backups';
     const since =
-      last.made === undefined ? 'there is none' : `the last one is of ${last.made.started_at.toISOString()}`;
+      last.made === undefined
+        ? 'no backup exists'
+        : `the last one is from ${last.made.started_at.toISOString()}`;
     switch (problemOf(last, backups)) {
       case 'failed':
         return [
           {
             place,
             problem: `the last backup failed: ${last.ended?.error}; ${since}`,
-            advice: 'Mend that; a scheduled one is tried again within a quarter of an hour.',
+            advice: 'Fix the cause. A scheduled backup is retried within 15 minutes.',
           },
         ];
       case 'late':
         return [
           {
             place,
-            problem: `config.yaml wants a backup every ${backups.every_hours} hours, and ${since}`,
-            advice: 'A server that runs makes them: start it with "crm serve", or see its log.',
+            problem: `config.yaml schedules a backup every ${backups.every_hours} hours, but ${since}`,
+            advice: 'A running server creates backups. Start it with "crm serve", or check its log.',
           },
         ];
       default:

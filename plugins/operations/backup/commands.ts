@@ -22,20 +22,20 @@ export function backupCommands(line: Line): void {
   const { program, run } = line;
   program
     .command('backup')
-    .description('write the whole database to a file where nothing is, while the service runs')
-    .argument('<file>', 'such as crm-2026-11-23.backup')
-    .option('--verify', 'also restore it into a temporary database, and compare every row')
+    .description('back up the database to a new file; the service can keep running')
+    .argument('<file>', 'the file to create, for example crm-2026-11-23.backup')
+    .option('--verify', 'also restore the backup into a temporary database and compare every row')
     .addOption(jsonResult())
     .action((file, { json, verify }) => run(json, backup(line, resolve(file), verify === true)));
   program
     .command('restore')
-    .description('put a backup into an empty database, or a new DATA_DIR, and compare every row')
-    .argument('<file>', 'what "backup" wrote')
-    .option('--check', 'only into a temporary database: whether the file could be restored')
+    .description('restore a backup into an empty database or a new DATA_DIR, and compare every row')
+    .argument('<file>', 'a file written by "crm backup"')
+    .option('--check', 'only restore into a temporary database, to check that the file can be restored')
     .addOption(
       new Option(
         '--keys <what>',
-        'disable: every API key is revoked, because one that was revoked after the backup would open again; keep: they stay as they were',
+        'disable: revoke every API key, because keys revoked after the backup would become valid again; keep: restore API keys as they were',
       )
         .choices(['disable', 'keep'] as const)
         .default('disable' as const),
@@ -46,13 +46,8 @@ export function backupCommands(line: Line): void {
     );
   program
     .command('move')
-    .description(
-      'copy everything to another database, from embedded to PostgreSQL or back, and compare every row',
-    )
-    .requiredOption(
-      '--to <place>',
-      'postgres://user:password@host/name of an empty database, or a new folder',
-    )
+    .description('copy all data to another database, embedded or PostgreSQL, and compare every row')
+    .requiredOption('--to <place>', 'an empty database (postgres://user:password@host/name) or a new folder')
     .addOption(jsonResult())
     .action(({ json, to }) => run(json, move(line.config(), to)));
 }
@@ -73,7 +68,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
     const rows = counts.reduce((sum, [, count]) => sum + count, 0);
     return {
       json: { file, bytes, rows, tables: Object.fromEntries(counts), verified: verify },
-      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', restored them elsewhere, and found every one' : ''}.\nWhoever has the file has everything that is in the database: keep it as you keep the database.`,
+      text: `Wrote ${rows} rows of ${counts.length} tables to ${file} (${bytes} bytes)${verify ? ', and verified them by a test restore' : ''}.\nThe file contains all data of the database. Protect it as you protect the database.`,
     };
   });
 
@@ -90,16 +85,16 @@ async function restore(
   const { rows, tables, ended, migrated, notes } = restored;
   const ofKeys =
     keys === 'keep'
-      ? 'API keys are as they were, also those that were revoked after the backup.'
-      : `API keys revoked: ${ended.keys}, since one that was revoked after the backup would open again; --keys keep leaves them as they were.`;
+      ? 'API keys were restored as they were, including keys revoked after the backup.'
+      : `API keys revoked: ${ended.keys}, because keys revoked after the backup would become valid again. Pass --keys keep to keep them.`;
   return {
     json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
     text: [
-      `Restored ${rows} rows of ${tables} tables, as they were at ${manifest.made_at}, and found every one.`,
+      `Restored ${rows} rows of ${tables} tablesfrom ${manifest.made_at} and verified every row.`,
       ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
       ofKeys,
-      'Followers of the change feed are told to begin again (410).',
+      'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };
@@ -109,7 +104,7 @@ async function checked(config: RestoreConfig, file: string): Promise<CommandResu
   const { rows, tables } = (await about(file, checkFile(config, file))).restored;
   return {
     json: { file, rows, tables, ok: true },
-    text: `${file} is whole: restored elsewhere, ${rows} rows of ${tables} tables are as it says.`,
+    text: `${file} is complete: a test restore verified ${rows} rows of ${tables} tables.`,
   };
 }
 
@@ -143,7 +138,7 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
   const { rows, tables, notes } = await withDatabase(config, noModel, async (database) => {
     const [node] = database.isServed ? ['a running service has DATA_DIR'] : await runningNodes(database);
     if (node !== undefined) {
-      throw new UserError(`${node}: stop it first, or what it writes meanwhile is lost`);
+      throw new UserError(`${node}. Stop it first, because its writes during the move would be lost.`);
     }
     return withDump(database, config, async (lines) => {
       const { manifest, rest } = await begun(lines);
@@ -162,9 +157,9 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       notes,
     },
     text: [
-      `Moved ${rows} rows of ${tables} tables, and found every one. To use them, ${next}.`,
-      'The database before is as it was: do not serve it again, or both send what waits to be sent.',
-      'Followers of the change feed are told to begin again (410).',
+      `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${next}.`,
+      'The old database is unchanged. Do not serve it again, or pending messages will be sent twice.',
+      'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };

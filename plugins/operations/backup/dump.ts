@@ -32,7 +32,7 @@ export const fingerprints = (config: SecretsConfig): string[] =>
     .map((key) => key.toString('hex').slice(0, 16));
 
 /**
- * Reads a whole database as it is at one moment, while others go on writing.
+ * Reads a consistent snapshot of the whole database while other processes continue to write.
  * @param work gets the lines of a backup, and has to read them to the end
  * @throws UserError while a migration has not ended
  */
@@ -43,7 +43,7 @@ export async function withDump<T>(
 ): Promise<T> {
   const { applied, pending, waiting } = await readMigrationLog(database, config);
   const [unfinished] = [...pending, ...waiting];
-  if (unfinished !== undefined) throw new UserError(`a migration has not ended yet: ${unfinished}`);
+  if (unfinished !== undefined) throw new UserError(`a migration is still running: ${unfinished}`);
   return inSnapshot(database, async (tables) => {
     await removeTimeouts(tables);
     const stored = await backupColumns(tables, tablesIn(config, applied));
@@ -79,7 +79,7 @@ async function* dumped(tables: Tables, manifest: Manifest): BackupLines {
   }
   const sequences: Record<string, readonly [string, boolean]> = {};
   const names = manifest.tables.map(({ name }) => name);
-  // After the rows: numbers that were given out meanwhile are left out, and none is given out twice.
+  // Read after the rows, so that sequence values assigned during the dump are skipped and never assigned twice.
   for (const [column, sequence] of await backupSequences(tables, names)) {
     const [found] = await run<{ last: string; used: boolean }>(
       tables,

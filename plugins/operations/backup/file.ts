@@ -27,7 +27,7 @@ export async function writeBackup(
   make: (save: (lines: BackupLines) => Promise<void>) => Promise<void>,
   check: (path: string) => Promise<unknown>,
 ): Promise<number> {
-  if (existsSync(file)) throw new UserError(`${file} cannot be written: it already exists`);
+  if (existsSync(file)) throw new UserError(`${file} cannot be written because it already exists`);
   const name = `${partial.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partial.suffix}`;
   const path = join(dirname(file), name);
   try {
@@ -95,5 +95,5 @@ export async function* linesOf(file: string): BackupLines {
     if (syscall === undefined) throw cause;
     throw new UserError(`it cannot be read: ${fileReason(cause)}`, { cause });
   }
-  if (rest.length > 0) throw incompleteBackup('its last line is cut off');
+  if (rest.length > 0) throw incompleteBackup('its last line is incomplete');
 }

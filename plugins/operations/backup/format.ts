@@ -34,7 +34,7 @@ export interface Count {
 export interface BackupEnd {
   readonly end: {
     readonly tables: Readonly<Record<string, Count>>;
-    /** The last number of each identity column, by `table.column`, and whether it was given out. */
+    /** The last sequence value of each identity column, by `table.column`, and whether it was assigned. */
     readonly sequences: Readonly<Record<string, readonly [last: string, isUsed: boolean]>>;
     /** SHA-256 over all lines before, hex. */
     readonly sha256: string;
@@ -63,8 +63,9 @@ export class Counter {
   }
 }
 
-/** What is wrong with a file that is no whole backup. */
-export const incompleteBackup = (why: string): UserError => new UserError(`it is not a whole backup: ${why}`);
+/** Creates the error for an incomplete backup file. */
+export const incompleteBackup = (why: string): UserError =>
+  new UserError(`it is not a complete backup: ${why}`);
 
 /** The manifest in the first line. @throws UserError if it is none, or one of a later format */
 export function parseManifest(line: string): Manifest {

@@ -11,7 +11,7 @@ export function backupHome(app: FastifyInstance, { database, settings }: Schedul
     const last = await lastBackups(tablesOf(database));
     if (backups.folder === '' && last.ended === undefined) return [];
     const { made, ended } = last;
-    const text = made === undefined ? 'There is no backup.' : `Last backup: ${exactTime(made.started_at)}.`;
+    const text = made === undefined ? 'No backup exists.' : `Last backup: ${exactTime(made.started_at)}.`;
     const problem = problemOf(last, backups);
     if (problem === 'failed' && ended !== undefined) {
       return [{ state: 'bad', text: `The backup of ${exactTime(ended.started_at)} failed. ${text}` }];

@@ -6,12 +6,12 @@ import type { ScheduleServices } from './schedule.ts';
 const families = {
   crm_backup_last_success_timestamp_seconds: {
     type: 'gauge',
-    help: 'When the last backup that was made began, in seconds since 1970; 0 where there is none.',
+    help: 'Start time of the last successful backup, in seconds since 1970, or 0 if none exists.',
   },
-  crm_backup_size_bytes: { type: 'gauge', help: 'Size of that backup; 0 where there is none.' },
+  crm_backup_size_bytes: { type: 'gauge', help: 'Size of the last successful backup, or 0 if none exists.' },
   crm_backup_interval_seconds: {
     type: 'gauge',
-    help: 'How often config.yaml wants a backup; 0 where it wants none.',
+    help: 'Backup interval configured in config.yaml, or 0 if backups are disabled.',
   },
 } as const satisfies Metrics['families'];
 

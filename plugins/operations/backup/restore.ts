@@ -36,7 +36,7 @@ export interface RestoreOptions {
 export interface Restored {
   readonly tables: number;
   readonly rows: number;
-  /** The migrations that came after those of the backup. */
+  /** Migrations newer than the backup. */
   readonly migrated: readonly string[];
   readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
   /** What a person has to know, a line each. */
@@ -94,7 +94,7 @@ async function assertFits(config: RestoreConfig, database: Database, manifest: M
   await assertEmpty(tablesOf(database), tablesIn(config, applied));
   if (applied.some((name) => !manifest.migrations.includes(name))) {
     throw new UserError(
-      'the database has migrations that are later than the backup: restore into a new one, which gets them afterwards',
+      'the database has migrations newer than the backup. Restore into a new database, which is then migrated.',
     );
   }
 }
@@ -108,7 +108,7 @@ async function assertEmpty(tables: Tables, names: readonly string[]): Promise<vo
     const found = await run(tables, `select from ${quote(name)} limit 1`);
     if (found.length > 0) {
       throw new UserError(
-        `the database is not empty, ${name} has rows: restore into a new database, or another DATA_DIR`,
+        `the database is not empty (${name} has rows). Restore into a new database or another DATA_DIR.`,
       );
     }
   }
@@ -129,7 +129,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
     const present = await backupColumns(tables, names);
     if (JSON.stringify(present) !== JSON.stringify(given)) {
       throw new UserError(
-        'the tables are not as the migrations of the backup make them: a migration was changed after it was applied',
+        'the tables differ from the backup’s migrations because a migration was changed after it was applied',
       );
     }
     await run(tables, `lock table ${names.map(quote).join(', ')} in access exclusive mode`);

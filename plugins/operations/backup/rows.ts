@@ -3,7 +3,7 @@ import { quote } from '../../../engine/sql/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { BackupLines, StoredTable } from './format.ts';
 
-/** Roughly how many bytes of rows are fetched at once, and how many rows at most. */
+/** Approximate size of a batch of rows in bytes, and maximum number of rows in it. */
 const [batchBytes, batchRows] = [512 * 1024, 5000];
 
 /** Runs a statement with text parameters in a transaction. @returns its rows */

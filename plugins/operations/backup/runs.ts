@@ -15,7 +15,7 @@ export interface BackupRun {
 /** How long backups are remembered, in days. */
 const keptDays = 90;
 
-/** The last backup that was made, and the last that ended in any way; undefined where there is none. */
+/** The last successful backup and the last finished one, each undefined if none exists. */
 export async function lastBackups(
   tables: Tables,
 ): Promise<{ readonly made: BackupRun | undefined; readonly ended: BackupRun | undefined }> {

@@ -46,15 +46,15 @@ export function scheduleBackups(app: FastifyInstance, services: ScheduleServices
     if (folder === '') return;
     try {
       const file = await backUpIfDue(services, stopping.signal);
-      if (file !== undefined) app.log.info({ file }, 'made a backup');
+      if (file !== undefined) app.log.info({ file }, 'backup created');
     } catch (cause) {
       if (stopping.signal.aborted) return;
-      app.log.error({ folder, reason: reasonOf(cause) }, 'a backup could not be made; trying again later');
+      app.log.error({ folder, reason: reasonOf(cause) }, 'backup failed; it will be retried');
     }
   });
 }
 
-/** Makes a backup if it is time for one and nobody else makes it. @returns its file */
+/** Creates a backup if it is due and no other process is creating it. @returns its file */
 export async function backUpIfDue(
   { config, database, settings }: ScheduleServices,
   signal: AbortSignal,
@@ -64,7 +64,7 @@ export async function backUpIfDue(
   if (!(await isDue(tables, wanted))) return undefined;
   return withSnapshot(database, config, (snapshot) => {
     const work = () => make(tables, snapshot, config, wanted, signal);
-    // Nobody else has the embedded database.
+    // Only this process uses the embedded database.
     if (snapshot.kind === 'embedded') return work();
     // The transaction holds the lock, so every end of it releases it.
     return transaction(snapshot, async (holding) => {

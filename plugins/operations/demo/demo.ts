@@ -139,7 +139,7 @@ export async function firstSamples(
   return found;
 }
 
-/** Samples of a resource; undefined if there is no file. @throws UserError if the file is not valid */
+/** Reads the samples of a resource, or undefined if the file does not exist. @throws UserError if the file is invalid */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;
@@ -149,7 +149,7 @@ async function readSamples(file: string): Promise<(Samples & { readonly file: st
   try {
     const samples = parse(text, { maxAliasCount: 0 }) as Samples | null;
     if (!Array.isArray(samples?.records) || !isDate(String(samples.as_of))) {
-      throw new Error('it needs as_of, a date, and a list of records');
+      throw new Error('it must contain as_of (a date) and a list of records');
     }
     return { ...samples, file };
   } catch (cause) {

@@ -7,7 +7,7 @@ interface Checked {
   readonly database: Database;
 }
 
-/** Who keeps the demo organization keeps an administrator whom nobody may remember. */
+/** Reports a demo organization that still has its generated administrator. */
 const demoCheck: DoctorCheck<Checked> = {
   name: 'demo organization',
   needs: ['database'],

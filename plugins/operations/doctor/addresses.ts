@@ -14,7 +14,7 @@ function isNear(host: string): boolean {
   return host.startsWith('/') || !host.includes('.') || host.endsWith('.internal');
 }
 
-const mend = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its address.';
+const tlsAdvice = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its URL.';
 
 const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'encryption of the database connection',
@@ -32,12 +32,12 @@ const unencrypted = (place: string, addresses: readonly Address[]): readonly Fin
     .flatMap((host): Finding[] => {
       const name = describeHost(host);
       if (host.encryption.includes(false)) {
-        const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'may be' : 'is'} unencrypted, and it is no private network`;
-        return [{ place, problem, advice: mend }];
+        const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'can be' : 'is'} unencrypted and leaves the private network`;
+        return [{ place, problem, advice: tlsAdvice }];
       }
       const isVerified = host.encryption.every((way) => way !== false && way.rejectUnauthorized === true);
-      const problem = `the connection to ${name} is encrypted, but whoever answers there is believed`;
-      return isVerified ? [] : [{ place, problem, advice: mend, isNote: true }];
+      const problem = `the connection to ${name} is encrypted, but the server certificate is not verified`;
+      return isVerified ? [] : [{ place, problem, advice: tlsAdvice, isNote: true }];
     });
 
 const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
@@ -46,12 +46,12 @@ const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   run: ({ config: { workers: count, pool, databaseAddress } }) => {
     if (count === 1) return [];
     if (databaseAddress === undefined) {
-      const problem = 'the embedded database is for one process';
+      const problem = 'the embedded database can be used by one process only';
       return [{ place: 'WORKERS', problem, advice: 'Set DATABASE_URL, or unset WORKERS.' }];
     }
     if (pool >= 3 * count) return [];
     const problem = `${pool} connections are too few for ${count} workers`;
-    return [{ place: 'DATABASE_POOL', problem, advice: `Set it to ${3 * count} at least.` }];
+    return [{ place: 'DATABASE_POOL', problem, advice: `Set it to at least ${3 * count}.` }];
   },
 };
 
@@ -61,7 +61,7 @@ interface Listening {
 }
 
 const operatorsPort: DoctorCheck<{ readonly config: Listening }> = {
-  name: 'operators’ port',
+  name: 'admin port',
   needs: ['config'],
   run: ({ config: { adminPort, adminHost } }) =>
     adminPort === undefined || (ipaddr.isValid(adminHost) && isNear(adminHost)) || isLoopback(adminHost)
@@ -69,8 +69,8 @@ const operatorsPort: DoctorCheck<{ readonly config: Listening }> = {
       : [
           {
             place: 'ADMIN_HOST',
-            problem: `ADMIN_PORT ${adminPort} listens on ${adminHost} and needs no credentials`,
-            advice: 'Make sure that a firewall keeps strangers out, or set ADMIN_HOST to a private address.',
+            problem: `ADMIN_PORT ${adminPort} listens on ${adminHost} without authentication`,
+            advice: 'Restrict access with a firewall, or set ADMIN_HOST to a private IP address.',
             isNote: true,
           },
         ],
@@ -80,24 +80,25 @@ const publicUrl: DoctorCheck<{
   readonly config: HttpConfig;
   readonly settings: { readonly public_url: string };
 }> = {
-  name: 'public address',
+  name: 'public URL',
   needs: ['config', 'settings'],
   run: ({ config, settings: { public_url } }) => {
     if (public_url === '') {
       const problem =
-        'it is not set, so no mail with links is sent: administrators pass on invitations and links to reset passwords themselves';
-      const advice = 'Set PUBLIC_URL to the origin that people see, such as https://crm.example.';
+        'it is not set, so invitations and password reset links are not emailed, and administrators must pass them on';
+      const advice = 'Set PUBLIC_URL to the origin that users open, for example https://crm.example.';
       return [{ place: 'public_url', problem, advice, isNote: true }];
     }
     const { protocol, hostname } = new URL(public_url);
     if (protocol === 'http:' && !isNear(hostname)) {
-      const problem = `${public_url} has no TLS: passwords and cookies can be read on their way`;
-      const advice = 'Put a proxy that ends TLS in front, and set PUBLIC_URL to its https:// address.';
+      const problem = `${public_url} does not use TLS, so passwords and cookies can be intercepted`;
+      const advice = 'Use a proxy that terminates TLS, and set PUBLIC_URL to its https:// URL.';
       return [{ place: 'public_url', problem, advice }];
     }
     if (protocol === 'https:' && config.trustedProxies === 0) {
-      const problem = 'the proxy in front of public_url is not believed, so all callers have its address';
-      const advice = 'Set it to the number of proxies in front; wrong passwords are bounded by address.';
+      const problem = 'the proxy in front of public_url is not trusted, so all callers share its IP address';
+      const advice =
+        'Set it to the number of proxies in front, because failed logins are limited per IP address.';
       return [{ place: 'TRUSTED_PROXIES', problem, advice }];
     }
     return [];

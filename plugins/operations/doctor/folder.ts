@@ -4,10 +4,10 @@ import type { DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason } from '../../../engine/errors.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** What the folder holds that nobody else may read. */
+/** Paths in the folder that other users must not be able to read. */
 const contents = ['', 'pgdata', 'auth-secret'];
 
-/** The data folder: it is a folder, this process may write there, and nobody else may read what it holds. */
+/** Checks that the data folder is a folder, is writable, and cannot be read by other users. */
 export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'data folder',
   needs: ['config'],
@@ -28,8 +28,7 @@ function unusable(folder: string): readonly Finding[] {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const reason = code === 'ENOTDIR' ? 'it is not a folder' : fileReason(cause);
-    const advice =
-      'Name a folder that this user may write with DATA_DIR, or give it to this user with chown.';
+    const advice = 'Set DATA_DIR to a folder that this user can write, or change its owner with chown.';
     return [{ place: folder, problem: `the data folder cannot be used: ${reason}`, advice }];
   }
   if (own !== 0 || uid === 0) return [];
@@ -37,7 +36,7 @@ function unusable(folder: string): readonly Finding[] {
     {
       place: folder,
       problem: `it belongs to user ${uid}, and this command runs as root`,
-      advice: 'Run commands as the user of the server: it cannot open files that root makes there.',
+      advice: 'Run commands as the server’s user, which cannot open files created by root.',
     },
   ];
 }
@@ -48,8 +47,8 @@ function open(path: string): readonly Finding[] {
   return [
     {
       place: path,
-      problem: `other users of this machine may use it (mode ${mode.toString(8).padStart(4, '0')})`,
-      advice: `Close it: chmod go= ${path}`,
+      problem: `other users of this machine can access it (mode ${mode.toString(8).padStart(4, '0')})`,
+      advice: `Restrict access: chmod go= ${path}`,
     },
   ];
 }

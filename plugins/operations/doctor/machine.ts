@@ -16,13 +16,13 @@ export const nodeFindings = (version: string): readonly Finding[] =>
         {
           place: `Node ${version}`,
           problem: `the service needs Node ${oldestNode} or newer`,
-          advice: 'Run it as "npx crm" or "npm start": both use the Node that the package installs.',
+          advice: 'Start it with "npx crm" or "npm start", which use the Node that the package installs.',
         },
       ];
 
 const node: DoctorCheck = { name: 'Node', needs: [], run: () => nodeFindings(process.versions.node) };
 
-/** Files that a process has open besides connections: its own, and those of the database. */
+/** Number of files that a process and its database open in addition to connections. */
 const openAnyway = 150;
 
 const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> = {
@@ -34,13 +34,13 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
     };
     const limit = Number(userLimits?.open_files?.soft);
     const wanted = processShare(config.maxConnections, config) + config.pool + openAnyway;
-    // "unlimited" is no number, and Windows has no such limit.
+    // "unlimited" is not a number, and Windows does not have this limit.
     if (!(limit < wanted)) return [];
     return [
       {
         place: 'ulimit -n',
-        problem: `a process may open ${limit} files here, and MAX_CONNECTIONS needs ${wanted}`,
-        advice: `Raise the limit where the server is started (LimitNOFILE of systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - openAnyway)}.`,
+        problem: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${wanted}`,
+        advice: `Raise the limit where the server is started (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - openAnyway)}.`,
       },
     ];
   },
@@ -63,7 +63,7 @@ const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
       {
         place: folder,
         problem: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(whole / mebibyte)} MiB are free`,
-        advice: 'Free some space or enlarge the disk: writes fail once it is full, and reads go on.',
+        advice: 'Free some space or enlarge the disk. When it is full, writes fail but reads continue.',
       },
     ];
   },

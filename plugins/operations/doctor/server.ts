@@ -34,7 +34,7 @@ export const versionFindings = (number: number): readonly Finding[] =>
         {
           place: `PostgreSQL ${Math.floor(number / 10_000)}`,
           problem: `the service needs PostgreSQL ${oldest} or newer`,
-          advice: 'Upgrade the server: pg_upgrade, or a dump that is restored on a newer one.',
+          advice: 'Upgrade the server with pg_upgrade, or restore a dump on a newer server.',
         },
       ];
 
@@ -58,9 +58,9 @@ const time = onServer('time', async ({ database }) => {
   const seconds = (Math.abs(difference) / 1000).toFixed(1);
   return [
     {
-      place: 'the clocks',
-      problem: `that of the database server is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} that of this machine`,
-      advice: 'Have NTP set both: logins, keys, rate limits and retries go by the time.',
+      place: 'database clock',
+      problem: `the database clock is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine’s clock`,
+      advice: 'Synchronize both with NTP. Logins, keys, rate limits and retries depend on the time.',
     },
   ];
 });
@@ -74,13 +74,13 @@ const encoding = onServer('encoding and collation', async ({ database }) => {
   const place = `database ${name}`;
   const found: Finding[] = [];
   if (encoded !== 'UTF8') {
-    const problem = `its encoding is ${encoded}, which has not every character`;
+    const problem = `its encoding is ${encoded}, which cannot store every character`;
     const advice =
-      "Make another one with: create database … encoding 'UTF8' template template0; and move there.";
+      "Create a new one (create database … encoding 'UTF8' template template0;) and move the data with crm move.";
     found.push({ place, problem, advice });
   }
   if (made !== '' && now !== '' && made !== now) {
-    const problem = `its texts were sorted by collation ${made}, and the system has ${now}: indexes may miss rows`;
+    const problem = `its indexes were built with collation version ${made}, but the system has ${now}, so indexes can miss rows`;
     const advice = `Run: reindex database "${name}"; alter database "${name}" refresh collation version;`;
     found.push({ place, problem, advice });
   }
@@ -105,8 +105,8 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
       : [
           {
             place: places[index] ?? '',
-            problem: `it leaves ${limit} connections, and each node of this instance uses up to ${wanted}`,
-            advice: 'Raise it, lower DATABASE_POOL or WORKERS, or put PgBouncer in between.',
+            problem: `it allows ${limit} connections, but each node uses up to ${wanted}`,
+            advice: 'Raise it, lower DATABASE_POOL or WORKERS, or use PgBouncer.',
           },
         ],
   );
@@ -132,7 +132,7 @@ const pooler = onServer('pooler', async ({ config, database }) => {
     {
       place: 'pooler',
       problem:
-        'it shares connections between transactions, so the service cannot set these limits for its own',
+        'it shares connections between transactions, so the service cannot set these limits for its connections',
       advice: `Set them for the role: ${wanted.map((each) => `alter role "${role}" ${each};`).join(' ')}`,
     },
   ];
@@ -143,10 +143,10 @@ const settings = onServer('server settings', async ({ database }) => {
   const list = names.map((name) => `current_setting('${name}')`).join(', ');
   const values = await firstRow(database, `select ${list}`);
   const consequences = [
-    'a power cut may destroy the database',
-    'a power cut may destroy pages of the database',
-    'a crash of the server may lose what was acknowledged just before',
-    'dead rows are never removed, and tables grow',
+    'a power failure can destroy the database',
+    'a power failure can corrupt pages of the database',
+    'a server crash can lose recently acknowledged writes',
+    'dead rows are never removed, so tables grow',
   ];
   return names.flatMap((name, index) =>
     values[index] === 'off'
@@ -154,7 +154,7 @@ const settings = onServer('server settings', async ({ database }) => {
           {
             place: name,
             problem: `it is off: ${consequences[index]}`,
-            advice: `Switch it on for the server, the database and the role: alter system set ${name} = on;`,
+            advice: `Enable it for the server, the database and the role: alter system set ${name} = on;`,
           },
         ]
       : [],
@@ -166,8 +166,8 @@ const slots = onServer('replication slots', async ({ database: { run } }) => {
     "select slot_name::text, coalesce(pg_size_pretty(pg_current_wal_lsn() - restart_lsn), 'nothing yet') from pg_replication_slots where not active and not pg_is_in_recovery()";
   return (await run({ name: '', text, values: [] })).map(([name, kept]) => ({
     place: `replication slot ${name}`,
-    problem: `nobody reads it, so the server keeps its log until the disk is full (${kept} so far)`,
-    advice: `Start the standby that it belongs to, or drop it: select pg_drop_replication_slot('${name}');`,
+    problem: `it has no consumer, so the server keeps its write-ahead log until the disk is full (${kept} so far)`,
+    advice: `Start the standby that uses it, or drop it: select pg_drop_replication_slot('${name}');`,
   }));
 });
 
@@ -188,7 +188,7 @@ const replicas = onServer('replicas', async ({ database }) => {
           {
             place: `replica ${name}`,
             problem: `it ${problem.replace('not connected', 'is not connected')}, so its reads go to the primary`,
-            advice: 'See to the standby, or take it out of DATABASE_REPLICA_URLS.',
+            advice: 'Repair the standby, or remove it from DATABASE_REPLICA_URLS.',
           },
         ],
   );
@@ -214,9 +214,10 @@ const writes: OnDatabase = {
         return [
           {
             place: 'DATABASE_URL',
-            problem: 'the server, the database or the role has no connection left (SQLSTATE 53300)',
+            problem:
+              'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
             advice:
-              'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, end other clients, or put PgBouncer in between.',
+              'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',
           },
         ];
       }
@@ -224,11 +225,11 @@ const writes: OnDatabase = {
       return [
         {
           place: database.kind === 'embedded' ? config.dataFolder : 'DATABASE_URL',
-          problem: `the database takes no writes: ${message}`,
+          problem: `the database rejects writes: ${message}`,
           advice:
             state === readOnly
-              ? 'It is a standby or was made read-only: name the primary, or let the database write again.'
-              : 'See to the disk of the database, and to its log.',
+              ? 'It is a standby or read-only. Connect to the primary, or make the database writable again.'
+              : 'Check the database server’s disk and log.',
         },
       ];
     }

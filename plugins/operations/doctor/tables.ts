@@ -25,9 +25,9 @@ const statistics: OnDatabase = {
       place: `table ${table}`,
       problem:
         isNever === 'true'
-          ? 'it was never analyzed, so its queries are planned blindly'
-          : 'it has changed as a whole since it was analyzed, so its queries are planned by what is no longer true',
-      advice: `Run: analyze "${table}"; a running server does so itself if its role owns the table.`,
+          ? 'it was never analyzed, so its queries are planned without statistics'
+          : 'most of it has changed since it was analyzed, so its queries are planned with outdated statistics',
+      advice: `Run: analyze "${table}"(a running server does so if its role owns the table).`,
     })),
 };
 
@@ -43,8 +43,8 @@ const indexes: OnDatabase = {
   run: async ({ database: { run } }) =>
     (await run({ name: '', text: invalidSql, values: [] })).map(([table, index]) => ({
       place: `index ${index}`,
-      problem: `it is not valid, so queries of ${table} do without it, and a unique one refuses nothing`,
-      advice: `Run "crm migrate", which finishes what was interrupted; otherwise: reindex index concurrently ${index};`,
+      problem: `it is invalid, so queries of "${table}" cannot use it, and a unique index does not reject duplicates`,
+      advice: `Run "crm migrate" to finish an interrupted migration, or: reindex index concurrently ${index};`,
     })),
 };
 

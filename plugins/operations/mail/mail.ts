@@ -65,7 +65,7 @@ export function mailer(
         return true;
       } catch (cause) {
         const { code, responseCode } = cause as { code?: string; responseCode?: number };
-        log.warn({ code, response_code: responseCode }, 'a mail was not accepted');
+        log.warn({ code, response_code: responseCode }, 'email rejected by the server');
         return false;
       } finally {
         clearTimeout(timer);

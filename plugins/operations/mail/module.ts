@@ -23,7 +23,7 @@ const mailServer: DoctorCheck<Checked> = {
     }
     const transport = await transportOf(mail);
     try {
-      if (transport === undefined) throw new Error('SMTP_URL is no address');
+      if (transport === undefined) throw new Error('SMTP_URL is not a valid URL');
       await transport.verify();
       return [];
     } catch (cause) {

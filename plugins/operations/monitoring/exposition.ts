@@ -7,11 +7,11 @@ const ownFamilies = [
   { name: 'crm_ready', help: 'Whether a check of /readyz passes (1) or fails (0).', labelNames: ['check'] },
   {
     name: 'crm_replica_used',
-    help: 'Whether reads go to a replica (1), or it is left out (0); see /readyz for why.',
+    help: 'Whether a replica serves reads (1) or is excluded (0); /readyz gives the reason.',
     labelNames: ['replica'],
   },
-  { name: 'crm_workers', help: 'Processes that are meant to serve.', labelNames: [] },
-  { name: 'crm_workers_serving', help: 'Processes that serve.', labelNames: [] },
+  { name: 'crm_workers', help: 'Configured number of serving processes.', labelNames: [] },
+  { name: 'crm_workers_serving', help: 'Number of serving processes.', labelNames: [] },
 ] as const;
 
 /**

@@ -1,7 +1,7 @@
 import { Registry } from '@prometheus-io/client';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** The values of a family, as the library has them; also what processes send each other. */
+/** The values of a metric family in the library's format, which processes also exchange. */
 export interface FamilyValues {
   readonly name: string;
   readonly help: string;
@@ -15,10 +15,10 @@ export interface FamilyValues {
   }[];
 }
 
-/** How long values may take to be read, in milliseconds: a database that does not respond must not hold up the rest. */
+/** Timeout for reading values, in milliseconds, so that an unresponsive database cannot block a scrape. */
 const readMs = 1000;
 
-/** Reads families whenever they are asked for. Those that cannot be read, or not in time, are left out. */
+/** Reads families on demand. Families that fail or time out are omitted. */
 export function reading(all: readonly Metrics[]): (ofInstance: boolean) => Promise<FamilyValues[]> {
   const readers = all.map((metrics) => ({ metrics, read: oneAtATime(metrics) }));
   return async (ofInstance) => {
@@ -42,7 +42,7 @@ interface Value {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Reads; whoever asks before that is done gets the same values. */
+/** Reads values once at a time; concurrent callers share the result. */
 function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
   let running: Promise<readonly Value[] | undefined> | undefined;
   const begin = async (): Promise<readonly Value[] | undefined> => {
@@ -67,6 +67,6 @@ const late = (): Promise<undefined> =>
     setTimeout(resolve, readMs, undefined).unref();
   });
 
-/** Adds the families of several processes up, each as its aggregator says. */
+/** Aggregates the metric families of several processes, each with its own aggregator. */
 export const aggregateFamilies = (processes: readonly (readonly FamilyValues[])[]): Registry =>
   Registry.aggregate(processes.map((each) => [...each]));

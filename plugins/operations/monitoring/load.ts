@@ -12,43 +12,46 @@ export const loadMetrics = ({
   families: {
     crm_statements_running: {
       type: 'gauge',
-      help: 'Statements of records that run, by turn: a lane, or a way to share connections.',
+      help: 'Running statements for records, by lane or connection group (turn).',
     },
     crm_statements_limit: {
       type: 'gauge',
-      help: 'Statements of a turn that may run at the same time; some turns share it.',
+      help: 'Maximum number of concurrent statements; some turns share a limit.',
     },
-    crm_statements_waiting: { type: 'gauge', help: 'Statements that wait for their turn.' },
+    crm_statements_waiting: { type: 'gauge', help: 'Statements waiting for a slot.' },
     crm_statements_refused_total: {
       type: 'counter',
-      help: 'Statements that were refused with 503 overloaded, because too many waited already (full) or their turn did not come in time (late).',
+      help: 'Statements rejected with 503 overloaded because the queue was full (full) or the wait timed out (late).',
     },
     crm_organizations_waiting: {
       type: 'gauge',
-      help: 'Organizations with statements that wait for their turn; one on several workers counts on each.',
+      help: 'Organizations with waiting statements; an organization on several workers is counted once for each.',
     },
     crm_organizations_at_bound: {
       type: 'gauge',
-      help: 'Those among them that have as much under way as one organization may.',
+      help: 'Waiting organizations that have reached the limit for one organization.',
     },
     crm_organization_waiting_max: {
       type: 'gauge',
-      help: 'Statements that wait of the organization with the most, added up over workers.',
+      help: 'Waiting statements of the organization that has the most, summed over workers.',
     },
-    crm_response_buffer_bytes: { type: 'gauge', help: 'Responses that their readers have not taken yet.' },
+    crm_response_buffer_bytes: {
+      type: 'gauge',
+      help: 'Size of the response data that clients have not read yet.',
+    },
     crm_response_buffer_limit_bytes: {
       type: 'gauge',
-      help: 'How much of them there may be (RESPONSE_BUFFER_MB).',
+      help: 'Maximum size of unread response data (RESPONSE_BUFFER_MB).',
     },
     crm_database_connections: { type: 'gauge', help: 'Open connections to PostgreSQL, by pool and state.' },
-    crm_database_connections_limit: { type: 'gauge', help: 'Connections that a pool may have.' },
+    crm_database_connections_limit: { type: 'gauge', help: 'Maximum number of connections of a pool.' },
     crm_database_connections_waiting: {
       type: 'gauge',
-      help: 'Statements that wait for a connection of a pool.',
+      help: 'Statements waiting for a connection from a pool.',
     },
     crm_cache_lookups_total: {
       type: 'counter',
-      help: 'Look-ups in a cache: answered by it (hit), or by the database (miss).',
+      help: 'Cache lookups answered by the cache (hit) or by the database (miss).',
     },
   },
   ofInstance: false,
@@ -80,7 +83,7 @@ export const loadMetrics = ({
   },
 });
 
-/** The disk of the data folder, which also holds backups; on PostgreSQL that of the closest folder that exists. */
+/** The disk that holds the data folder, or its closest existing parent folder. */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {
     crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },
@@ -101,7 +104,7 @@ export const buildMetrics = (labels: Readonly<Record<string, string>>): Metrics 
   families: {
     crm_build_info: {
       type: 'gauge',
-      help: 'Always 1; says the version of the service and of Node.js, the database, and the last migration that it needs.',
+      help: 'Always 1; the labels contain the service version, the Node.js version, the database and the last required migration.',
     },
   },
   ofInstance: true,

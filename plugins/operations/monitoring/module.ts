@@ -5,7 +5,7 @@ import { operationsVariables } from './variables.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Collects what operators watch; absent where there is no port that says it. */
+    /** Collects metrics; absent if the admin port is not configured. */
     collectMetrics?: Collect;
   }
 }

@@ -23,7 +23,7 @@ export interface Readiness {
 /** What a process says of itself. */
 export interface ProcessReport {
   readonly checks: Readiness;
-  /** Why each replica is left out; null for one that is used. Absent where there are none. */
+  /** The reason why each replica is excluded, or null if it is used. Absent without replicas. */
   readonly replicas?: Readonly<Record<string, string | null>>;
 }
 

@@ -11,7 +11,7 @@ const name = 'crm_http_request_duration_seconds';
 export const requestDurations = {
   name,
   type: 'histogram',
-  help: 'How long requests took until their response was sent, by method, route, class of status (2xx) and lane of their last statement; those whose client went away are not counted.',
+  help: "Time until a request's response was sent, by method, route, status class (for example 2xx) and lane of its last statement; requests whose client disconnected are not counted.",
 } as const;
 
 interface Durations {

@@ -133,8 +133,8 @@ function telling(exporter: SpanExporter, log: FastifyInstance['log']): SpanExpor
         const fails = result.code !== ExportResultCode.SUCCESS;
         // Not the text: it may hold an address with credentials.
         const { code } = (result.error ?? {}) as { code?: string | number };
-        if (fails && !isFailing) log.warn({ code }, 'traces cannot be sent; those of the meantime are lost');
-        if (!fails && isFailing) log.warn('traces are sent again');
+        if (fails && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
+        if (!fails && isFailing) log.warn('traces are being sent again');
         isFailing = fails;
         done({ code: ExportResultCode.SUCCESS });
       }),

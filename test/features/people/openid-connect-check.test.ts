@@ -43,7 +43,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
   test('a real one is well, and one that is not served yet responds 503', async () => {
     assert.equal(
       await problemOf(settings(idp.issuer)),
-      `${idp.issuer} responds 503 where its discovery document should be`,
+      `${idp.issuer} responds 503 to the request for its discovery document`,
     );
     await idp.serve('http://127.0.0.1/callback');
     assert.equal(await problemOf(settings(idp.issuer)), undefined);
@@ -57,23 +57,23 @@ describe('OpenID Connect providers, as doctor sees them', () => {
       ],
       'a page in place of it': [
         (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
-        () => `${issuer} has no discovery document that can be used (OAUTH_RESPONSE_IS_NOT_JSON)`,
+        () => `${issuer} does not have a usable discovery document (OAUTH_RESPONSE_IS_NOT_JSON)`,
       ],
       'broken JSON': [
         (response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
-        () => `${issuer} has no discovery document that can be used (OAUTH_PARSE_ERROR)`,
+        () => `${issuer} does not have a usable discovery document (OAUTH_PARSE_ERROR)`,
       ],
       'another issuer': [
         (response) => json({ ...whole(), issuer: 'https://other.example' })(response),
-        () => `${issuer} has a discovery document of another issuer: "https://other.example"`,
+        () => `${issuer} has a discovery document for another issuer: "https://other.example"`,
       ],
       'an issuer that is no address': [
         (response) => json({ ...whole(), issuer: 'other' })(response),
-        () => `${issuer} has no discovery document that can be used (ERR_INVALID_URL)`,
+        () => `${issuer} does not have a usable discovery document (ERR_INVALID_URL)`,
       ],
       'missing endpoints': [
         (response) => json({ ...whole(), token_endpoint: undefined, jwks_uri: 'keys' })(response),
-        () => 'its discovery document has no token_endpoint and no jwks_uri',
+        () => 'its discovery document lacks token_endpoint and jwks_uri',
       ],
       silence: [() => {}, () => `${issuer} does not respond within 0.2 s`],
     };
@@ -92,7 +92,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
     );
     assert.equal(
       await problemOf(settings('http://idp.example')),
-      'http://idp.example has no TLS, which only a provider on this machine may lack',
+      'http://idp.example does not use TLS, which is only allowed for a provider on this machine',
     );
   });
 

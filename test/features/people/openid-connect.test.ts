@@ -85,7 +85,7 @@ describe('logins at a provider', () => {
       idp.comes(fresh('subject'), { email: person.email, ...account });
       const answer = await arrive();
       assert.equal(answer.status, 403);
-      assert.match(problemOf(answer), /has not verified your e-mail address/);
+      assert.match(problemOf(answer), /has not verified your email address/);
       assert.ok(!(await isIn(answer.browser)));
     });
   }
@@ -126,7 +126,7 @@ describe('logins at a provider', () => {
     idp.comes(fresh('subject'), account);
     const answer = await arrive();
     assert.equal(answer.status, 403);
-    assert.match(problemOf(answer), /linked to somebody else/);
+    assert.match(problemOf(answer), /linked to another account/);
     await transaction(instance.database, async (tables) =>
       unlinkUser(tables, command(instance), await findUserBy(tables, person.id)),
     );
@@ -152,7 +152,7 @@ describe('logins at a provider', () => {
     idp.comes(fresh('subject'), { email, email_verified: true });
     const refused = await arrive();
     assert.equal(refused.status, 403);
-    assert.match(problemOf(refused), /There is no user for/);
+    assert.match(problemOf(refused), /does not have a user here/);
     const admin = await signIn(instance, administratorOf(acme));
     const invite = '/setup/o/acme/members/invite';
     const profile = await optionOf(admin, invite, 'read-only');
@@ -284,7 +284,7 @@ describe('logins at a provider', () => {
     idp.comes(fresh('subject'), { email: address(), email_verified: true });
     const answer = await arrive();
     assert.equal(answer.status, 403);
-    assert.match(problemOf(answer), /Nothing can be changed/);
+    assert.match(problemOf(answer), /This instance is read-only/);
     await configure();
   });
 

@@ -104,7 +104,7 @@ onBothDrivers('passwords', (instance) => {
       assert.equal(await status(ann, `${password}p`), 401);
     }
     for (const password of ['', '1234567', 'x'.repeat(257), '🔑'.repeat(257), '\u0301'.repeat(600_000)]) {
-      await assert.rejects(person(password), /a password has 8 to 256 characters/);
+      await assert.rejects(person(password), /the password must have 8 to 256 characters/);
     }
   });
 
@@ -125,8 +125,8 @@ onBothDrivers('passwords', (instance) => {
   });
 
   describe('that are tried first are refused, wherever they are set', () => {
-    const common = 'this password is one of the most common: choose another';
-    const own = 'this password is the user’s own address or name: choose another';
+    const common = 'this password is too common. Choose another.';
+    const own = 'the password must not be the user’s email address or name';
     const cases: readonly [password: string, problem: string | undefined][] = [
       ['12345678', common],
       ['password1', common],

@@ -121,7 +121,7 @@ for (const driver of drivers) {
         const { status } = await replay.submit(step, step, { code: later });
         assert.equal(status, 401, 'not within its window either');
       });
-      const [refused] = refusals.filter(({ msg }) => msg === 'a login was refused');
+      const [refused] = refusals.filter(({ msg }) => msg === 'login rejected');
       assert.deepEqual([refused?.users, refused?.code], [[person.id], 'second_factor_required']);
     });
 

@@ -157,7 +157,7 @@ onBothDrivers('users of one address', (instance) => {
     await operate(person.email, verifyAddress);
     await add();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
-    await assert.rejects(operate(person.email, verifyAddress), /is verified already/);
+    await assert.rejects(operate(person.email, verifyAddress), /is already verified/);
   });
 
   test('one user of an address can be verified, and the operator names it', async () => {
@@ -166,13 +166,16 @@ onBothDrivers('users of one address', (instance) => {
     await join(beta, email, victims);
     await assert.rejects(
       operate(email, verifyAddress),
-      /belongs to 2 users: name one by its id, \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
+      /belongs to 2 users\. Use an ID instead: \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
     );
     const id = async (password: string) =>
       String(((await login(email, password)).json.user as { id: number }).id);
     const [attacker, victim] = [await id(attackers), await id(victims)];
     await operate(victim, verifyAddress);
-    await assert.rejects(operate(attacker, verifyAddress), /another user of .* is verified/);
+    await assert.rejects(
+      operate(attacker, verifyAddress),
+      /another user with the email address .* is already verified/,
+    );
   });
 
   test('a verified person accepts with the password that they have', async () => {
@@ -180,7 +183,7 @@ onBothDrivers('users of one address', (instance) => {
     const accept = await invite(beta, person.email);
     const refused = await accept('some other password');
     assert.equal(refused.status, 400);
-    assert.equal(problemOf(refused), `${person.email} is known here already: enter its password`);
+    assert.equal(problemOf(refused), `${person.email} already has a user here. Enter that user’s password.`);
     assert.equal((await accept(person.password)).status, 303);
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });
@@ -236,7 +239,7 @@ onBothDrivers('users of one address', (instance) => {
       for (const [{ id }, problem] of [
         [verified, own],
         [both, own],
-        [theirs, 'there is no such member'],
+        [theirs, 'this member does not exist'],
       ] as const) {
         const { answer } = await make(id);
         assert.deepEqual([answer.status, problemOf(answer)], [400, problem]);
@@ -375,7 +378,7 @@ onBothDrivers('users of one address', (instance) => {
     }
     assert.equal((await login(person.email, person.password)).status, 401);
     assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
-    await assert.rejects(operate(person.email, disableUser), /is disabled already/);
+    await assert.rejects(operate(person.email, disableUser), /is already disabled/);
     await operate(person.email, enableUser);
     assert.equal((await login(person.email, person.password)).status, 200);
     assert.equal(await status(session.byToken), 401, 'what ended stays ended');

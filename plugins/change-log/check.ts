@@ -18,10 +18,10 @@ export async function feedDelay({ run }: Database, ms: number): Promise<readonly
     const isPrepared = kind === 'prepared';
     return {
       place: isPrepared ? `prepared transaction ${who}` : `process ${who} of the database server`,
-      problem: `its transaction has been open for ${seconds} s, and the change feed and event subscriptions wait for it`,
+      problem: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
       advice: isPrepared
-        ? `End it: rollback prepared '${who}'; or commit prepared '${who}';`
-        : `End it where it was begun, or: select pg_terminate_backend(${who});`,
+        ? `End it with: rollback prepared '${who}'; or commit prepared '${who}';`
+        : `End it in the client that started it, or run: select pg_terminate_backend(${who});`,
     };
   });
 }

@@ -83,7 +83,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       if (given === undefined && asked.after !== undefined && asked.after !== 'now') {
         throw errors.invalidParameter(
           'after',
-          'must be the cursor of a response to this organization, or now',
+          'must be a cursor from a response to this organization, or now',
         );
       }
       const isHead = request.method === 'HEAD';

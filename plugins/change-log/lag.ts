@@ -45,11 +45,11 @@ export const feedMetrics = (database: Database): Metrics => ({
   families: {
     crm_feed_lag_seconds: {
       type: 'gauge',
-      help: 'How long the oldest transaction of the database server that writes has run: the change feed ends before it.',
+      help: 'Age of the oldest writing transaction on the database server. The change feed ends before it.',
     },
     crm_feed_behind_transactions: {
       type: 'gauge',
-      help: 'Transactions that have begun since, and whose changes are not in the change feed yet.',
+      help: 'Number of transactions started since then. Their changes are not in the change feed yet.',
     },
   },
   ofInstance: true,
@@ -74,7 +74,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const lagMs = Math.round(now - seen.since);
     app.log.warn(
       { pid, lag_ms: lagMs },
-      'the change feed waits for a long transaction of the database server',
+      'the change feed is waiting for a long transaction on the database server',
     );
   };
   let isFailing = false;
@@ -85,7 +85,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     } catch (cause) {
       const { code } = cause as { code?: string };
       // Once, for a database that is away for long.
-      if (!isFailing) app.log.warn({ code }, 'the change feed cannot be looked at');
+      if (!isFailing) app.log.warn({ code }, 'failed to check the change feed');
       isFailing = true;
     }
   });

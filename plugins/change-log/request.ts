@@ -25,7 +25,7 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
   const once = (name: string): string | undefined => {
     const value = query[name];
     if (!Array.isArray(value)) return value === '' ? undefined : (value as string | undefined);
-    problems.push({ field: name, message: `${name} must be given once` });
+    problems.push({ field: name, message: `${name} was given more than once` });
     return undefined;
   };
   const after = lastEventId ?? once('after');
@@ -50,7 +50,7 @@ export function visibleFields(
   const unknown = wanted?.filter((name) => !resources.some((each) => each.name === name)) ?? [];
   if (unknown.length > 0) {
     const known = resources.map(({ name }) => name).join(', ');
-    throw errors.invalidParameter('resources', `must be some of ${known}, with a comma between`);
+    throw errors.invalidParameter('resources', `must be one or more of ${known}, separated by commas`);
   }
   const refused = wanted?.find((name) => !allows(grants, name, 'list'));
   if (refused !== undefined) throw errors.forbidden(refused, 'list');

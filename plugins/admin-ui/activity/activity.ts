@@ -4,12 +4,12 @@ import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.
 import type { Tables } from '../../../engine/tables/index.ts';
 import { typedTimestamp } from '../shell/index.ts';
 
-/** Actors that are not people or keys. */
+/** Names of actors that are neither users nor keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
 
-/** A line of the ledger, with the name that the actor had. */
+/** An entry of the change log, with the actor's name at that time. */
 export interface ActivityLine {
-  /** Its place in the order. */
+  /** The entry's position in the log. */
   readonly place: string;
   readonly at: Date;
   readonly actorKind: string;
@@ -21,23 +21,23 @@ export interface ActivityLine {
 
 const placeForm = /^(\d{1,19})-(\d{1,18})$/;
 
-/** The place of a line in the order; undefined for what is none. */
+/** Parses a position, or returns undefined for invalid input. */
 const placeOf = (text: unknown): readonly [transaction: string, id: string] | undefined => {
   const [, transaction, id] = (typeof text === 'string' ? placeForm.exec(text) : null) ?? [];
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
-/** What activity can be filtered by, each with its words before the value. */
+/** The activity filters with their labels. */
 export const activityFilters = {
-  actor: { label: 'Who is' },
+  actor: { label: 'Actor is' },
   action: { label: 'Action is' },
   object: { label: 'Object is' },
-  record: { label: 'Number is' },
+  record: { label: 'ID is' },
   from: { label: 'From' },
   until: { label: 'Until' },
 } as const;
 
-/** The parameters of {@link activityFilters} that are points in time, each with its comparison. */
+/** The {@link activityFilters} that are points in time, with their comparison operators. */
 const times = { from: '>=', until: '<=' } as const;
 
 type Parameters = Readonly<Record<string, string | undefined>>;
@@ -56,7 +56,7 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
     const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
     if (at !== undefined) found.set(name, at);
     else {
-      const message = `${name} must be a date, such as 2026-03-01, or an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00`;
+      const message = `${name} must be a date (for example 2026-03-01) or an RFC 3339 timestamp (for example 2026-03-01T09:30:00+01:00)`;
       problems.push({ field: name, message });
     }
   }

@@ -49,7 +49,7 @@ export function activityPage(
         ...(problem !== undefined && { problem }),
         ...(!config.audit && {
           intro:
-            "Activity is switched off in this instance's configuration (AUDIT=false); what follows is from before.",
+            "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
         }),
         filter: {
           keep: keptParameters(parameters, without),
@@ -73,8 +73,8 @@ export function activityPage(
         })),
         empty:
           asked.length > 0
-            ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
-            : { text: 'What members, keys and partners do in this organization is listed here.' },
+            ? { text: 'No results.', link: { label: 'Show all', href: path } }
+            : { text: 'No activity yet. Changes by members, API keys and partners appear here.' },
         first:
           parameters.before === undefined
             ? undefined

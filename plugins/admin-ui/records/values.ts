@@ -3,11 +3,32 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** A name of the definitions as people read it: `close_date` is "Close date", `account_id` "Account". */
+/** Words of names that labels spell in their own way. */
+const spellings: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
+      word,
+      word.toUpperCase(),
+    ]),
+  ),
+  ids: 'IDs',
+  urls: 'URLs',
+  linkedin: 'LinkedIn',
+  whatsapp: 'WhatsApp',
+};
+
+/** Returns the label of a name in the definitions: `close_date` becomes "Close date", `linkedin_url` "LinkedIn URL". */
 export const humanize = (name: string): string => {
-  const text = name.replace(/_id$/, '').replaceAll('_', ' ');
+  const text = name
+    .split('_')
+    .map((word) => (Object.hasOwn(spellings, word) ? spellings[word] : word))
+    .join(' ');
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 };
+
+/** Returns the label of a field. A reference is labelled like its record: `account_id` becomes "Account". */
+export const fieldLabel = ({ name, type }: Field): string =>
+  humanize(type.refers === true ? name.replace(/_id$/, '') : name);
 
 /** What one record of a resource is called: "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
@@ -97,7 +118,7 @@ export function displayValue(
 ): DisplayValue {
   const text = textOf(value);
   if (text === '') return { text: '' };
-  if (field.type.refers === true) return referred ?? { text: `no. ${text}` };
+  if (field.type.refers === true) return referred ?? { text: `ID ${text}` };
   if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
   if (field.typeName === 'timestamp')
     return field.set === undefined ? { text: timestampText(text) } : { time: text };

@@ -1,7 +1,7 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 
 /** What is said first: most readers of the explorer have a key and want to see a response. */
-const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; more are made on the [setup screens](/setup). Requests read and change the records of the key's organization.
+const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
 
 The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 

@@ -63,15 +63,15 @@ const mostMentions = 20;
 
 /** Erases people from organizations. */
 export interface Erasure {
-  /** Checks a wish without looking at any record. @throws UserError if it makes no sense */
-  readonly check: (wish: ErasureInput) => void;
+  /** Validates the input without reading records. @throws UserError if the input is invalid */
+  readonly check: (input: ErasureInput) => void;
   /**
    * What there is of a person, read a few rows at a time: no statement takes longer because an organization has more.
-   * @throws UserError if the wish makes no sense, or means too many records
+   * @throws UserError if the input makes no sense, or means too many records
    */
-  readonly find: (options: SearchOptions, wish: ErasureInput) => Promise<Found>;
+  readonly find: (options: SearchOptions, input: ErasureInput) => Promise<Found>;
   /** Erases what was found. Also events of the deletions are made, so that receivers erase their copies. @param tables a transaction */
-  readonly forget: (tables: Tables, actor: Actor, wish: ErasureInput, found: Found) => Promise<void>;
+  readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, found: Found) => Promise<void>;
 }
 
 interface Known {
@@ -84,27 +84,27 @@ export function createErasure(resources: readonly Resource[]): Erasure {
   const known = new Map<string, Known>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
-  const check: Erasure['check'] = (wish) => {
-    assertBounded(wish);
-    selectionsOf(known, wish);
-    wish.texts.forEach(textOf);
+  const check: Erasure['check'] = (input) => {
+    assertBounded(input);
+    selectionsOf(known, input);
+    input.texts.forEach(textOf);
   };
-  const find: Erasure['find'] = async (options, wish) => {
-    const { organization } = wish;
+  const find: Erasure['find'] = async (options, input) => {
+    const { organization } = input;
     const { run } = options;
-    check(wish);
-    const records = await recordsOf(run, selectionsOf(known, wish), organization);
+    check(input);
+    const records = await recordsOf(run, selectionsOf(known, input), organization);
     const own: string[] = [];
-    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), wish, ids)));
+    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), input, ids)));
     const texts = [
       ...new Set([
-        ...wish.texts.map(textOf),
+        ...input.texts.map(textOf),
         ...own.filter(({ length }) => length >= shortest && length <= longest),
       ]),
     ];
     if (texts.length > mostTexts)
       throw new UserError(
-        `these records are found by more than ${mostTexts} different texts: name fewer records`,
+        `these records match more than ${mostTexts} different texts. Select fewer records.`,
       );
     const scan = scanning(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
@@ -134,16 +134,16 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
     return { records, texts, changes, rows, mentions, deleted, keys };
   };
-  const forget: Erasure['forget'] = async (tables, actor, wish, { records, deleted, texts, keys }) => {
+  const erase: Erasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
     for (const [name, ids] of records) {
       for (const id of ids)
-        await queryOf(removal(known.get(name), actor, wish.organization, id)).execute(tables);
+        await queryOf(removal(known.get(name), actor, input.organization, id)).execute(tables);
     }
     for (const { name } of resources) {
       const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
       await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then '{}' end
-        where ${ofRecords(wish.organization, name, ids)}`.execute(tables);
-      await sql`delete from crm_idempotency where organization_id = ${wish.organization}::bigint
+        where ${ofRecords(input.organization, name, ids)}`.execute(tables);
+      await sql`delete from crm_idempotency where organization_id = ${input.organization}::bigint
         and record_id = any (${arrayText(ids)}::bigint[]) and split_part(path, '/', 1) = ${name}`.execute(
         tables,
       );
@@ -151,7 +151,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     for (const [table, { columns, rows, key }] of personalDataTables) {
       const emptied = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
       for (const some of chunks(keys.get(table) ?? [], erasedAtOnce)) {
-        const found = sql`t.organization_id = ${wish.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
+        const found = sql`t.organization_id = ${input.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
         await (rows === 'go'
           ? sql`delete from ${sql.table(table)} t where ${found}`
           : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
@@ -159,13 +159,13 @@ export function createErasure(resources: readonly Resource[]): Erasure {
       }
     }
     await recordChanges(tables, actor, {
-      organization: wish.organization,
+      organization: input.organization,
       action: 'forget',
       object: 'person',
       objectId: null,
     });
   };
-  return { check, find, forget };
+  return { check, find, erase };
 }
 
 /** Rows that one statement of an erasure deletes or empties. */
@@ -174,11 +174,11 @@ const erasedAtOnce = 500;
 /** @throws UserError if there is more to search for than one person has */
 function assertBounded({ records, texts }: ErasureInput): void {
   if (records.length > mostLines)
-    throw new UserError(`at most ${mostLines} lines can name records, not ${records.length}`);
+    throw new UserError(`at most ${mostLines} lines can select records, but there are ${records.length}`);
   if (texts.length > mostLines)
-    throw new UserError(`at most ${mostLines} texts can be searched for, not ${texts.length}`);
+    throw new UserError(`at most ${mostLines} texts can be searched for, but there are ${texts.length}`);
   if (records.some(({ length }) => length > longestLine))
-    throw new UserError(`a line that names records has at most ${longestLine} characters`);
+    throw new UserError(`a line that selects records can have at most ${longestLine} characters`);
 }
 
 /** Filters of a resource that select records of the person. */
@@ -188,14 +188,14 @@ interface RecordSelection {
   readonly asked: ReturnType<Matching['parse']>;
 }
 
-/** The records that a wish names. @throws UserError if it names none, or in a way that makes no sense */
+/** Parses the selections of records in the input. @throws UserError if a selection is invalid, or if the input is empty */
 function selectionsOf(
   known: ReadonlyMap<string, Known>,
   { records, texts }: ErasureInput,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
-      'say which records are the person\'s, as in "resource?filter=value", or which text is',
+      'specify the person\'s records as "resource?filter=value", or a text unique to the person',
     );
   }
   return records.map((wanted) => {
@@ -203,13 +203,15 @@ function selectionsOf(
     const { filters } = known.get(name) ?? {};
     if (filters === undefined) {
       throw new UserError(
-        `"${wanted}" is no resource with filters, as in "resource?filter=value"; there are ${[...known.keys()].join(', ')}`,
+        `"${wanted}" is not a resource and filter in the form "resource?filter=value". Resources: ${[...known.keys()].join(', ')}.`,
       );
     }
     const query = filterOf(filter);
     const foreign = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
     if (foreign !== undefined)
-      throw new UserError(`${foreign} is no filter of ${name}: there are ${filters.parameters.join(', ')}`);
+      throw new UserError(
+        `"${foreign}" is not a filter of ${name}. Filters: ${filters.parameters.join(', ')}.`,
+      );
     const problems: FieldIssue[] = [];
     const asked = filters.parse(query, problems);
     const [problem] = problems;
@@ -232,7 +234,9 @@ async function recordsOf(
     found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)
-      throw new UserError(`these are more than ${maxErasedRecords} records: a person has fewer`);
+      throw new UserError(
+        `the selection has more than ${maxErasedRecords} records. Select only the records of one person.`,
+      );
   }
   return found;
 }
@@ -252,11 +256,9 @@ function filterOf(text: string): Record<string, string | string[]> {
 function textOf(given: string): string {
   const text = given.trim();
   if (text.length < shortest)
-    throw new UserError(`"${text}" is too short: a text of a person has at least ${shortest} characters`);
+    throw new UserError(`"${text}" is too short. Enter at least ${shortest} characters`);
   if (text.length > longest)
-    throw new UserError(
-      `"${text.slice(0, 20)}…" is too long: a text of a person has at most ${longest} characters`,
-    );
+    throw new UserError(`"${text.slice(0, 20)}…" is too long. Enter at most ${longest} characters`);
   return text;
 }
 

@@ -50,7 +50,9 @@ export async function requestSearch(tables: Tables, organization: string, reques
     .where('state', 'in', active)
     .executeTakeFirstOrThrow();
   if (Number(running.count) >= mostActive)
-    throw new UserError(`${mostActive} searches or erasures of this organization are running: wait for one`);
+    throw new UserError(
+      `this organization already has ${mostActive} searches or erasures in progress. Wait until one finishes.`,
+    );
   const { id } = await tables
     .insertInto('crm_erasures')
     .values({
@@ -70,7 +72,7 @@ export async function findErasure(tables: Tables, organization: string, id: stri
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
-  if (found === undefined) throw new UserError('this search has expired: start it again');
+  if (found === undefined) throw new UserError('this search has expired. Start it again.');
   return found;
 }
 
@@ -82,7 +84,7 @@ export async function confirmErasure(
   request: string,
 ): Promise<void> {
   const changed = await change(tables, organization, id, 'found', { state: 'erasing', request });
-  if (!changed) throw new UserError('this search has expired, or its erasure was started before');
+  if (!changed) throw new UserError('this search has expired, or its erasure has already started');
 }
 
 /** Cancels a search, or forgets what it has found. An erasure cannot be canceled. */

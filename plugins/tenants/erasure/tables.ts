@@ -55,4 +55,4 @@ const erasures = defineTable(
 );
 
 /** Erasures that administrators have requested in the browser, for a limited time. */
-export const forgettingTables = [erasures];
+export const erasureTables = [erasures];

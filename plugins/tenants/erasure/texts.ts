@@ -11,7 +11,7 @@ export function describeTraces({
     ...[...records]
       .filter(([, ids]) => ids.length > 0)
       .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
-    ...(changes > 0 ? [['changes in the ledger', String(changes)] as const] : []),
+    ...(changes > 0 ? [['changes in the change log', String(changes)] as const] : []),
     ...[...rows]
       .filter(([, count]) => count > 0)
       .map(([table, count]) => [personalDataTables.get(table)?.called ?? table, String(count)] as const),

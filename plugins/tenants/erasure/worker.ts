@@ -28,7 +28,7 @@ class Stopped extends Error {}
 /** What the worker needs. */
 export interface ErasureServices {
   readonly database: Database;
-  readonly forgetting: Erasure;
+  readonly erasure: Erasure;
   readonly sealed: ReturnType<typeof sealedErasures>;
 }
 
@@ -51,7 +51,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
       await perform(services, claimed, isPaused).catch(async (cause: { code?: string; name: string }) => {
         await releaseClaim(tablesOf(database), claimed).catch(() => {});
         if (cause instanceof Stopped) return;
-        app.log.warn({ code: cause.code, error: cause.name }, 'an erasure failed; trying again later');
+        app.log.warn({ code: cause.code, error: cause.name }, 'erasure failed; it will be retried');
         throw cause;
       });
     }
@@ -64,7 +64,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
 
 /** Searches, and erases if that is confirmed. @throws Stopped, or when the database fails */
 async function perform(
-  { database, forgetting, sealed }: ErasureServices,
+  { database, erasure, sealed }: ErasureServices,
   claimed: Claimed,
   isPaused: () => boolean,
 ): Promise<void> {
@@ -85,10 +85,10 @@ async function perform(
   let found: Found;
   try {
     const { wish, actor } = await sealed.openRequest(claimed.request);
-    const whole = { ...wish, organization };
-    found = await forgetting.find(
+    const input = { ...wish, organization };
+    found = await erasure.find(
       { run: async (query) => (await run(() => query.execute(tables))).rows, progress },
-      whole,
+      input,
     );
     if (state === 'erasing') {
       await run(() =>
@@ -96,14 +96,14 @@ async function perform(
           // First, so that it is erased once, whichever process does it.
           const outcome = { state: 'erased', request: '', result: '' } as const;
           if (await change(within, organization, id, state, outcome))
-            await forgetting.forget(within, actor, whole, found);
+            await erasure.erase(within, actor, input, found);
         }),
       );
       return;
     }
   } catch (cause) {
     // One row alone takes longer than a statement may: trying again would not help.
-    if (isStatementTimeout(cause)) return await fail('a stored value is too long to be searched');
+    if (isStatementTimeout(cause)) return await fail('a stored value is too large to search');
     if (!(cause instanceof UserError)) throw cause;
     return await fail(cause.message);
   }

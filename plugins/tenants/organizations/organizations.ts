@@ -18,7 +18,7 @@ export type ConfiguredSlugs = ReadonlyMap<string, string>;
 function assertSlug(slug: string): void {
   if (slugPattern.test(slug)) return;
   throw new UserError(
-    `"${slug}" is no slug: use lower-case letters, digits and "-", up to 63 characters, no "-" at the ends`,
+    `"${slug}" is not a valid slug. Use up to 63 lowercase letters, digits and hyphens, without a hyphen at either end.`,
   );
 }
 
@@ -183,4 +183,4 @@ async function assertNotReserved(tables: Tables, slug: string, id: string): Prom
 export const reservedSlug = (slug: string) =>
   new UserError(`the slug "${slug}" is reserved. Choose another one.`);
 
-const taken = (slug: string) => new UserError(`the organization "${slug}" exists already`);
+const taken = (slug: string) => new UserError(`the organization "${slug}" already exists`);

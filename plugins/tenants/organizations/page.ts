@@ -46,9 +46,9 @@ export function organizationPages(
   { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
 ): void {
   addDoneTexts(app, {
-    'organization-made': '{} is made, and you administer it.',
-    'organization-renamed': '{} is changed.',
-    'organization-deleted': '{} is deleted with all that it had.',
+    'organization-made': '{} created. You are its administrator.',
+    'organization-renamed': '{} updated.',
+    'organization-deleted': '{} and all its data deleted.',
   });
   const preHandler = signedIn(app);
   const mayMake = (request: FastifyRequest) =>
@@ -80,7 +80,7 @@ export function organizationPages(
               }))
             : [],
         }),
-        empty: { text: 'You belong to no organization at the moment.' },
+        empty: { text: 'You are not a member of any organization.' },
       }),
     }),
   );
@@ -124,7 +124,7 @@ export function organizationPages(
 
   form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, sent) => {
     const { organization, slug, name } = membership;
-    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type ${slug} to delete it`);
+    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type “${slug}” to confirm the deletion`);
     await deleteOrganization(database, organization);
     forget(request);
     return redirectDone(request, reply, list, 'organization-deleted', { name });
@@ -201,10 +201,10 @@ const nameInputs = (
 const newPage = (_maker: unknown, given: Form): Shown => ({
   kind: 'form',
   title: 'New organization',
-  intro: 'It begins empty, with you as its administrator.',
+  intro: 'The organization starts empty, with you as its administrator.',
   action: `${list}/new`,
-  inputs: nameInputs(given, { name: '', slug: '' }, 'In addresses: lower-case letters, digits and "-".'),
-  submit: 'Make organization',
+  inputs: nameInputs(given, { name: '', slug: '' }, 'Used in URLs. Lowercase letters, digits and hyphens.'),
+  submit: 'Create organization',
   cancel: list,
 });
 
@@ -215,9 +215,9 @@ const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
   inputs: nameInputs(
     given,
     membership,
-    'In URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
+    'Used in URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
   ),
-  submit: 'Save',
+  submit: 'Save organization',
   cancel: list,
   danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
 });
@@ -226,14 +226,14 @@ const deletePage = ({ membership: { name, slug } }: CurrentMember): Shown => ({
   kind: 'confirm',
   title: `Delete ${name}?`,
   intro:
-    'Export it first if anybody may want to see it again: the list of organizations has a link for that.',
+    'Export the organization first if its data might be needed again. The link is in the list of organizations.',
   consequence:
-    'Records, members, keys, integrations and history are deleted for good. Keys stop working at once. So are people who have not verified their address.',
+    'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
   action: `${list}/${slug}/delete`,
   hidden: [],
   inputs: [
     { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
   ],
-  submit: 'Delete for good',
+  submit: 'Delete organization',
   cancel: list,
 });

@@ -55,7 +55,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
     } catch (cause) {
       if (sqlState(cause) !== foreignKeyViolation) throw cause;
       if (round === rounds) {
-        throw new UserError('rows of the organization are still being written: try again', { cause });
+        throw new UserError('the organization is still being written to. Try again.', { cause });
       }
     }
   }

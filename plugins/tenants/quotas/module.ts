@@ -14,7 +14,7 @@ export const quotasModule: Module<QuotaServices> = {
   name: 'quotas',
   register: (app, services) => {
     const quotas = recordQuotas(services, (cause) =>
-      app.log.warn({ code: (cause as { code?: string }).code }, 'records could not be counted for a quota'),
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
     );
     app.decorate('recordQuotas', quotas);
     services.database.admitRecords = quotas.admit;

@@ -57,6 +57,6 @@ const number = new Intl.NumberFormat('en');
 export function quotaLine(what: string, used: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
   const text = `${what}: ${number.format(used)} of ${number.format(quota)}.`;
-  if (used >= quota) return [{ state: 'bad', text: `${text} No more can be created.` }];
+  if (used >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
   return [{ state: used >= 0.8 * quota ? 'warn' : 'good', text }];
 }

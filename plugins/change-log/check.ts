@@ -12,7 +12,7 @@ const longSql = (ms: number) => `
   where since < now() - ${ms} * interval '1 ms'
   order by since`;
 
-/** What has held the change feed up for longer than some time, in milliseconds. */
+/** Describes a transaction that has delayed the change feed for longer than a threshold, in milliseconds. */
 export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, who, seconds]) => {
     const isPrepared = kind === 'prepared';
@@ -26,7 +26,7 @@ export async function feedDelay({ run }: Database, ms: number): Promise<readonly
   });
 }
 
-/** Long transactions hold the change feed up. */
+/** Reports long transactions that delay the change feed. */
 export const feedCheck: DoctorCheck<{ readonly config: AuditConfig; readonly database: Database }> = {
   name: 'change feed',
   needs: ['config', 'database'],

@@ -43,7 +43,7 @@ const times = { from: '>=', until: '<=' } as const;
 type Parameters = Readonly<Record<string, string | undefined>>;
 
 /**
- * The points in time that an address names, as text for PostgreSQL.
+ * Parses the filters that are points in time, as text for PostgreSQL.
  * @throws HttpError 400 naming each parameter that is not a date or timestamp
  */
 export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
@@ -52,7 +52,7 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
   for (const name of Object.keys(times) as (keyof typeof times)[]) {
     const text = parameters[name];
     if (text === undefined) continue;
-    // An unescaped "+" in an address is a space.
+    // An unescaped "+" in a URL is a space.
     const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
     if (at !== undefined) found.set(name, at);
     else {
@@ -65,10 +65,10 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
 }
 
 /**
- * The ledger of an organization, newest first.
- * @param asked values of {@link activityFilters}; a value that cannot exist finds nothing
- * @param before lists lines before the one at this place; anything else: from the newest
- * @throws HttpError as {@link activityTimes}
+ * Returns entries of an organization's change log, newest first.
+ * @param asked values of {@link activityFilters}; an impossible value matches nothing
+ * @param before position to continue before; anything else starts with the newest entry
+ * @throws HttpError as {@link activityTimes} does
  */
 export async function listActivity(
   tables: Tables,
@@ -113,7 +113,7 @@ export async function listActivity(
     place: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
-    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
+    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `ID ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id,

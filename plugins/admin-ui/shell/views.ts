@@ -73,7 +73,7 @@ export interface Made {
     readonly value: string;
     readonly copy: string;
   }[];
-  /** Example command. */
+  /** An example command that uses the value. */
   readonly command?: string;
 }
 

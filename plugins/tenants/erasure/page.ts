@@ -20,17 +20,17 @@ import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasure
 import { describeTraces, mentionsOf } from './texts.ts';
 import { runErasures } from './worker.ts';
 
-/** What is typed so that somebody is erased. */
+/** The word that confirms an erasure. */
 const word = 'erase';
 
-/** What the pages need of a running service. */
+/** Services that the pages need. */
 export interface ErasurePageServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly secrets: InstanceSecrets;
 }
 
-/** Who was forgotten when, and the way to forget somebody else. */
+/** Registers the list of past erasures and the pages of a new one. */
 export function erasurePages(
   app: FastifyInstance,
   { database, resources, secrets }: ErasurePageServices,
@@ -102,7 +102,7 @@ export function erasurePages(
       cancel,
     };
   };
-  /** The page of a search or an erasure: how far it is, or how it ended. */
+  /** Returns the page of a search or an erasure: its progress or its outcome. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
     given: Form,
@@ -188,7 +188,7 @@ export function erasurePages(
     pages: {
       find: async ({ membership: { slug } }, { given, back }) => formPage(slug, given, back),
       search: (admin, { given, back }) => erasurePage(admin, given, back),
-      // Shown again if the word is not the one that is asked for.
+      // Shown again if the confirmation word is wrong.
       forget: (admin, { given, back }) => erasurePage(admin, given, back),
     },
     once: ['forget'],
@@ -213,7 +213,7 @@ export function erasurePages(
         if (erasure.state !== 'found')
           throw new UserError('this search has expired, or its erasure has already started');
         const { wish } = await sealed.openRequest(erasure.request);
-        // The erasure is the work of the member who confirmed it.
+        // The change log attributes the erasure to the member who confirmed it.
         const request = await sealed.sealRequest({ wish, actor });
         await transact((tables) => confirmErasure(tables, organization, id, request));
         erasures.now();

@@ -22,18 +22,18 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What commands of organizations need of an open instance. */
+/** What the commands need from an open instance. */
 export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
-  /** Reads them from config.yaml. */
+  /** Reads the slugs from config.yaml. */
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 type Line = CommandLine<OrganizationInstance>;
 
-/** `org …`. */
+/** Registers the `org` commands. */
 export function organizationCommands(line: Line): void {
   const org = line.program.command('org').description('organizations');
   org

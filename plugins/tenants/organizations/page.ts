@@ -30,7 +30,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What the pages need of a running service. */
+/** Services that the pages need. */
 export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -40,7 +40,7 @@ export interface OrganizationServices {
 
 const list = '/setup/organizations';
 
-/** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
+/** Registers the searchable list of a user's organizations, and the pages on which administrators rename, export and delete one. */
 export function organizationPages(
   app: FastifyInstance,
   { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
@@ -131,7 +131,7 @@ export function organizationPages(
   });
 }
 
-/** The next page has what a session belongs to as it is now. */
+/** Reloads the memberships of the session for the next page. */
 const forget = (request: FastifyRequest): void => {
   const { server } = request;
   server.forgetSession({
@@ -145,8 +145,8 @@ const above = { above: { label: 'Organizations', href: list } };
 type Shown = AnyPage & { title: string };
 
 /**
- * A page with a form, and what that does.
- * @param subjectOf what it is about @throws HttpError 403 for who may not come here
+ * Registers a page with a form and its action.
+ * @param subjectOf returns the page's subject @throws HttpError 403 if the user has no access to it
  */
 function form<Subject>(
   app: FastifyInstance,
@@ -172,7 +172,7 @@ function form<Subject>(
   });
 }
 
-/** The inputs for a name and a slug, with what was sent, else what is there. */
+/** Returns the inputs for a name and a slug, filled with the submitted or else the stored values. */
 const nameInputs = (
   given: Form,
   { name, slug }: { readonly name: string; readonly slug: string },

@@ -9,7 +9,7 @@ declare module 'fastify' {
   }
 }
 
-/** How many records organizations may have, and how much they may take; how much of it is used stands on the home page. */
+/** Limits an organization's records and storage, and shows the usage on its home page. */
 export const quotasModule: Module<QuotaServices> = {
   name: 'quotas',
   register: (app, services) => {

@@ -12,21 +12,21 @@ const longSql = (ms: number) => `
   where since < now() - ${ms} * interval '1 ms'
   order by since`;
 
-/** What has held the change feed up for longer than some time, in milliseconds. */
+/** Describes a transaction that has delayed the change feed for longer than a threshold, in milliseconds. */
 export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, who, seconds]) => {
     const isPrepared = kind === 'prepared';
     return {
       place: isPrepared ? `prepared transaction ${who}` : `process ${who} of the database server`,
-      problem: `its transaction has been open for ${seconds} s, and the change feed and event subscriptions wait for it`,
+      problem: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
       advice: isPrepared
-        ? `End it: rollback prepared '${who}'; or commit prepared '${who}';`
-        : `End it where it was begun, or: select pg_terminate_backend(${who});`,
+        ? `End it with: rollback prepared '${who}'; or commit prepared '${who}';`
+        : `End it in the client that started it, or run: select pg_terminate_backend(${who});`,
     };
   });
 }
 
-/** Long transactions hold the change feed up. */
+/** Reports long transactions that delay the change feed. */
 export const feedCheck: DoctorCheck<{ readonly config: AuditConfig; readonly database: Database }> = {
   name: 'change feed',
   needs: ['config', 'database'],

@@ -13,13 +13,13 @@ const parameter = (name: string, description: string, schema: object) => ({
 
 /** The OpenAPI description of the feed. */
 export const feedFragment: Fragment = {
-  tag: { name: 'events', description: 'What changed in the records of the organization.' },
+  tag: { name: 'events', description: 'Changes to the records of the organization.' },
   paths: {
     '/events': {
       get: {
         operationId: 'listEvents',
         summary: 'List changes',
-        description: `Changes of records in order, deletions included, each once: after a cursor, up to 500 with their \`next\`. Needs the grant list on each resource. With \`Accept: text/event-stream\` the same as a stream: the id of each event is a cursor. A change whose \`version\` is lower than that of one seen before of the same record is older, and to be ignored.`,
+        description: `Lists changes to records, including deletions, in order and each exactly once: up to 500 after a cursor, and the \`next\` cursor. With \`Accept: text/event-stream\`, streams the changes as server-sent events whose IDs are cursors. Ignore a change if you have already received one with a higher \`version\` of the same record. Needs the grant list on each resource.`,
         tags: ['events'],
         parameters: [
           ref('parameters', 'org'),
@@ -29,7 +29,7 @@ export const feedFragment: Fragment = {
         ],
         responses: {
           200: {
-            description: 'Changes, perhaps none, and where to continue.',
+            description: 'The changes, if any, and the cursor of the next page.',
             content: {
               'application/json': { schema: ref('schemas', 'Events') },
               'text/event-stream': { schema: ref('schemas', 'EventStream') },
@@ -49,15 +49,15 @@ export const feedFragment: Fragment = {
   parameters: {
     'events.after': parameter(
       'after',
-      'The `next` of the response before. Absent: from the first change that is kept. `now`: no change, only where the feed ends.',
+      'The `next` cursor of the previous response. If absent, starts with the oldest stored change. `now` returns no changes, only the cursor of the end of the feed.',
       text,
     ),
     'events.resources': parameter(
       'resources',
-      'Names of resources, with a comma between; all that the caller may list by default.',
+      'Resource names, separated by commas. Default: all resources that the caller can list.',
       text,
     ),
-    'events.wait': parameter('wait', 'Seconds to wait for a change if there is none.', {
+    'events.wait': parameter('wait', 'Seconds to wait for a change if there are no changes yet.', {
       type: 'integer',
       minimum: 0,
       maximum: maxWait,
@@ -70,10 +70,10 @@ export const feedFragment: Fragment = {
       required: ['data', 'next'],
       properties: {
         data: { type: 'array', items: ref('schemas', changeSchema) },
-        next: { ...text, description: 'Where to continue: `after` of the next request.' },
+        next: { ...text, description: 'The cursor to pass as `after` in the next request.' },
       },
     },
-    EventStream: { ...text, description: 'Server-sent events; the data of each is a `Change`.' },
+    EventStream: { ...text, description: 'Server-sent events. The data of each event is a `Change`.' },
   },
   examples: {
     Events: { data: [], next: 'WyJhIiwiMSIsIjAiLDFd.c2lnbmVk' },

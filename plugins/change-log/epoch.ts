@@ -4,20 +4,20 @@ import { clusterSetting, type Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 
 /**
- * SQL of what is another in a database that was restored or moved, and after a replica has taken over: there
- * transactions are numbered from the beginning, or some are missing.
+ * SQL of values that differ in a restored or moved database, and after the promotion of a replica. There, transaction
+ * IDs restart, or some transactions are missing.
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 
-/** Instead of it while nothing is recorded. */
+/** Source while changes are not recorded. */
 const notRecorded = 'off';
 
-/** Any number that no other program on the same database is likely to use. */
+/** Advisory lock key, unlikely to be used by another program on the same database. */
 const lock = 7_263_140_561n;
 
 /**
- * Begins a new epoch if the database is another than that of the current one, or the ledger has a gap: then cursors
- * of before are worth nothing.
+ * Starts a new epoch, which invalidates earlier cursors, if the current one belongs to another database or the change
+ * log has a gap.
  * @param isRecorded whether changes are recorded
  */
 export async function ensureEpoch(database: Database, isRecorded: boolean): Promise<void> {
@@ -30,7 +30,7 @@ export async function ensureEpoch(database: Database, isRecorded: boolean): Prom
   });
 }
 
-/** Begins a new epoch in any case, in a database whose rows were just put there: cursors of before are worth nothing. */
+/** Starts a new epoch in any case, for a database that was just restored. Invalidates earlier cursors. */
 export const renewEpoch = (tables: Tables, isRecorded: boolean): Promise<void> =>
   begin(tables, sourceOf(isRecorded));
 
@@ -53,7 +53,7 @@ async function begin(tables: Tables, source: Source): Promise<void> {
   await sql`insert into crm_ledger_epochs (epoch, source) values (${randomBytes(9).toString('base64url')}, ${source})`.execute(
     tables,
   );
-  // Numbers of another server may be higher than those to come: nobody could read such rows, and they were earlier.
+  // Transaction IDs of another server may be higher than the coming ones, so their rows would be unreadable.
   await sql`set local statement_timeout = 0`.execute(tables);
   const organizations = await tables.selectFrom('crm_organizations').select('id').execute();
   for (const { id } of organizations) {

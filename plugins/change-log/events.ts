@@ -19,7 +19,7 @@ import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
 import { stream, waitForPage } from './stream.ts';
 import { createWaiters } from './waiters.ts';
 
-/** What the feed needs of a running service. */
+/** Services that the feed needs. */
 export interface FeedServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -27,21 +27,21 @@ export interface FeedServices {
   readonly signing: TextSigner;
 }
 
-/** Its address; paths below `/api/v1` belong to resources. */
+/** The URL of the feed. Paths below `/api/v1` are reserved for resources. */
 export const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** The bytes of records after which a page ends; of each stream as many wait for its reader. */
+/** Size of the records after which a page ends, in bytes. A stream buffers as much for its reader. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
-/** `GET /events`: what changed in the records of an organization, in order: a page at a time, or as a stream. */
+/** `GET /events`: an organization's changes in order, as pages or as a stream. */
 export function feed(app: FastifyInstance, services: FeedServices): void {
   const { config, database, resources, signing } = services;
   const readers = createWaiters(database);
   const stopping = new AbortController();
   app.addHook('preClose', async () => stopping.abort());
 
-  /** Reads for a request. The caller is asked again each time: what is revoked meanwhile ends it. */
+  /** Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the stream. */
   const reader =
     (request: FastifyRequest, asked: FeedRequest, maxBytes: number) =>
     async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
@@ -59,7 +59,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         page = await readPage(database, reading);
       }
       if (page === undefined) throw errors.overloaded();
-      // The place may be beyond changes of the new epoch.
+      // The position may be beyond changes of the new epoch.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
@@ -83,7 +83,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       if (given === undefined && asked.after !== undefined && asked.after !== 'now') {
         throw errors.invalidParameter(
           'after',
-          'must be the cursor of a response to this organization, or now',
+          'must be a cursor from a response to this organization, or now',
         );
       }
       const isHead = request.method === 'HEAD';
@@ -107,14 +107,14 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
           const events = stream(first, { ...following, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // It ends by itself, but not while its reader takes nothing.
+          // The stream ends itself, but not while its reader is stalled.
           const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
           stopping.signal.addEventListener('abort', cut);
           text.once('close', () => {
             leave();
             stopping.signal.removeEventListener('abort', cut);
           });
-          // Proxies pass it on as it comes.
+          // Tells proxies not to buffer the stream.
           reply.header('content-type', eventStream).header('x-accel-buffering', 'no');
           return reply.send(text);
         }
@@ -128,11 +128,11 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   rejectOtherMethods(app, feedPath, ['GET', 'HEAD']);
 }
 
-/** Aborts when the client is gone before the response has ended. */
+/** Aborts when the client disconnects before the response is complete. */
 function goneSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const abort = () => gone.abort();
-  // A response that has not begun emits no "close" when its connection is gone.
+  // Without a started response, a closed connection does not emit "close".
   socket.once('close', abort);
   raw.once('close', () => socket.off('close', abort));
   return gone.signal;

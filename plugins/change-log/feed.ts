@@ -5,52 +5,52 @@ import { arrayText, prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch, sourceSql } from './epoch.ts';
 import type { FeedPosition, UnverifiedPosition } from './position.ts';
 
-/** What a page of the feed is asked for. */
+/** Input of a feed page. */
 export interface FeedQuery {
   readonly caller: Caller;
-  /** The fields that are shown of each resource that is wanted. */
+  /** The fields returned for each requested resource. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly after: FeedPosition;
-  /** The bytes of their records after which the page ends. */
+  /** Size of the records, in bytes, after which the page ends. */
   readonly maxBytes: number;
 }
 
-/** A change and where it is. */
+/** A change with its position. */
 export interface FeedEntry {
-  /** JSON. */
+  /** The change as JSON. */
   readonly change: string;
   readonly place: UnverifiedPosition;
 }
 
-/** A part of the feed. */
+/** A page of the feed. */
 export interface FeedPage {
   readonly entries: readonly FeedEntry[];
-  /** After everything that was read, also where nothing of it is wanted. */
+  /** The position after everything read, including changes to other resources. */
   readonly end: UnverifiedPosition;
-  /** Whether there is more to read. */
+  /** Whether there are more changes to read. */
   readonly isFull: boolean;
-  /** What is older may be gone, milliseconds since 1970. */
+  /** Older changes may have been deleted. In milliseconds since 1970. */
   readonly prunedBefore: number;
 }
 
-/** Changes of one page at most. */
+/** Maximum number of changes per page. */
 const maxChanges = 500;
 
-/** SQL of where the feed is at the moment: its epoch, whether that is this database's, and the first transaction that is not readable yet. */
+/** SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable transaction. */
 export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
 
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
 /**
- * Changes after a place, in the order of their transactions, and below every transaction that is still running: rows
- * become visible out of order, and a reader must not pass one that it has not seen.
+ * Returns the changes after a position, ordered by transaction and limited to those below every running transaction:
+ * rows become visible out of order, and a reader must not skip any.
  */
 const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
   const organization = $(({ caller }) => caller.principal.organization);
   const resources = `${$(({ fields }) => arrayText([...fields.keys()]))}::text[]`;
   const shown = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
   const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
-  // The empty text keeps the planner from the index by resource, which has another order.
+  // Appending an empty string keeps the planner from using the index by resource, which has a different order.
   const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
   const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasPreviousVersionSql('_p', '_r')})`;
   const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
@@ -65,9 +65,9 @@ const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
 });
 
 /**
- * Reads a part of the feed.
- * @returns undefined if the database is another than that of the current epoch
- * @throws HttpError as `execute`
+ * Reads a page of the feed.
+ * @returns undefined if the current epoch belongs to another database
+ * @throws HttpError as `execute` does
  */
 export async function readPage(database: Database, asked: FeedQuery): Promise<FeedPage | undefined> {
   const { organization } = asked.caller.principal;
@@ -77,7 +77,7 @@ export async function readPage(database: Database, asked: FeedQuery): Promise<Fe
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
   const entries = rows.map((row) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
-    // As good as the youngest that is refused until more is pruned: a reader from the beginning can go on.
+    // At least as recent as the oldest accepted cursor, so that a reader starting at the beginning can continue.
     const place = { epoch, transaction, id, at: Math.max(Number(at), oldestKept(Number(prunedBefore))) };
     return { change, place };
   });
@@ -98,7 +98,7 @@ const ending = prepare<undefined>(
     `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
 );
 
-/** Where the feed ends, and what it still has. @throws HttpError 503 if that is not known at the moment */
+/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are not available at the moment */
 export async function feedEnd(database: Database): Promise<{
   readonly end: Omit<UnverifiedPosition, 'at'>;
   readonly prunedBefore: number;
@@ -115,13 +115,13 @@ export async function feedEnd(database: Database): Promise<{
   throw errors.overloaded();
 }
 
-/** Transactions that write a row have begun at most so long before, in milliseconds. */
+/** Maximum age of a writing transaction, in milliseconds. */
 const longestTransactionMs = 3_600_000;
 
-/** The oldest place, by its time, after which nothing is missing. */
+/** Time of the oldest position after which no change is missing. */
 const oldestKept = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
 
-/** @throws HttpError 410 if changes after a place may be missing in the feed */
+/** @throws HttpError 410 if changes after the position may be missing from the feed */
 export function assertKept(
   given: UnverifiedPosition,
   {

@@ -1,4 +1,4 @@
-// Ledger: how long changes are kept, and the feed of changes.
+// Change log: retention and the change feed.
 // May import engine.
 
 export { ensureEpoch, renewEpoch } from './epoch.ts';

@@ -4,12 +4,12 @@ import type { Metrics } from '../../engine/modules/index.ts';
 import { prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch } from './epoch.ts';
 
-/** How often it is looked at, in milliseconds. */
+/** Interval between checks, in milliseconds. */
 const everyMs = 10_000;
-/** How long one transaction may hold the feed up before the log says so, in milliseconds. */
+/** Age at which a blocking transaction is logged, in milliseconds. */
 export const lagWarningMs = 10_000;
 
-/** The oldest transaction that writes, of any database of the server; how old it is, and how many have begun since. */
+/** Statement that returns the server's oldest writing transaction, its age, and the number of transactions started since. */
 const oldest = prepare<undefined>(
   'ledger_lag',
   'read',
@@ -17,19 +17,19 @@ const oldest = prepare<undefined>(
     'select pg_snapshot_xmin(_s)::text, _o."pid"::text, _o."seconds"::text, (pg_snapshot_xmax(_s)::text::bigint - pg_snapshot_xmin(_s)::text::bigint)::text from pg_current_snapshot() _s left join (select "pid", extract(epoch from clock_timestamp() - "xact_start") as "seconds" from pg_stat_activity where "backend_xid" is not null order by age("backend_xid") desc limit 1) _o on true',
 );
 
-/** What the feed waits for. */
+/** The transaction that the feed is waiting for. */
 export interface FeedBlocker {
-  /** Number of the transaction. */
+  /** Transaction ID. */
   readonly transaction: string;
-  /** Id of its server process; null for a prepared transaction. */
+  /** ID of its server process, or null for a prepared transaction. */
   readonly pid: string | null;
-  /** How long it has run; null where it is none of ours to know. */
+  /** Its age in seconds, or null if not visible to this role. */
   readonly seconds: number | null;
-  /** Transactions that have begun since, and whose changes wait for it. */
+  /** Number of transactions started since then, whose changes are delayed. */
   readonly behind: number;
 }
 
-/** The transaction below which the feed ends. */
+/** Returns the transaction before which the feed ends. */
 export async function findFeedBlocker(database: Database): Promise<FeedBlocker> {
   const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(oldest.bind(undefined));
   return {
@@ -40,16 +40,16 @@ export async function findFeedBlocker(database: Database): Promise<FeedBlocker> 
   };
 }
 
-/** How far the change feed is behind. */
+/** Metrics of the feed's delay. */
 export const feedMetrics = (database: Database): Metrics => ({
   families: {
     crm_feed_lag_seconds: {
       type: 'gauge',
-      help: 'How long the oldest transaction of the database server that writes has run: the change feed ends before it.',
+      help: 'Age of the oldest writing transaction on the database server. The change feed ends before it.',
     },
     crm_feed_behind_transactions: {
       type: 'gauge',
-      help: 'Transactions that have begun since, and whose changes are not in the change feed yet.',
+      help: 'Number of transactions started since then. Their changes are not in the change feed yet.',
     },
   },
   ofInstance: true,
@@ -60,7 +60,7 @@ export const feedMetrics = (database: Database): Metrics => ({
   },
 });
 
-/** Keeps the epoch, and says in the log what holds the feed up. */
+/** Maintains the epoch, and logs transactions that delay the feed. */
 export function watchFeed(app: FastifyInstance, database: Database, isRecorded: boolean): void {
   let seen = { transaction: '', since: 0, isTold: false };
   const look = async (): Promise<void> => {
@@ -68,13 +68,13 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const { transaction, pid } = await findFeedBlocker(database);
     const now = performance.now();
     if (transaction !== seen.transaction) seen = { transaction, since: now, isTold: false };
-    // Where nothing writes the next transaction has that number for long.
+    // On an idle server, the next transaction keeps this ID for a long time.
     if (pid === null || seen.isTold || now - seen.since < lagWarningMs) return;
     seen.isTold = true;
     const lagMs = Math.round(now - seen.since);
     app.log.warn(
       { pid, lag_ms: lagMs },
-      'the change feed waits for a long transaction of the database server',
+      'the change feed is waiting for a long transaction on the database server',
     );
   };
   let isFailing = false;
@@ -84,8 +84,8 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Once, for a database that is away for long.
-      if (!isFailing) app.log.warn({ code }, 'the change feed cannot be looked at');
+      // Logged once per outage.
+      if (!isFailing) app.log.warn({ code }, 'failed to check the change feed');
       isFailing = true;
     }
   });

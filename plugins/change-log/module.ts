@@ -10,7 +10,7 @@ import { feedMetrics, watchFeed } from './lag.ts';
 import { changeLogRetention } from './retention.ts';
 import { feedSigning } from './signing.ts';
 
-/** What the ledger needs of a running service. */
+/** Services that the change log needs. */
 export interface ChangeLogServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -19,7 +19,7 @@ export interface ChangeLogServices {
   readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
 }
 
-/** The ledger besides its rows, which the statements of changes write. */
+/** The change log's retention, feed and metrics. Its rows are written by the statements of changes. */
 export const changeLogModule: Module<
   ChangeLogServices,
   unknown,

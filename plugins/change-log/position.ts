@@ -1,29 +1,29 @@
 import { cursorParts, encodeCursor } from '../../engine/query/index.ts';
 import type { TextSigner } from '../../engine/records/index.ts';
 
-/** A place in the feed of an organization: after this change. */
+/** A position in an organization's feed: after this change. */
 export interface FeedPosition {
-  /** Number of the transaction, decimal text. Those below have all been read. */
+  /** Transaction ID as decimal text. All changes with lower IDs have been read. */
   readonly transaction: string;
-  /** Id of the row within the transaction, decimal text. */
+  /** ID of the row within the transaction, as decimal text. */
   readonly id: string;
 }
 
-/** A place as cursors name it. */
+/** A position as encoded in cursors. */
 export interface UnverifiedPosition extends FeedPosition {
-  /** The time in which transaction numbers mean the same. */
+  /** The epoch in which the transaction ID is valid. */
   readonly epoch: string;
-  /** Milliseconds since 1970: what is older was read, or is older than the place. */
+  /** Time of the position, in milliseconds since 1970. Older changes have been read. */
   readonly at: number;
 }
 
-/** Before every change. */
+/** The position before all changes. */
 export const feedBeginning: FeedPosition = { transaction: '0', id: '0' };
 
-/** After every change that will ever be: only where it ends is asked for. */
+/** The position after all possible changes, for requests that only need the end of the feed. */
 export const feedEnding: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
-/** Cursors are places of one organization, signed. */
+/** Encodes positions as signed cursors of one organization. */
 export const feedCursors = ({ sign, verify }: TextSigner, organization: string) => {
   const signed = (text: string) => JSON.stringify([organization, 'events', text]);
   return {
@@ -31,7 +31,7 @@ export const feedCursors = ({ sign, verify }: TextSigner, organization: string) 
       const text = Buffer.from(JSON.stringify([epoch, transaction, id, at])).toString('base64url');
       return encodeCursor(text, sign(signed(text)));
     },
-    /** Undefined for what is no cursor of the organization. */
+    /** Returns undefined if the cursor is invalid or belongs to another organization. */
     read: (cursor: string): UnverifiedPosition | undefined => {
       const given = cursorParts(cursor);
       if (given === undefined || !verify(signed(given.text), given.signature)) return undefined;

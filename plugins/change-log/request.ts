@@ -2,23 +2,23 @@ import { errors, type FieldIssue } from '../../engine/errors.ts';
 import type { Query } from '../../engine/query/index.ts';
 import { allows, loggedFieldNames, type Principal, type RecordResource } from '../../engine/records/index.ts';
 
-/** What a request to the feed asks for. */
+/** A parsed request to the feed. */
 export interface FeedRequest {
-  /** The cursor; `now`: where the feed ends at the moment; undefined: from the first change that is kept. */
+  /** A cursor, or `now` for the current end of the feed. Undefined starts with the oldest stored change. */
   readonly after: string | undefined;
-  /** Names of resources; undefined: all that the caller may list. */
+  /** Resource names. Undefined means all resources that the caller can list. */
   readonly resources: readonly string[] | undefined;
-  /** How long to wait for a change if there is none, in milliseconds. */
+  /** How long to wait if there are no changes, in milliseconds. */
   readonly waitMs: number;
 }
 
-/** The longest wait, in seconds. Shorter than what proxies and clients wait for a response. */
+/** Maximum wait in seconds. Shorter than the usual timeouts of proxies and clients. */
 export const maxWait = 25;
 
 /**
- * Reads the parameters of a request.
- * @param lastEventId the header by which a browser continues a stream
- * @throws HttpError 400 with everything that is wrong
+ * Parses the query parameters of a request.
+ * @param lastEventId the header with which a browser resumes a stream
+ * @throws HttpError 400 with all issues
  */
 export function feedRequest(query: Query, lastEventId: string | undefined): FeedRequest {
   const problems: FieldIssue[] = [];
@@ -39,8 +39,8 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
 }
 
 /**
- * The fields that a caller may see of each resource that it asks for.
- * @throws HttpError 400 for a resource that there is not; 403 for one that it may not list
+ * Returns the fields that a caller can see of each requested resource.
+ * @throws HttpError 400 for an unknown resource, 403 for a resource that the caller cannot list
  */
 export function visibleFields(
   { grants }: Principal,
@@ -50,7 +50,7 @@ export function visibleFields(
   const unknown = wanted?.filter((name) => !resources.some((each) => each.name === name)) ?? [];
   if (unknown.length > 0) {
     const known = resources.map(({ name }) => name).join(', ');
-    throw errors.invalidParameter('resources', `must be some of ${known}, with a comma between`);
+    throw errors.invalidParameter('resources', `must be one or more of ${known}, separated by commas`);
   }
   const refused = wanted?.find((name) => !allows(grants, name, 'list'));
   if (refused !== undefined) throw errors.forbidden(refused, 'list');

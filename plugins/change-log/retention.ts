@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { retentionBatch } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 
-/** Removes changes that are older than so many days, about as many as one step may. @returns how many */
+/** Deletes changes older than a number of days, up to about one batch. @returns the number of deleted changes */
 export async function changeLogRetention(tables: Tables, days: number): Promise<number> {
   const organizations = await tables.selectFrom('crm_organizations').select('id').orderBy('id').execute();
   let removed = 0;
@@ -13,7 +13,7 @@ export async function changeLogRetention(tables: Tables, days: number): Promise<
   return removed;
 }
 
-/** Removes the first old changes of an organization, in the order in which the feed has them. */
+/** Deletes an organization's oldest expired changes, in feed order. */
 async function pruneOne(tables: Tables, organization: string, days: number): Promise<number> {
   const since = sql`now() - ${days}::int * interval '1 day'`;
   const bound = sql`organization_id = ${organization}::bigint`;

@@ -3,30 +3,30 @@ import type { FeedPage } from './feed.ts';
 import type { UnverifiedPosition } from './position.ts';
 import type { Waiters } from './waiters.ts';
 
-/** How often a stream says that it is alive when it has no changes, in milliseconds. */
+/** Interval of heartbeats on a stream without changes, in milliseconds. */
 const silenceMs = 10_000;
-/** Bytes in one write. */
+/** Size of one write, in bytes. */
 const slice = 16 * 1024;
 
-/** What reading on needs. */
+/** What continued reading needs. */
 export interface Following {
-  /** Reads on from a place, with what the caller may see at the moment. */
+  /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
   readonly wait: Waiters['wait'];
   readonly organization: string;
-  /** Ends it: the client is gone, or the process stops. */
+  /** Aborts when the client disconnects or the process stops. */
   readonly signal: AbortSignal;
 }
 
-/** What a stream needs besides. */
+/** Additional inputs of a stream. */
 export interface Streaming extends Following {
   readonly cursorOf: (place: UnverifiedPosition) => string;
-  /** Counts what its reader has not taken yet. */
+  /** Counts bytes that the client has not read yet. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
 
-/** The first page that has something, or that the time ends with. */
+/** Returns the first page with changes, or the last page when the time is up. */
 export async function waitForPage(
   first: FeedPage,
   ms: number,
@@ -42,16 +42,16 @@ export async function waitForPage(
   }
 }
 
-/** The feed as server-sent events; their ids are cursors, by which a client continues. */
+/** Streams the feed as server-sent events. Their IDs are cursors, with which a client resumes. */
 export async function* stream(first: FeedPage, streaming: Streaming): AsyncGenerator<Buffer> {
   const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = silenceMs } = streaming;
   let page = first;
-  // The first write is due at once: the head goes with it.
+  // The first write must not be delayed, because it carries the response headers.
   let sentAt = Number.NEGATIVE_INFINITY;
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Outside of the heap, and the page is not needed meanwhile. Without data a client keeps the id and shows nothing.
+    // Allocated outside the heap. An event without data only updates the client's last ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );
@@ -72,7 +72,7 @@ export async function* stream(first: FeedPage, streaming: Streaming): AsyncGener
     try {
       page = await read(end);
     } catch {
-      // The client comes again with its last id, and is told why if that fails too.
+      // The client reconnects with its last ID, and gets the error if reading fails again.
       return;
     }
   }

@@ -3,14 +3,14 @@ import { errors } from '../../engine/errors.ts';
 import { arrayText, prepare } from '../../engine/sql/index.ts';
 import type { FeedPosition } from './position.ts';
 
-/** Readers who wait for changes; they hold no connection of the database. */
+/** Readers waiting for changes. They do not hold database connections. */
 export interface Waiters {
   /**
-   * Takes a place among those who may wait, until it is left.
-   * @throws HttpError 503 where too many wait already, of the organization or in total
+   * Reserves a slot for a waiting reader. Call the returned function to release it.
+   * @throws HttpError 503 if too many readers of the organization, or in total, are already waiting
    */
   readonly enter: (organization: string) => () => void;
-  /** Waits until there are changes after a place of an organization, at most so long. */
+  /** Waits until the organization has changes after a position, or until the time is up. */
   readonly wait: (
     organization: string,
     after: FeedPosition,
@@ -19,9 +19,9 @@ export interface Waiters {
   ) => Promise<void>;
 }
 
-/** Readers who may wait at the same time, in one process. */
+/** Maximum number of readers waiting in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
-/** How often one statement asks for all of them, and after a failure, in milliseconds. */
+/** Interval between statements that check for all readers, and the interval after a failure, in milliseconds. */
 const [everyMs, afterFailureMs] = [100, 1000];
 
 interface Reader extends FeedPosition {
@@ -40,7 +40,7 @@ const which = prepare<readonly Reader[]>('ledger_new', 'read', ($) => {
   return `select w."number"::text from unnest(${given.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
 });
 
-/** The readers of one process. */
+/** Creates the waiters of a process. */
 export function createWaiters(database: Database): Waiters {
   const readers = new Set<Reader>();
   const places = new Map<string, number>();
@@ -52,7 +52,7 @@ export function createWaiters(database: Database): Waiters {
     try {
       for (const [number] of await database.run(which.bind(asked))) asked[Number(number) - 1]?.wake();
     } catch {
-      // They read, and are told why that fails, when their time is up.
+      // The readers will see the error themselves when their time is up.
       next = afterFailureMs;
     }
     isAsking = readers.size > 0;
@@ -89,7 +89,7 @@ export function createWaiters(database: Database): Waiters {
         readers.add(reader);
         if (isAsking) return;
         isAsking = true;
-        // One statement is for all readers, whoever was the first.
+        // The statement serves all readers, so it does not belong to the request of the first one.
         runOutsideRequests(() => setTimeout(ask, everyMs).unref());
       }),
   };

@@ -102,14 +102,14 @@ inBrowser('accessibility', (world) => {
       await page.goto(at('forgetting/find'));
       await check('forgetting');
       await page.getByLabel('The person’s records').fill('leads?email=ames@people.example');
-      await page.getByLabel('What only this person has').fill('ames@people.example');
-      await page.getByRole('button', { name: 'Find' }).click();
-      await page.getByLabel('Type “forget”').waitFor();
-      await check('what there is of a person');
-      await page.getByLabel('Type “forget”').fill('forget');
-      await page.getByRole('button', { name: 'Forget for good' }).click();
+      await page.getByLabel('Texts unique to this person').fill('ames@people.example');
+      await page.getByRole('button', { name: 'Find data' }).click();
+      await page.getByLabel('Type “erase”').waitFor();
+      await check('the data about a person');
+      await page.getByLabel('Type “erase”').fill('erase');
+      await page.getByRole('button', { name: 'Erase permanently' }).click();
       await page.getByRole('status').waitFor();
-      await check('a forgotten person');
+      await check('an erased person');
       for (const path of ['data/leads?rating=Hot', 'data/leads/new', 'data/leads/import', 'data/cases'].map(
         at,
       )) {

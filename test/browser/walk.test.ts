@@ -84,7 +84,7 @@ inBrowser('the setup screens in a browser', (world) => {
     for (const section of ['keys', 'members', 'profiles', 'activity']) {
       const answer = await go(guest, acme, section);
       assert.equal(answer?.status(), 403);
-      await guest.getByText('Only administrators of this organization come here.').waitFor();
+      await guest.getByText('Only administrators of this organization can open this page.').waitFor();
       assert.equal(await guest.getByRole('table').count(), 0);
     }
 

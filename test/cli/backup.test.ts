@@ -116,7 +116,10 @@ for (const driver of drivers) {
       const bytes = readFileSync(file);
       await assert.rejects(backup(file), /cannot be written because it already exists/);
       assert.deepEqual(readFileSync(file), bytes);
-      await assert.rejects(backup(join(folder.path, 'none/x.backup')), /cannot be written: it does not exist/);
+      await assert.rejects(
+        backup(join(folder.path, 'none/x.backup')),
+        /cannot be written: it does not exist/,
+      );
       assert.deepEqual(
         readdirSync(folder.path).filter((name) => name.includes('partial')),
         [],

@@ -376,7 +376,7 @@ describe('commands beside a running service (postgresql)', () => {
   test('without --json people read sentences, and a secret stands alone on the last line', async () => {
     const { environment } = storage;
     const org = await crm(['org', 'create', 'gamma'], environment);
-    assert.equal(org.stdout, 'Organization "gamma" made, with the profiles administrator and read-only.\n');
+    assert.equal(org.stdout, 'Organization "gamma" created with the profiles administrator and read-only.\n');
     const profile = await crm(['profile', 'create', 'p', '--org', 'gamma', '--grant', '*:*'], environment);
     assert.equal(profile.stdout, 'Profile "p" created in "gamma" with 1 grant(s).\n');
     const user = await crm(member('c@gamma.example', 'gamma', 'p'), environment);

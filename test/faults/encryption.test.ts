@@ -155,7 +155,8 @@ test('what cannot be done is refused with its name, and never with a part of the
     'sslmode=verify-ca': /: sslmode=verify-ca needs sslrootcert/,
     'sslmode=verify-full': /: sslmode=verify-full needs sslrootcert/,
     'sslmode=require&sslrootcert=system': /: sslrootcert=system needs sslmode=verify-full$/,
-    'sslrootcert=/nowhere/root.crt': /: sslrootcert "\/nowhere\/root\.crt" cannot be read: it does not exist$/,
+    'sslrootcert=/nowhere/root.crt':
+      /: sslrootcert "\/nowhere\/root\.crt" cannot be read: it does not exist$/,
     [`sslrootcert=${garbage}`]: /: sslrootcert ".*" is not a PEM file$/,
     [`sslcert=${broken}&sslkey=${broken}`]: /: its certificates cannot be used: /,
     'sslcert=/some.crt': /: sslcert and sslkey are only of use together$/,

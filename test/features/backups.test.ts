@@ -119,7 +119,10 @@ for (const driver of drivers) {
     test('a failure is remembered and shown, and does not count as one', async () => {
       await forget();
       const wrong = join(settingsFile, 'folder');
-      await assert.rejects(make({ folder: wrong }), /cannot be used: a component of its path is not a folder/);
+      await assert.rejects(
+        make({ folder: wrong }),
+        /cannot be used: a component of its path is not a folder/,
+      );
       const { ended, made: whole } = await lastBackups(tablesOf(instance.database));
       assert.match(ended?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);

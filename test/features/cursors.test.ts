@@ -195,8 +195,7 @@ onBothDrivers(
     });
 
     describe('a foreign or altered cursor is 400', () => {
-      const message =
-        'cursor is invalid. Follow the next URL from the Link header unchanged.';
+      const message = 'cursor is invalid. Follow the next URL from the Link header unchanged.';
       const refused = async (path: string, key = alpha.key) => {
         const answer = await get(path, key);
         assert.deepEqual(

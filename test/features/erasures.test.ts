@@ -31,8 +31,8 @@ onBothDrivers('erasures in the background', (instance) => {
     const { database } = instance();
     const { admission } = database;
     const limits: number[] = [];
-    const forgetting = createErasure(instance().resources);
-    const found = await forgetting.find(
+    const erasure = createErasure(instance().resources);
+    const found = await erasure.find(
       {
         run: (query) =>
           admission.run('export', acme.id, async () => {
@@ -56,7 +56,7 @@ onBothDrivers('erasures in the background', (instance) => {
     const location = sent.headers.get('location') ?? assert.fail();
     const foreign = await other.get(location.replace('/acme/', '/globex/'));
     assert.equal(foreign.status, 404);
-    assert.equal(problemOf(foreign), 'this search has expired: start it again');
+    assert.equal(problemOf(foreign), 'this search has expired. Start it again.');
     const id = new URL(location, 'http://x').searchParams.get('id') ?? assert.fail();
     const _csrf = await other.token('/setup/o/globex/forgetting/find');
     await other.post('/setup/o/globex/forgetting/cancel', { _csrf, id });
@@ -87,7 +87,7 @@ onBothDrivers('erasures in the background', (instance) => {
       .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })
       .where('id', '=', erasure)
       .execute();
-    const again = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'forget' });
+    const again = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'erase' });
     assert.equal(again.status, 400, 'it is confirmed already');
     // Any request wakes the worker.
     await browser.submit(find, find, { texts: 'nobody@example.com' });

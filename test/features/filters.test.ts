@@ -321,7 +321,9 @@ onBothDrivers('the filters of the five resources', (instance) => {
       as: 'admin',
       does: 'GET /api/v1/cases?status[eq]=New',
       gets: 400,
-      has: { error: 'status[eq] is not a filter of this list. This list does not support filters with operators' },
+      has: {
+        error: 'status[eq] is not a filter of this list. This list does not support filters with operators',
+      },
     },
     { as: 'admin', does: 'GET /api/v1/cases?created_at[gte]=2020-01-01T00:00:00Z', gets: 400 },
     {

@@ -1,4 +1,4 @@
-// Forgetting: a person is in no table any more; everybody else is as before, and a row says that it was done.
+// Erasure: no table contains the person afterwards, other data is unchanged, and the change log has an entry for the erasure.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
@@ -37,7 +37,7 @@ const nobodys = [
   'crm_users',
 ];
 
-onBothDrivers('forgetting', (instance) => {
+onBothDrivers('erasure', (instance) => {
   let acme: Organization;
   let globex: Organization;
   const call = async (request: string, body?: object, { key } = acme, headers = {}) => {
@@ -148,7 +148,7 @@ onBothDrivers('forgetting', (instance) => {
     );
     const did = (await activityOf(instance(), acme.id)).map((each) => each.did);
     assert.equal(did.at(-1), 'forget person null');
-    assert.match((await forget(acme, ...wish)).text, /There is nothing of this person/);
+    assert.match((await forget(acme, ...wish)).text, /No data about this person was found/);
 
     await forget(globex, ...wish, '--erase');
     const everything = await dump(instance());
@@ -203,7 +203,7 @@ onBothDrivers('forgetting', (instance) => {
     });
   }
 
-  test('records that mention the person are named, and stay', async () => {
+  test('records that mention the person are listed and left unchanged', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
     const { json } = await forget(acme, '--text', 'wintermute', '--erase');
     assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
@@ -211,14 +211,14 @@ onBothDrivers('forgetting', (instance) => {
   });
 
   for (const [args, message] of [
-    [[], /say which records/],
+    [[], /specify the person's records/],
     [['--text', 'Ada'], /"Ada" is too short/],
-    [['--records', 'leads'], /"leads" is no resource with filters/],
-    [['--records', 'leeds?email=x'], /there are .*leads/],
-    [['--records', 'leads?colour=red'], /colour is no filter of leads/],
+    [['--records', 'leads'], /"leads" is not a resource and filter/],
+    [['--records', 'leeds?email=x'], /Resources: .*leads/],
+    [['--records', 'leads?colour=red'], /"colour" is not a filter of leads/],
     [['--records', 'leads?created_at[gte]=x'], /created_at\[gte\] must be/],
   ] as const) {
-    test(`refused: ${args.join(' ')}`, async () => {
+    test(`rejected: ${args.join(' ')}`, async () => {
       await assert.rejects(forget(acme, ...args), message);
     });
   }
@@ -227,19 +227,15 @@ onBothDrivers('forgetting', (instance) => {
     [
       '21 texts',
       Array.from({ length: 21 }, (_, n) => ['--text', `text ${n}`]).flat(),
-      /at most 20 texts can be searched for, not 21/,
+      /at most 20 texts can be searched for, but there are 21/,
     ],
-    [
-      'a long text',
-      ['--text', 'x'.repeat(201)],
-      /is too long: a text of a person has at most 200 characters/,
-    ],
+    ['a long text', ['--text', 'x'.repeat(201)], /is too long\. Enter at most 200 characters/],
     [
       '21 lines',
       Array.from({ length: 21 }, () => ['--records', 'leads?email=x']).flat(),
-      /at most 20 lines can name records, not 21/,
+      /at most 20 lines can select records, but there are 21/,
     ],
-    ['a long line', ['--records', `leads?email=${'x'.repeat(500)}`], /has at most 500 characters/],
+    ['a long line', ['--records', `leads?email=${'x'.repeat(500)}`], /can have at most 500 characters/],
   ] as const) {
     test(`bounded: ${input}`, async () => {
       await assert.rejects(forget(acme, ...args), message);
@@ -266,7 +262,7 @@ onBothDrivers('forgetting', (instance) => {
     );
   });
 
-  test('by an administrator in a browser: found, confirmed by a word, told afterwards', async () => {
+  test('an administrator finds, confirms and erases a person in the browser', async () => {
     const { id } = await call('POST /api/v1/leads', {
       last_name: 'Browserly',
       email: 'browserly@example.com',
@@ -277,7 +273,7 @@ onBothDrivers('forgetting', (instance) => {
       browser,
       await browser.submit(`${page}/find`, `${page}/find`, { texts: 'nobody@example.com' }),
     );
-    assert.equal(problemOf(nobody), 'there is nothing of this person');
+    assert.equal(problemOf(nobody), 'no data about this person was found');
     assert.match(nobody.text, /nobody@example\.com/, 'the form keeps what was typed');
     const found = await settled(
       browser,
@@ -291,8 +287,8 @@ onBothDrivers('forgetting', (instance) => {
     const wrong = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
     assert.equal(wrong.status, 400);
     assert.equal((await call(`GET /api/v1/leads/${id}`)).id, id);
-    const done = await browser.post(`${page}/forget`, { ...form.values, word: 'forget' });
-    assert.match(readable((await settled(browser, done)).text), /is erased/);
+    const done = await browser.post(`${page}/forget`, { ...form.values, word: 'erase' });
+    assert.match(readable((await settled(browser, done)).text), /has been erased/);
     assert.equal((await instance().call(`GET /api/v1/leads/${id}`, { key: acme.key })).status, 404);
     assert.doesNotMatch(await dump(instance()), /browserly/i);
   });

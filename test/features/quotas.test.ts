@@ -79,7 +79,7 @@ onBothDrivers(
         });
         assert.equal(form.status, 403);
         assert.match(readable(form.text), /The organization has reached its limit of 5 records/);
-        assert.match(await home(), /Records: 5 of 5\. No more can be created\./);
+        assert.match(await home(), /Records: 5 of 5\. You cannot create more\./);
         assert.equal((await ask('PATCH', 'leads/1', { last_name: 'G' })).status, 200);
         assert.equal((await ask('GET', 'leads/1')).status, 200);
         const elsewhere = await ask('POST', 'leads', { last_name: 'F' }, { key: other.key });
@@ -233,7 +233,7 @@ onBothDrivers(
         return status === 403;
       }, 'count what was written');
       refused(await ask('POST', 'leads', { last_name: 'S' }));
-      assert.match(await home(), /Storage in MB: 1 of 1\. No more can be created\./);
+      assert.match(await home(), /Storage in MB: 1 of 1\. You cannot create more\./);
     });
 
     test('keys: counted with each new one; rotating goes on', async () => {
@@ -247,7 +247,7 @@ onBothDrivers(
       const again = await made();
       assert.equal(again.status, 400);
       assert.match(problemOf(again), /may have 2 API keys, and has them: revoke one/);
-      assert.match(await home(), /API keys: 2 of 2\. No more can be created\./);
+      assert.match(await home(), /API keys: 2 of 2\. You cannot create more\./);
       const rotate = await admin.submit('/setup/o/acme/keys/rotate?id=1', '/setup/o/acme/keys/rotate', {
         overlap: '1h',
       });

@@ -132,7 +132,10 @@ for (const driver of drivers) {
       const login = await instance.call('POST /auth/login', { body: administratorOf(acme) });
       assert.equal(login.status, 200);
       const home = await admin.get('/setup/o/acme');
-      assert.match(readable(home.text), /Read-only for maintenance: nothing can be changed at the moment\./);
+      assert.match(
+        readable(home.text),
+        /Read-only during maintenance\. Changes are not possible at the moment\./,
+      );
       assert.equal((await admin.submit('/setup/o/acme', '/setup/logout')).status, 303);
       assert.equal((await visitor(instance).get('/setup/login')).status, 200);
       for (const path of served.filter((each) => each.startsWith('/setup'))) {

@@ -122,7 +122,9 @@ onBothDrivers(
         as: 'admin',
         does: 'GET /api/v1/cases?expand=account',
         gets: 400,
-        has: { error: 'expand contains the unknown field "account". Available fields: account_id, contact_id' },
+        has: {
+          error: 'expand contains the unknown field "account". Available fields: account_id, contact_id',
+        },
       },
       {
         name: 'a resource without references ignores expand',

@@ -15,8 +15,8 @@ const database = 'The database did not respond as expected';
 
 /** What a page says in place of a text for programs. */
 const said: Readonly<Record<string, string>> = {
-  [failed]: 'That did not work. Try again later.',
-  'not found': 'There is no such page.',
+  [failed]: 'Something went wrong. Try again later.',
+  'not found': 'Page not found.',
 };
 
 /** What may be thrown, by name: how it is made, and what the caller is told. */

@@ -132,9 +132,9 @@ onBothDrivers(
         account_id: 'nobody at all',
       });
       assert.equal(wrong.status, 400);
-      assert.equal(errorAt(wrong, 'account_id'), 'There is no such account.');
+      assert.equal(errorAt(wrong, 'account_id'), 'No account found.');
       const again = await fill(admin, page, { name: 'Gate', amount: 'much', close_date: 'soon' });
-      assert.deepEqual([again.status, said(again)], [400, 'Some fields are wrong.']);
+      assert.deepEqual([again.status, said(again)], [400, 'Some fields are invalid.']);
       assert.equal(errorAt(again, 'amount'), 'amount must be a number');
       assert.match(errorAt(again, 'close_date'), /^close_date must be an RFC 3339/);
       assert.deepEqual(
@@ -154,7 +154,7 @@ onBothDrivers(
       const [one, two] = [await admin.post(form.action, fields), await admin.post(form.action, fields)];
       assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
       const record = await follow(admin, one);
-      assert.deepEqual([titleOf(record), said(record)], ['Gate', 'Gate is created.']);
+      assert.deepEqual([titleOf(record), said(record)], ['Gate', 'Gate created.']);
       assert.match(
         record.text,
         new RegExp(`href="${data}/accounts/${account}">${name}<`),
@@ -176,22 +176,22 @@ onBothDrivers(
       const open = formOf(await admin.get(page));
       const typed = { ...open.values, last_name: 'Bond', description: 'one\r\ntwo' };
       const saved = await follow(admin, await admin.post(open.action, typed));
-      assert.equal(said(saved), 'Bond is saved.');
+      assert.equal(said(saved), 'Bond saved.');
       assert.equal((await read('leads', id)).description, 'one\r\ntwo', 'as it was, to the byte');
       assert.match(
         saved.text,
         /<strong>Last name<\/strong> <del>Ames<\/del> <span class="hidden">to<\/span> <ins>Bond<\/ins>/,
       );
       const same = await fill(admin, page, { description: 'one\r\ntwo' });
-      assert.equal(said(await follow(admin, same)), 'Bond is as it was: nothing was changed.');
+      assert.equal(said(await follow(admin, same)), 'No changes to Bond.');
 
       const late = formOf(await admin.get(page));
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'Theirs' } });
       const refused = await admin.post(late.action, { ...late.values, company: 'Ours', description: 'x' });
       assert.equal(refused.status, 412);
-      assert.match(said(refused), /^Somebody else has changed this record meanwhile/);
+      assert.match(said(refused), /^Someone else has changed this record since you opened it\. /);
       assert.equal(valueAt(refused, 'company'), 'Ours', 'kept');
-      assert.match(refused.text, /It is now: Theirs/);
+      assert.match(refused.text, /Current value: Theirs/);
       assert.equal((await read('leads', id)).company, 'Theirs');
       const again = formOf(refused);
       await follow(admin, await admin.post(again.action, { ...again.values, description: 'x' }));
@@ -203,22 +203,22 @@ onBothDrivers(
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'B' } });
       const undo = linkIn(await admin.get(`${data}/leads/${id}`), /Undo</);
       const question = await admin.get(undo);
-      assert.equal(titleOf(question), 'Undo this change of Ames?');
+      assert.equal(titleOf(question), 'Undo this change to Ames?');
       assert.match(question.text, /<del>B<\/del> <span class="hidden">to<\/span> <ins>A<\/ins>/);
       const stale = formOf(question);
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { phone: '1' } });
       assert.equal((await admin.post(stale.action, stale.values)).status, 412, 'somebody else wrote');
-      assert.equal(said(await follow(admin, await fill(admin, undo, {}))), 'The change of Ames is undone.');
+      assert.equal(said(await follow(admin, await fill(admin, undo, {}))), 'Change to Ames undone.');
       assert.equal((await read('leads', id)).company, 'A');
 
       const deletion = await admin.get(`${data}/leads/${id}/delete`);
       assert.equal(titleOf(deletion), 'Delete Ames?');
       const gone = await follow(admin, await fill(admin, `${data}/leads/${id}/delete`, {}));
-      assert.equal(said(gone), 'Ames is deleted.');
+      assert.equal(said(gone), 'Ames deleted.');
       const page = await admin.get(`${data}/leads/${id}`);
-      assert.match(page.text, /This record is deleted\./);
+      assert.match(page.text, /This record was deleted\./);
       const restored = await follow(admin, await fill(admin, linkIn(page, /Restore</), {}));
-      assert.deepEqual([titleOf(restored), said(restored)], ['Ames', 'Ames is restored, with a new number.']);
+      assert.deepEqual([titleOf(restored), said(restored)], ['Ames', 'Ames restored with a new ID.']);
       assert.equal((await admin.get(`${data}/leads/999999`)).status, 404);
     });
 
@@ -229,8 +229,8 @@ onBothDrivers(
       const restore = async () => {
         const answer = await fill(admin, question, {});
         const page = await follow(admin, answer);
-        assert.match(said(page), / is restored, with a new number\.$/);
-        assert.doesNotMatch(page.text, /This record is deleted/);
+        assert.match(said(page), / restored with a new ID\.$/);
+        assert.doesNotMatch(page.text, /This record was deleted/);
         return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
       };
       const numbers = [id];
@@ -247,7 +247,7 @@ onBothDrivers(
       const form = formOf(await admin.get(`${data}/leads/new`));
       const send = async () => {
         const answer = await admin.post(form.action, { ...form.values, last_name: 'Phoenix' });
-        assert.equal(said(await follow(admin, answer)), 'Phoenix is created.');
+        assert.equal(said(await follow(admin, answer)), 'Phoenix created.');
         return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
       };
       const first = await send();
@@ -267,7 +267,7 @@ onBothDrivers(
       assert.deepEqual([valueAt(changed, 'name'), valueAt(changed, 'city')], [`${name} 2`, 'Here']);
       const { action, values } = formOf(changed);
       const [one, two] = [await admin.post(action, values), await admin.post(action, values)];
-      assert.equal(said(await follow(admin, one)), `${name} 2 is created.`);
+      assert.equal(said(await follow(admin, one)), `${name} 2 created.`);
       assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
     });
 
@@ -290,13 +290,13 @@ onBothDrivers(
       assert.equal(await account(`${name} (${other}) (${numbered})`), numbered);
       assert.equal(await account(`${name} (${plain})`), plain);
       assert.equal(await account(plain), plain);
-      assert.equal(await account(`no. ${plain}`), plain);
-      assert.equal(await account(`Nobody (${plain})`), 'There is no such account.');
-      assert.equal(await account(`${name} (999999)`), 'There is no such account.');
+      assert.equal(await account(`ID ${plain}`), plain);
+      assert.equal(await account(`Nobody (${plain})`), 'No account found.');
+      assert.equal(await account(`${name} (999999)`), 'No account found.');
       await make('accounts', { name: `${name} (${plain})` });
       assert.equal(
         await account(`${name} (${plain})`),
-        `Number ${plain} is meant, or one that is called ${name} (${plain}): type its number alone.`,
+        `This could be ID ${plain} or a record named "${name} (${plain})". Type only the ID.`,
       );
 
       const made = await refer(other);
@@ -373,7 +373,7 @@ onBothDrivers(
       const checked = await send({ file: Buffer.from(file.text).toString('base64') });
       const lines = file.text.match(/,Formulas,/g) ?? [];
       assert.equal(lines.length, names.length);
-      assert.match(checked.text, /<li>\d+ records would be created, 0 lines are wrong\.<\/li>/);
+      assert.match(checked.text, /<li>\d+ records to be created, 0 lines with errors\.<\/li>/);
       const count = async () =>
         Number(
           (
@@ -386,7 +386,7 @@ onBothDrivers(
       const before = await count();
       const { action, values } = formOf(checked);
       const done = await follow(admin, await admin.post(action, { ...values, step: 'import' }));
-      assert.match(said(done), /^\d+ new records are imported\.$/);
+      assert.match(said(done), /^\d+ records imported\.$/);
       assert.equal(await count(), 2 * before, 'a check writes nothing');
       for (const name of names) {
         const found = await instance().call(`GET /api/v1/accounts?${new URLSearchParams({ name })}`, {
@@ -468,7 +468,7 @@ onBothDrivers(
           `${await token()}${file('name\nBy parts\n')}${part(disposition('match'), '')}--b--\r\n`,
         );
         assert.equal(checked.status, 200, checked.text);
-        assert.match(checked.text, /<li>1 records would be created, 0 lines are wrong\.<\/li>/);
+        assert.match(checked.text, /<li>1 record to be created, 0 lines with errors\.<\/li>/);
         const content = Buffer.from('name\nBy parts\n').toString('base64');
         assert.ok(readable(checked.text).includes(`name="content" value="${content}"`));
         const key = readable(checked.text).match(/name="key" value="([^"]*)"/)?.[1] ?? '';

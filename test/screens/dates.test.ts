@@ -89,7 +89,7 @@ onBothDrivers('dates on pages', (instance) => {
         close_date: text,
       });
       assert.equal(answer.status, 400, text);
-      assert.equal(problemOf(answer), 'Some fields are wrong.', text);
+      assert.equal(problemOf(answer), 'Some fields are invalid.', text);
       assertFrame(answer);
     }
   });

@@ -202,9 +202,9 @@ for (const driver of drivers) {
       const linkOf = (wanted: RegExp) =>
         links.find(([, label]) => wanted.test(label))?.[0] ?? assert.fail(links.join('\n'));
       for (const [label, start] of [
-        [/^Show all of Description$/, `version ${versions} <`],
-        [/^Show all of Last name$/, 'lead<'],
-        [/^Show all of Company after/, 'company<'],
+        [/^Show full value of Description$/, `version ${versions} <`],
+        [/^Show full value of Last name$/, 'lead<'],
+        [/^Show full value of Company after/, 'company<'],
       ] as const) {
         const value = await admin.get(linkOf(label));
         assert.equal(value.status, 200);
@@ -215,7 +215,7 @@ for (const driver of drivers) {
       }
       const other = await instance.organization(fresh('other'));
       const stranger = await signIn(instance, administratorOf(other));
-      const path = linkOf(/^Show all of Description$/);
+      const path = linkOf(/^Show full value of Description$/);
       assert.equal((await stranger.get(path)).status, 403);
       assert.equal((await stranger.get(path.replace('/acme/', `/${other.slug}/`))).status, 404);
       for (const query of ['', '?field=nothing', '?field=description&change=1-1&side=after'])

@@ -258,7 +258,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
         const path = inBeta(action);
         // Those of an organization as a whole name no row of another.
         if (path.startsWith('/setup/organizations/')) continue;
-        const typed = { word: 'forget', ...fields, _csrf };
+        const typed = { word: 'erase', ...fields, _csrf };
         const answer = await by.post(path, typed);
         if (by === neighbour) assert.ok(!readable(answer.text).includes('acme'), `${path}: ${answer.text}`);
         if (fields.id !== undefined) {

@@ -19,7 +19,7 @@ const long = 'x'.repeat(10_000);
 const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 const badName = 'the name must have 1 to 200 characters';
 const lastOne = 'this is the last administrator. Make another member an administrator first.';
-const gone = 'that does not exist any more';
+const gone = 'this item no longer exists';
 const shortPassword = 'the password must have 8 to 256 characters';
 
 /** What is sent where, and by whom; acme's administrator where nobody is named. */

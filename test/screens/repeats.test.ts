@@ -140,7 +140,8 @@ describe('again and at once on the setup screens', () => {
         shows: 'reset-code',
       }),
     };
-    const again = 'this form was sent already, and what it made was shown then; take that back if it is lost';
+    const again =
+      'this form was already submitted. Its result is shown only once: revoke it if you did not save it.';
     for (const [name, make] of Object.entries(twice)) {
       test(`${name}, by a reload`, async () => {
         const { page, form, fields, shows } = await make();

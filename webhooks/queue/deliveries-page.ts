@@ -165,7 +165,7 @@ export function deliveryPages(
       },
       'replay-all': async ({ membership: { organization }, actor, transact }, form) => {
         const owner = field(form, 'owner');
-        if (owner !== '' && !isRowId(owner)) throw new UserError('this owner no longer exists');
+        if (owner !== '' && !isRowId(owner)) throw new UserError('this item no longer exists');
         const count = await transact((tables) =>
           replayAll(tables, queue, actor, organization, owner === '' ? undefined : owner),
         );

@@ -4,12 +4,12 @@ import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.
 import type { Tables } from '../../../engine/tables/index.ts';
 import { typedTimestamp } from '../shell/index.ts';
 
-/** Actors that are not people or keys. */
+/** Names of actors that are neither users nor keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
 
-/** A line of the ledger, with the name that the actor had. */
+/** An entry of the change log, with the actor's name at that time. */
 export interface ActivityLine {
-  /** Its place in the order. */
+  /** The entry's position in the log. */
   readonly place: string;
   readonly at: Date;
   readonly actorKind: string;
@@ -21,29 +21,29 @@ export interface ActivityLine {
 
 const placeForm = /^(\d{1,19})-(\d{1,18})$/;
 
-/** The place of a line in the order; undefined for what is none. */
+/** Parses a position, or returns undefined for invalid input. */
 const placeOf = (text: unknown): readonly [transaction: string, id: string] | undefined => {
   const [, transaction, id] = (typeof text === 'string' ? placeForm.exec(text) : null) ?? [];
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
-/** What activity can be filtered by, each with its words before the value. */
+/** The activity filters with their labels. */
 export const activityFilters = {
-  actor: { label: 'Who is' },
+  actor: { label: 'Actor is' },
   action: { label: 'Action is' },
   object: { label: 'Object is' },
-  record: { label: 'Number is' },
+  record: { label: 'ID is' },
   from: { label: 'From' },
   until: { label: 'Until' },
 } as const;
 
-/** The parameters of {@link activityFilters} that are points in time, each with its comparison. */
+/** The {@link activityFilters} that are points in time, with their comparison operators. */
 const times = { from: '>=', until: '<=' } as const;
 
 type Parameters = Readonly<Record<string, string | undefined>>;
 
 /**
- * The points in time that an address names, as text for PostgreSQL.
+ * Parses the filters that are points in time, as text for PostgreSQL.
  * @throws HttpError 400 naming each parameter that is not a date or timestamp
  */
 export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
@@ -52,11 +52,11 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
   for (const name of Object.keys(times) as (keyof typeof times)[]) {
     const text = parameters[name];
     if (text === undefined) continue;
-    // An unescaped "+" in an address is a space.
+    // An unescaped "+" in a URL is a space.
     const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
     if (at !== undefined) found.set(name, at);
     else {
-      const message = `${name} must be a date, such as 2026-03-01, or an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00`;
+      const message = `${name} must be a date (for example 2026-03-01) or an RFC 3339 timestamp (for example 2026-03-01T09:30:00+01:00)`;
       problems.push({ field: name, message });
     }
   }
@@ -65,10 +65,10 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
 }
 
 /**
- * The ledger of an organization, newest first.
- * @param asked values of {@link activityFilters}; a value that cannot exist finds nothing
- * @param before lists lines before the one at this place; anything else: from the newest
- * @throws HttpError as {@link activityTimes}
+ * Returns entries of an organization's change log, newest first.
+ * @param asked values of {@link activityFilters}; an impossible value matches nothing
+ * @param before position to continue before; anything else starts with the newest entry
+ * @throws HttpError as {@link activityTimes} does
  */
 export async function listActivity(
   tables: Tables,
@@ -113,7 +113,7 @@ export async function listActivity(
     place: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
-    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `no. ${row.actor_id}`,
+    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `ID ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id,

@@ -1,4 +1,4 @@
-// Activity: who did what in an organization, as a page.
+// Activity: the change log of an organization as a page.
 // May import engine, screens.
 
 export { activityModule } from './module.ts';

@@ -3,7 +3,7 @@ import type { AuditConfig } from '../../../engine/effects/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
 import { activityPage } from './page.ts';
 
-/** The ledger of an organization, which every write adds to, as a page. */
+/** Shows an organization's change log as a page. */
 export const activityModule: Module<{ readonly config: AuditConfig; readonly database: Database }> = {
   name: 'activity',
   pages: activityPage,

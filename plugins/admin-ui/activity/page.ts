@@ -15,15 +15,15 @@ import {
 import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
 
 const pageLength = 50;
-/** Rows of a CSV that are read at a time. */
+/** Number of rows read at a time for a CSV export. */
 const csvRows = 1000;
 
-/** The ledger, newest first. */
+/** Registers the activity page, newest entries first. */
 export function activityPage(
   app: FastifyInstance,
   { config, database }: { readonly config: AuditConfig; readonly database: Database },
 ): void {
-  /** The lines of a page, or what is wrong with its address. */
+  /** Returns the lines of a page, or the error in its query parameters. */
   const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
     try {
       const { before } = parameters;
@@ -49,7 +49,7 @@ export function activityPage(
         ...(problem !== undefined && { problem }),
         ...(!config.audit && {
           intro:
-            "Activity is switched off in this instance's configuration (AUDIT=false); what follows is from before.",
+            "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
         }),
         filter: {
           keep: keptParameters(parameters, without),
@@ -73,8 +73,8 @@ export function activityPage(
         })),
         empty:
           asked.length > 0
-            ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
-            : { text: 'What members, keys and partners do in this organization is listed here.' },
+            ? { text: 'No results.', link: { label: 'Show all', href: path } }
+            : { text: 'No activity yet. Changes by members, API keys and partners appear here.' },
         first:
           parameters.before === undefined
             ? undefined
@@ -97,16 +97,16 @@ export function activityPage(
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
     const lines = everyLine(tablesOf(database), organization, parametersOf(request));
-    // Loaded with the first export. Spreadsheets take a name that begins with "=" for a formula.
+    // Loaded with the first export. Spreadsheets evaluate names starting with "=" as formulas.
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
-    // What fails on the way ends the response, which Fastify logs.
+    // An error while streaming ends the response, and Fastify logs it.
     pipeline(Readable.from(boundToRequest(lines)), csv, () => {});
     return reply.send(csv);
   });
 }
 
-/** All that the filters find, newest first, as rows of a CSV. */
+/** Yields all matching entries, newest first, as rows of a CSV file. */
 async function* everyLine(
   tables: Tables,
   organization: string,

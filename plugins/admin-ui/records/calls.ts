@@ -23,22 +23,22 @@ import {
 } from '../../../engine/records/index.ts';
 import { type CurrentMember, memberOf } from '../shell/index.ts';
 
-/** A record as responses have it. */
+/** A record as returned by the API. */
 export type DataRecord = Readonly<Record<string, unknown>>;
 
-/** What an operation responded. */
+/** The response of an operation. */
 export interface Response {
   readonly body: DataRecord;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The cursor of the page after the one that an operation responded; undefined if that is the last one. */
+/** Returns the cursor of the next page, or undefined on the last page. */
 export function nextCursor({ headers }: Response): string | undefined {
   const cursor = /[?&]cursor=([^&>]+)[^>]*>; rel="next"/.exec(headers.link ?? '')?.[1];
   return cursor === undefined ? undefined : decodeURIComponent(cursor);
 }
 
-/** What a page asks of an operation. */
+/** The input of an operation. */
 interface Given {
   readonly query?: Query;
   readonly id?: string;
@@ -48,25 +48,25 @@ interface Given {
 
 type OperationName = keyof typeof operations;
 
-/** Characters of a text that pages read: of each in lists and histories, and of those of one record. */
+/** Maximum number of characters that pages read of each text in lists and histories (`many`) and on a record's page (`one`). */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
-/** Operations that pages have as excerpts. */
+/** Operations that can return truncated texts. */
 export type ExcerptName = keyof Excerpts;
 type Runnable = ReturnType<typeof routedOperations>[number];
 
-/** The operations of the API as one member calls them: the same permissions, validation and ledger. */
+/** The API's operations as called by one member, with the same permissions, validation and change log. */
 export interface Calls {
   readonly may: (resource: Resource, action: Action) => boolean;
-  /** @throws HttpError as the API responds */
+  /** @throws HttpError as the API does */
   readonly call: (resource: Resource, operation: OperationName, given?: Given) => Promise<Response>;
   /**
-   * The same for what is shown: texts longer than {@link excerptLengths} are cut off one character later. `change` is one
-   * change with whole texts, by its position in the parameter `change`.
-   * @throws HttpError as the API responds
+   * Runs an operation for display: longer texts are truncated one character beyond {@link excerptLengths}. The
+   * parameter `change` selects one change, by its position, with its full texts.
+   * @throws HttpError as the API does
    */
   readonly excerpt: (resource: Resource, operation: ExcerptName, given?: Given) => Promise<Response>;
-  /** All that a list finds, as CSV. */
+  /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
     resource: Resource,
@@ -101,7 +101,7 @@ export function prepareCalls(
     const permit = (resource: Resource, action: Action) => {
       if (!allows(grants, resource.name, action)) throw errors.forbidden(resource.name, action);
     };
-    /** For what takes long: sessions and grants may end meanwhile. */
+    /** Checks again during long operations, because the session may end and grants may change. */
     const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
       if (actions.some((action) => action !== 'list')) assertWritable(app);
       request.person = await app.identify(request);

@@ -5,13 +5,13 @@ import type { Body } from '../../../engine/records/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
 
-/** Records that were made by one key and deleted since, before a further one is made whatever else there is. */
+/** Maximum number of deleted records per key before another record is created in any case. */
 const mostTries = 20;
 
 /**
- * Creates a record once for each key, however often a form is sent: the API keeps its response. A record that was deleted
- * since it was made is created again, so that nobody is told of one that is not there.
- * @throws HttpError as the API responds
+ * Creates a record once per key, however often a form is submitted, by using the API's idempotency keys. If that
+ * record has been deleted since, creates it again, because a deleted record would be a misleading result.
+ * @throws HttpError as the API does
  */
 export async function createOnce(
   calls: Calls,
@@ -25,7 +25,7 @@ export async function createOnce(
     const id = textOf(made.body.id);
     const isNew = made.headers['idempotency-replayed'] === undefined;
     if (isNew || !calls.may(resource, 'read') || (await isThere(calls, resource, id))) return made.body;
-    // Those who send it at once come to the same key, and make one record.
+    // Concurrent requests derive the same key, so they create one record.
     current = tries < mostTries ? `${key}-${id}` : randomUUID();
   }
 }

@@ -17,12 +17,12 @@ import { humanize } from './values.ts';
 const maxUsual = 1024 * 1024;
 /** Number of bytes of a file processed at a time. */
 const sliceBytes = 64 * 1024;
-/** Lines of the report that are shown. */
+/** Maximum number of lines shown in a report. */
 const maxShown = 50;
 
-/** Lists as CSV, and CSV as records: checked first, then written. */
+/** Registers the CSV export of lists and the CSV import, which checks a file before writing. */
 export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
-  // The limit of the route is that of a file.
+  // The route's body limit is the limit for files.
   const usual = 'application/x-www-form-urlencoded';
   app.removeContentTypeParser(usual);
   app.addContentTypeParser(usual, { parseAs: 'string' }, (_request, body, done) =>
@@ -42,7 +42,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     const csv = await calls.csv(resource, query);
     reply.header('content-type', 'text/csv; charset=utf-8; header=present');
     reply.header('content-disposition', `attachment; filename="${definition.name}.csv"`);
-    // A failure ends the response: whoever reads it sees that it is cut off.
+    // A failure closes the connection, so the client notices the incomplete response.
     return reply.send(
       pipeline(
         Readable.from(csv),
@@ -69,13 +69,15 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         reply.code(400);
         return asked.shown(importForm(asked, { match }), { problem });
       };
-      // A checked file comes back in base64.
+      // A checked file is sent back as base64.
       const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
       if (bytes.length === 0) return refuse('choose a file');
       if (bytes.length > maxFile)
-        return refuse(`the file is larger than ${maxFile / 1024 / 1024} MiB: send it to the API`);
+        return refuse(
+          `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
+        );
       try {
-        // Sent twice, a file is imported once.
+        // A file submitted twice is imported once.
         if (isChecked)
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
         const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
@@ -84,7 +86,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
           ...(match !== '' && { match }),
         });
         if (isChecked && report.failed === 0)
-          return redirectDone(request, reply, path, 'records-imported', { name: counted(report) });
+          return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report) });
         const checked =
           isChecked || report.created + report.updated === 0 ? undefined : bytes.toString('base64');
         return asked.shown(importForm(asked, { match, content: checked, report }));
@@ -103,10 +105,15 @@ function* slicesOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
 }
 
-const counted = ({ created, updated }: ImportSummary): string =>
-  `${created} new${updated === 0 ? '' : ` and ${updated} changed`} record${created + updated === 1 ? ' is' : 's are'}`;
+const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-/** What became of a file, in lines. */
+/** Returns how many records an import has written. */
+const writtenText = ({ created, updated }: ImportSummary): string =>
+  updated === 0
+    ? plural(created, 'record')
+    : `${plural(created, 'new record')} and ${plural(updated, 'updated record')}`;
+
+/** Returns the lines of the report about a checked or imported file. */
 function reportLines({
   created,
   updated,
@@ -116,12 +123,17 @@ function reportLines({
   lines,
   truncated,
 }: ImportSummary): string[] {
-  const would = dry_run ? 'would be' : 'are';
+  const will = dry_run ? ' to be' : '';
+  const counts = [
+    `${plural(created, 'record')}${will} created`,
+    ...(updated > 0 ? [`${updated}${will} updated`] : []),
+    `${plural(failed, 'line')} with errors`,
+  ];
   return [
-    `${created} records ${would} created${updated > 0 ? `, ${updated} ${would} changed` : ''}, ${failed} lines ${dry_run ? 'are wrong' : 'have failed'}.`,
+    `${counts.join(', ')}.`,
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}.`] : []),
     ...lines.slice(0, maxShown).map(({ line, error }) => `Line ${line}: ${error}`),
-    ...(truncated || lines.length > maxShown ? ['More lines are wrong.'] : []),
+    ...(truncated || lines.length > maxShown ? ['More lines have errors.'] : []),
   ];
 }
 
@@ -138,10 +150,10 @@ function importForm(
     kind: 'form',
     title: `Import ${humanize(resource.name).toLowerCase()}`,
     above: { label: humanize(resource.name), href: path },
-    intro: `A CSV file whose first line has names of fields: ${resource.definition.fields
+    intro: `A CSV file whose first line contains field names: ${resource.definition.fields
       .filter(({ readOnly }) => !readOnly)
       .map(({ name }) => name)
-      .join(', ')}. It is checked first, and nothing is written until you import it.`,
+      .join(', ')}. The file is checked first. Nothing is written until you import it.`,
     action: `${path}/import`,
     hasFile: true,
     ...(report && { report: reportLines(report) }),
@@ -165,12 +177,12 @@ function importForm(
             {
               kind: 'choice' as const,
               name: 'match',
-              label: 'A record with the same',
+              label: 'If a record already exists',
               options: [
-                { value: '', label: 'is refused' },
+                { value: '', label: 'Report an error' },
                 ...matches.map((value) => ({
                   value,
-                  label: `${value} is changed`,
+                  label: `Update the record with the same ${value.split(',').map(humanize).join(' and ')}`,
                   selected: value === match,
                 })),
               ],

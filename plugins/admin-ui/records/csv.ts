@@ -8,10 +8,10 @@ const [quote, comma, lineFeed, carriageReturn, apostrophe] = [
   code('\r'),
   code("'"),
 ];
-/** First characters of cells that spreadsheets evaluate as formulas, and the apostrophe that prevents it. */
+/** Characters that make spreadsheets evaluate a cell as a formula, and the apostrophe that prevents it. */
 const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 
-/** What happens at the start of a cell: an apostrophe is added, or removed if it hides a formula. */
+/** A change to the start of a cell: adds an apostrophe, or removes one that hides a formula. */
 type Change = (cell: {
   readonly first: number;
   readonly column: number;
@@ -38,7 +38,7 @@ class Cells extends Transform {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
-    // Iterators over bytes are several times as slow.
+    // Iterating over bytes is several times slower.
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] as number;
       if (this.isHeld) {

@@ -17,9 +17,9 @@ import { firstMatches, referenceInputs, resolveReferences, UnresolvedReference }
 import { humanize, resourceNoun, textOf } from './values.ts';
 
 const otherValues =
-  'This form was sent before, and a record was created with what it held then. Send it again to create another one with these values, or cancel.';
+  'You already submitted this form, and a record was created with the previous values. Submit it again to create another record with these values, or cancel.';
 
-/** The forms that create and edit a record. */
+/** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (asked) => {
     const { resource, calls } = asked;
@@ -36,7 +36,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const { request, reply, resource, calls, titles, path } = asked;
     const form = (request.body ?? {}) as Form;
     const texts = submittedTexts(resource, form);
-    // The same form sent twice makes one record.
+    // A form submitted twice creates one record.
     const key =
       field(form, 'key')
         .slice(0, 100)
@@ -49,7 +49,7 @@ export function editPages({ get, post }: DataRoutes): void {
       });
     } catch (error) {
       const { more, problem } = await refused(asked, error, texts);
-      // Who went back and typed something else wants another record, but is asked: their first one is made.
+      // A user who went back and changed the values wants a second record, but must confirm it because the first one exists.
       const isOther = error instanceof HttpError && error.code === 'idempotency_key_reused';
       return asked.shown(await createForm(asked, { texts, ...more }, isOther ? randomUUID() : key), {
         problem: isOther ? otherValues : problem,
@@ -74,7 +74,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const texts = submittedTexts(resource, form, now);
     try {
       const given = await resolveReferences(asked, texts, { record, texts: now });
-      // What the form had and what is stored differ where somebody else has written: then nothing is compared.
+      // After a concurrent change, the form's values cannot be compared with the stored ones, so all of them are sent.
       const changes = tag === current ? changesOf(resource, given, record) : bodyOf(resource, given);
       if (tag === current && Object.keys(changes).length === 0)
         return redirectDone(request, reply, `${path}/${id}`, 'record-same', {
@@ -100,19 +100,19 @@ export function editPages({ get, post }: DataRoutes): void {
       );
       const page = await editForm(asked, record, { texts, ...more, meanwhile }, isLate ? current : tag);
       const late =
-        'Somebody else has changed this record meanwhile. Below each field that differs is what it is now. Save again to write yours over it, or cancel.';
+        'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite it, or cancel.';
       return asked.shown(page, { problem: isLate ? late : problem });
     }
   });
 }
 
-/** The permission is checked before a form is shown, by what the API would check. */
+/** Checks the permission before showing a form, with the same rule as the API. */
 function assertMay({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
   if (!calls.may(resource, action))
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
-/** A record as a form has it. */
+/** Reads a record with the texts for its form. */
 async function stored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const whole = await calls.call(resource, 'read', { id });
@@ -137,7 +137,7 @@ async function stored({ request, resource, calls, references }: DataRequest) {
 type Refilled = Omit<FormState, 'texts'>;
 const nothing: Refilled = { errors: new Map(), meanwhile: new Map(), suggestions: new Map() };
 
-/** What references may point to: the first records of each resource that the member may list, or those that are searched for. */
+/** Suggests records for each reference: search matches, or else the first records of each resource that the member can list. */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,
   calls: Calls,
@@ -157,12 +157,12 @@ async function suggestionsFor(
   return { ...nothing, suggestions };
 }
 
-/** What a refused form is shown with. @throws the error, where it is none of the form's */
+/** Returns the errors and suggestions of a rejected form. @throws the error itself if it does not concern the form */
 async function refused(asked: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
   if (error instanceof UnresolvedReference) {
     asked.reply.code(400);
     const more = await suggestionsFor(asked, asked.calls, error.searched);
-    return { more: { ...more, errors: error.errors }, problem: 'Some fields are wrong.' };
+    return { more: { ...more, errors: error.errors }, problem: 'Some fields are invalid.' };
   }
   if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
   asked.reply.code(error.status);
@@ -173,7 +173,7 @@ async function refused(asked: DataRequest, error: unknown, texts: Readonly<Recor
   const more = await suggestionsFor(asked, asked.calls);
   return {
     more: { ...more, errors: known },
-    problem: known.size > 0 ? 'Some fields are wrong.' : error.message,
+    problem: known.size > 0 ? 'Some fields are invalid.' : error.message,
   };
 }
 

@@ -2,9 +2,9 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths, nextCursor, type Response } from './calls.ts';
 import { writable } from './inputs.ts';
-import { cut, humanize, isCut, textOf } from './values.ts';
+import { cut, fieldLabel, isCut, textOf } from './values.ts';
 
-/** A change of a record, as the API has it. */
+/** A change to a record, as returned by the API. */
 export interface Change {
   readonly position: string;
   readonly at: string;
@@ -15,20 +15,20 @@ export interface Change {
   readonly after: DataRecord | null;
 }
 
-/** Actors that are not people or keys. */
+/** Names of actors that are neither users nor keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
-/** Characters of a value that a history shows. */
+/** Maximum number of characters shown of a value in a history. */
 const changeLength = excerptLengths.many;
 
-/** Before or after a change. */
+/** The sides of a change. */
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
 export const changesIn = ({ body }: Response): readonly Change[] => body.data as readonly Change[];
 
-/** One change of a record with its whole texts. @throws HttpError 404 if there is none at the position */
+/** Returns one change to a record with its full texts. @throws HttpError 404 if the position does not exist */
 export async function changeAt(
   calls: Calls,
   resource: Resource,
@@ -39,7 +39,7 @@ export async function changeAt(
   return body as unknown as Change;
 }
 
-/** What a change can be undone to: what the fields that may be written were before it; undefined where that is not known. */
+/** Returns the previous values of the writable fields, or undefined if they are not stored. */
 export function undoValues(resource: Resource, { action, changed, before }: Change): DataRecord | undefined {
   if (action === 'create' || before === null) return undefined;
   const names = writable(resource)
@@ -48,17 +48,17 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
   return names.length === 0 ? undefined : Object.fromEntries(names.map((name) => [name, before[name]]));
 }
 
-/** Addresses of a record's history. */
+/** URLs of a record's history. */
 interface HistoryAddresses {
-  /** Undoes a change; undefined if the member is not allowed to. */
+  /** URL for undoing a change, or undefined if the member is not allowed to. */
   readonly undo: ((change: Change) => string | undefined) | undefined;
-  /** Older changes, by a cursor. */
+  /** URL of older changes, by cursor. */
   readonly older: (cursor: string) => string;
-  /** The whole value of a field before or after a change. */
+  /** URL of a field's full value before or after a change. */
   readonly value: (field: string, change: Change, side: Side) => string;
 }
 
-/** The history of a record, to be shown next to it. */
+/** Returns the history shown next to a record. */
 export const historyEntries = (
   resource: Resource,
   response: Response,
@@ -71,12 +71,12 @@ export const historyEntries = (
       const href = undoValues(resource, change) === undefined ? undefined : addresses.undo?.(change);
       return {
         at: change.at,
-        text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'somebody'}`,
+        text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'someone'}`,
         fields: change.action === 'update' ? fieldsOf(resource, change, addresses) : [],
         ...(href !== undefined && {
           link: {
             label: change.action === 'delete' ? 'Restore' : 'Undo',
-            name: `${change.action === 'delete' ? 'Restore what was deleted' : 'Undo the change'} of ${change.at}`,
+            name: `${change.action === 'delete' ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
             href,
           },
         }),
@@ -86,21 +86,20 @@ export const historyEntries = (
   };
 };
 
-/** What a change did to fields, without those that every change writes. */
+/** Returns the changed fields, without those that every write changes. */
 const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAddresses) =>
   change.changed
-    .filter((name) => {
-      const set = definition.fields.find((field) => field.name === name)?.set;
-      return set !== 'updated' && set !== 'editor';
-    })
-    .map((name) => {
-      const label = humanize(name);
+    .flatMap((name) => definition.fields.filter((field) => field.name === name))
+    .filter(({ set }) => set !== 'updated' && set !== 'editor')
+    .map((field) => {
+      const { name } = field;
+      const label = fieldLabel(field);
       const texts = { before: textOf(change.before?.[name]), after: textOf(change.after?.[name]) };
       const whole = sides
         .filter((side) => isCut(texts[side], changeLength))
         .map((side) => ({
-          label: `Show all of it ${side}`,
-          name: `Show all of ${label} ${side} the change of ${change.at}`,
+          label: `Show full value ${side}`,
+          name: `Show full value of ${label} ${side} the change at ${change.at}`,
           href: value(name, change, side),
         }));
       return {

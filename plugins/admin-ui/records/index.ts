@@ -1,4 +1,4 @@
-// Data browser: records in the browser, as their definitions say.
+// Pages for records, generated from the resource definitions.
 // May import engine, secrets, identity, screens.
 
 export { recordPagesModule } from './module.ts';

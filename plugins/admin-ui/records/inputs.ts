@@ -3,9 +3,9 @@ import { type Field, type FieldTypeName, jsonNumber } from '../../../engine/fiel
 import type { Body } from '../../../engine/records/index.ts';
 import { type Form, field as fieldOf, type Input, typedTimestamp } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { cut, humanize, textOf } from './values.ts';
+import { cut, fieldLabel, textOf } from './values.ts';
 
-/** How a type of field is typed in, and what the typed text becomes; undefined for "absent". */
+/** How a field type is edited, and how its text is parsed; undefined if absent. */
 interface Typed {
   readonly kind: Input['kind'];
   readonly help?: string;
@@ -14,15 +14,15 @@ interface Typed {
 
 const asText = (text: string): unknown => text;
 const orNothing = (text: string): unknown => (text.trim() === '' ? undefined : text.trim());
-// What is no number stays a text, which the API refuses in its words.
+// Other text is passed to the API, which reports the error.
 const asNumber = (text: string): unknown =>
   orNothing(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
-/** A record's number, also as pages write it: "no. 12". */
-const asReference = (text: string): unknown => asNumber(text.replace(/^no\. /, ''));
-/** What is not a point in time stays a text, which the API rejects in its words. */
+/** Parses the ID of a record, also in the form that pages show: "ID 12". */
+const asReference = (text: string): unknown => asNumber(text.replace(/^(?:ID|no\.) /, ''));
+/** Text that is not a timestamp is passed to the API, which reports the error. */
 const asTimestamp = (text: string): unknown => typedTimestamp(text) ?? orNothing(text);
 
-/** Every type of field has its input. */
+/** The input of each field type. */
 const typed: Readonly<Record<FieldTypeName, Typed>> = {
   string: { kind: 'line', value: asText },
   text: { kind: 'lines', value: (text) => text.replaceAll('\r\n', '\n') },
@@ -32,43 +32,43 @@ const typed: Readonly<Record<FieldTypeName, Typed>> = {
   boolean: { kind: 'checkbox', value: (text) => text === 'true' },
   timestamp: {
     kind: 'line',
-    help: 'Such as 2026-03-01 09:30 +01:00; UTC where there is no offset.',
+    help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
     value: asTimestamp,
   },
   date: { kind: 'day', value: orNothing },
   reference: {
     kind: 'suggestions',
-    help: 'Choose from the list, or type a name or a number.',
+    help: 'Choose from the list, or type a name or an ID.',
     value: asReference,
   },
   joined: { kind: 'line', value: asText },
 };
 
-/** Characters of a value that a form edits: several such values fit into what a form may send. */
+/** Maximum number of characters of an editable value, so that several such values fit into a form. */
 const longestInput = 50_000;
 
 /** Whether a value is too long for a form. */
 const isTooLong = (text: string): boolean => text.length > longestInput;
 
-/** The fields that a form has: all that may be written. */
+/** Returns the fields of a form: all writable fields. */
 export const writable = ({ definition }: Resource): readonly Field[] =>
   definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
 
-/** What a form is shown with. */
+/** The contents of a form. */
 export interface FormState {
-  /** Values as texts, by field. */
+  /** Texts by field. */
   readonly texts: Readonly<Record<string, string>>;
-  /** What is wrong, by field. */
+  /** Errors by field. */
   readonly errors: ReadonlyMap<string, string>;
-  /** What somebody else has written meanwhile, by field. */
+  /** Values that another user has changed in the meantime, by field. */
   readonly meanwhile: ReadonlyMap<string, string>;
-  /** Records that a reference may point to, by field. */
+  /** Suggested records or values, by field. */
   readonly suggestions: ReadonlyMap<string, readonly string[]>;
-  /** The record that is edited; absent: a new one. */
+  /** The record being edited. Absent in the form for a new record. */
   readonly stored?: DataRecord;
 }
 
-/** The inputs of a form. */
+/** Returns the inputs of a form. */
 export const formInputs = (
   resource: Resource,
   { texts, errors, meanwhile, suggestions, stored = {} }: FormState,
@@ -83,7 +83,7 @@ export const formInputs = (
       return {
         kind: 'fixed',
         name: field.name,
-        label: humanize(field.name),
+        label: fieldLabel(field),
         value: cut(before, 300),
         help,
         error,
@@ -94,13 +94,13 @@ export const formInputs = (
     const notes = [
       field.description,
       help,
-      now === undefined ? undefined : `It is now: ${now === '' ? 'empty' : cut(now, 300)}`,
+      now === undefined ? undefined : `Current value: ${now === '' ? 'empty' : cut(now, 300)}`,
     ];
     return {
-      // A known value is proposed, any other is accepted as the API does.
+      // Known values are suggestions; like the API, the form accepts others.
       kind: known === undefined ? (kind === 'suggestions' ? 'number' : kind) : 'suggestions',
       name: field.name,
-      label: humanize(field.name),
+      label: fieldLabel(field),
       value: text,
       checked: text === 'true',
       required: field.required,
@@ -111,7 +111,7 @@ export const formInputs = (
     };
   });
 
-/** The texts of a record, as a form has them. @param titles of the records that it refers to, by field */
+/** Returns the texts of a record in a form. @param titles the titles of referenced records, by field */
 export const recordTexts = (
   resource: Resource,
   record: DataRecord,
@@ -126,8 +126,8 @@ export const recordTexts = (
   );
 
 /**
- * The texts of a sent form. A box that is not ticked is not sent.
- * @param stored those of the record before: what is too long for a form is not in it, and stays
+ * Returns the texts of a submitted form. Browsers do not submit unchecked checkboxes.
+ * @param stored the record's previous texts; values too long for a form are not submitted and stay unchanged
  */
 export const submittedTexts = (
   resource: Resource,
@@ -142,7 +142,7 @@ export const submittedTexts = (
     }),
   );
 
-/** The body that the texts of a form are; without what is empty and has no empty value, which then gets its default. */
+/** Converts the texts of a form to a request body. Omits empty texts without an empty value, so that defaults apply. */
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
   for (const field of writable(resource)) {
@@ -152,11 +152,11 @@ export function bodyOf(resource: Resource, texts: Readonly<Record<string, string
   return body;
 }
 
-/** What a browser shows of a value: an input of one line takes line breaks away. */
+/** Returns a value as the browser submits it: single-line inputs remove line breaks. */
 const shownIn = ({ typeName }: Field, value: unknown): string =>
   typed[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
 
-/** The fields of a body that differ from a record; null for those that are emptied. */
+/** Returns the fields that differ from a record. Emptied fields are null. */
 export function changesOf(
   resource: Resource,
   texts: Readonly<Record<string, string>>,

@@ -5,52 +5,60 @@ import { listParameters, type Query } from '../../../engine/query/index.ts';
 import type { Chip, ListView } from '../shell/index.ts';
 import { type Calls, type DataRecord, nextCursor } from './calls.ts';
 import { type References, referredValue } from './references.ts';
-import { displayValue, humanize, isNumeric, resourceNoun, type Titles, textOf } from './values.ts';
+import {
+  displayValue,
+  fieldLabel,
+  humanize,
+  isNumeric,
+  resourceNoun,
+  type Titles,
+  textOf,
+} from './values.ts';
 
-/** Columns besides the title that a list has unless others are chosen. */
+/** Number of default columns in addition to the title. */
 const usualColumns = 5;
 
 type OperatorName = Resource['definition']['filters'][number]['operators'][number];
 
-/** Parameters that belong to one showing of a list: no other page of it has them. */
+/** Parameters that apply to one view of a list and are not kept in links. */
 const ofOneShowing = ['done', 'at', 'by', 'value', 'cursor', 'page'];
 
-/** Operators as people say them. */
+/** Operators in words. */
 const operatorWords: Readonly<Record<OperatorName, string>> = {
   eq: 'is',
   ne: 'is not',
-  gt: 'is more or later than',
-  gte: 'is at least, or from',
-  lt: 'is less or earlier than',
-  lte: 'is at most, or until',
+  gt: 'is greater than',
+  gte: 'is at least',
+  lt: 'is less than',
+  lte: 'is at most',
   in: 'is one of',
-  starts_with: 'begins with',
+  starts_with: 'starts with',
   contains: 'contains',
   is_null: 'is empty (true or false)',
 };
 
-/** A parameter that filters, with its words. */
+/** A filter parameter with its label. */
 interface FilterParameter {
   readonly name: string;
   readonly label: string;
   readonly field: Field;
 }
 
-/** One parameter for each operator of each field: the one with brackets where there are both. */
+/** Returns one parameter per field and operator, preferring the form with brackets. */
 const filtersOf = ({ definition }: Resource): FilterParameter[] =>
   definition.filters.flatMap(({ field, operators, parameters }) =>
     operators
-      // A repeated "is" is any of them.
+      // A repeated "is" matches any of the values.
       .filter((operator) => operator !== 'in' || !operators.includes('eq'))
       .flatMap((operator) => {
         const parameter = parameters.findLast((each) => each.operator === operator);
         return parameter === undefined
           ? []
-          : [{ name: parameter.name, label: `${humanize(field.name)} ${operatorWords[operator]}`, field }];
+          : [{ name: parameter.name, label: `${fieldLabel(field)} ${operatorWords[operator]}`, field }];
       }),
   );
 
-/** What the operation is asked for by the parameters of an address. Which fields are shown, pages choose. */
+/** Converts URL parameters to the operation's query. Pages choose the fields themselves. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
   const known = new Set(listParameters(definition));
   for (const name of ['fields', 'expand']) known.delete(name);
@@ -64,7 +72,7 @@ export function queryOf({ definition }: Resource, parameters: URLSearchParams): 
   );
 }
 
-/** What a list is made of. */
+/** The data from which a list page is built. */
 interface Listed {
   readonly resource: Resource;
   readonly path: string;
@@ -74,7 +82,7 @@ interface Listed {
   readonly references: References;
 }
 
-/** The list of a resource's records. */
+/** Builds the list page of a resource. */
 export async function listPage({
   resource,
   path,
@@ -150,7 +158,7 @@ export async function listPage({
         .filter(({ aliasOf }) => aliasOf === undefined)
         .map((field) => ({
           value: field.name,
-          label: humanize(field.name),
+          label: fieldLabel(field),
           checked: columns.includes(field),
         })),
     },
@@ -182,8 +190,8 @@ export async function listPage({
     }),
     empty:
       isSearched || chips.length > 0
-        ? { text: 'Nothing is found.', link: { label: 'Show all', href: path } }
-        : { text: `${definition.description || name} There are none yet.`, link: create },
+        ? { text: 'No results.', link: { label: 'Show all', href: path } }
+        : { text: `${definition.description} No ${name.toLowerCase()} yet.`.trimStart(), link: create },
     count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : records.length),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
@@ -194,15 +202,15 @@ export async function listPage({
   };
 }
 
-/** Beyond this a count is an estimate. */
+/** Counts above this are estimates. */
 const counted = 10_000;
 const numbers = new Intl.NumberFormat('en');
 const countText = (total: number, shown: number | undefined): string => {
   const all = `${total > counted ? 'about ' : ''}${numbers.format(total)}`;
-  return shown === undefined ? `${all} in all` : `1–${shown} of ${all}`;
+  return shown === undefined ? `${all} ${total === 1 ? 'record' : 'records'}` : `1–${shown} of ${all}`;
 };
 
-/** The columns of a list besides the title. */
+/** Returns the columns of a list, except the title. */
 function columnsOf(resource: Resource, titles: Titles, chosen: readonly string[]): readonly Field[] {
   const { fields } = resource.definition;
   const asked = fields.filter(({ name }) => chosen.includes(name));
@@ -227,7 +235,7 @@ function columnOf(
   isTitle: boolean,
 ): ListView['columns'][number] {
   const { sort, singular } = resource.definition;
-  const title = isTitle ? humanize(singular) : humanize(field?.name ?? 'id');
+  const title = isTitle ? humanize(singular) : field === undefined ? humanize('id') : fieldLabel(field);
   if (field === undefined || !sort.choices.has(field.name)) return { title };
   const by = parameters.get('sort') ?? sort.field.name;
   const dir = parameters.get('dir') ?? (by === sort.field.name ? sort.direction : 'asc');

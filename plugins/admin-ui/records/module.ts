@@ -1,5 +1,5 @@
 import type { Module } from '../../../engine/modules/index.ts';
 import { type DataServices, dataPages } from './pages.ts';
 
-/** The records of an organization as pages: list, record, forms, CSV. */
+/** Pages for an organization's records: lists, records, forms and CSV. */
 export const recordPagesModule: Module<DataServices> = { name: 'records', pages: dataPages };

@@ -19,11 +19,11 @@ const limits = {
   headerPairs: 10,
   headerSize: 4096,
   fieldSize: 4096,
-  // Enough for a file in base64 that is too large, so that the page can say so.
+  // Accepts base64 of a file that is slightly too large, so that the page can report its size.
   fileSize: Math.ceil((maxFile * 4) / 3) + 4,
 };
 
-const unreadable = () => errors.invalidCsv('the form cannot be read');
+const unreadable = () => errors.invalidCsv('the form could not be read');
 
 /** A form with a file. Until its token has been verified, only its first bytes are read. */
 export class MultipartForm {

@@ -14,14 +14,14 @@ import { referencesOf } from './references.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 import { humanize, titlesOf } from './values.ts';
 
-/** What the pages of records need of a running service. */
+/** Services that the pages of records need. */
 export interface DataServices {
   readonly resources: readonly Resource[];
   readonly database: Database;
   readonly secrets: InstanceSecrets;
 }
 
-/** The records of an organization: a list, a page, and forms for each resource, from its definition alone. */
+/** Registers a list, a record page and forms for each resource, generated from its definition. */
 export function dataPages(app: FastifyInstance, { resources, database, secrets }: DataServices): void {
   const titles = titlesOf(resources);
   const callsOf = prepareCalls(app, { resources, database, signing: signing(secrets, 'cursors of lists') });
@@ -31,12 +31,12 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       .map(({ name }) => ({ name: `data/${name}`, title: humanize(name) })),
   );
   addDoneTexts(app, {
-    'record-created': '{} is created.',
-    'record-saved': '{} is saved.',
-    'record-same': '{} is as it was: nothing was changed.',
-    'record-deleted': '{} is deleted.',
-    'record-undone': 'The change of {} is undone.',
-    'record-restored': '{} is restored, with a new number.',
+    'record-created': '{} created.',
+    'record-saved': '{} saved.',
+    'record-same': 'No changes to {}.',
+    'record-deleted': '{} deleted.',
+    'record-undone': 'Change to {} undone.',
+    'record-restored': '{} restored with a new ID.',
     'records-imported': '{} imported.',
   });
 
@@ -66,12 +66,12 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
     post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
       scope.post(
         url(path),
-        // Before the body is read: what strangers send may be large.
+        // Checked before the body is read, because an unauthenticated body could be large.
         { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
         handled(handle),
       ),
   });
-  // What the form with a file may be sent as is nobody else's.
+  // Each member has a share of the memory for uploads.
   app.register(async (scope) => csvPages(scope, routesOn(scope), database));
   app.register(async (scope) => {
     const routes = routesOn(scope);

@@ -7,11 +7,11 @@ import { type Change, changeAt, changesIn, historyEntries, type Side, sides, und
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { cut, displayValue, humanize, isCut, resourceNoun, textOf } from './values.ts';
+import { cut, displayValue, fieldLabel, humanize, isCut, resourceNoun, textOf } from './values.ts';
 
-const late = 'Somebody else has changed this record meanwhile. This is how it is now.';
+const late = 'Someone else has changed this record since you opened it. This is the current version.';
 
-/** A record, its history, and the questions before it is deleted or a change of it is undone. */
+/** Registers a record's page, its history, and the confirmations for deleting it, restoring it and undoing a change. */
 export function recordPages({ get, post }: DataRoutes): void {
   get('/:id', showRecord);
   get('/:id/value', sendValue);
@@ -50,7 +50,7 @@ export function recordPages({ get, post }: DataRoutes): void {
 
 const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag') || '"none"';
 
-/** @returns undefined if somebody else has changed the record meanwhile */
+/** @returns undefined if another user has changed the record in the meantime */
 async function unlessLate(work: () => Promise<Response>): Promise<Response | undefined> {
   try {
     return await work();
@@ -80,7 +80,7 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
   const value = (name: string, { position }: Change, side: Side) => valueAt(name, { change: position, side });
   if (record === undefined) {
-    // Its history is still there.
+    // The history of a deleted record is still available.
     const deletion = changesIn(history).find(({ action }) => action === 'delete');
     const last = deletion?.before ?? {};
     const may = calls.may(resource, 'create') ? undo : undefined;
@@ -88,11 +88,11 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
       kind: 'record',
       title: titles.of(resource, { ...last, id }),
       above,
-      intro: 'This record is deleted.',
+      intro: 'This record was deleted.',
       values: fields
         .filter(({ name }) => Object.hasOwn(last, name))
         .map((each) => {
-          const label = humanize(each.name);
+          const label = fieldLabel(each);
           const text = textOf(last[each.name]);
           const isLong = isCut(text, excerptLengths.many);
           return {
@@ -103,8 +103,8 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
             ...(isLong &&
               deletion !== undefined && {
                 whole: {
-                  label: 'Show all',
-                  name: `Show all of ${label}`,
+                  label: 'Show full value',
+                  name: `Show full value of ${label}`,
                   href: value(each.name, deletion, 'before'),
                 },
               }),
@@ -131,12 +131,12 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
     }),
     values: fields
       .filter(({ aliasOf }) => aliasOf === undefined)
-      // What people write comes first.
+      // Writable fields come first.
       .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
       .map((each) => {
         const stored = body[each.name];
         const text = textOf(stored);
-        const label = humanize(each.name);
+        const label = fieldLabel(each);
         const isLong = isCut(text, excerptLengths.one);
         return {
           label,
@@ -145,7 +145,11 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
             ? { long: cut(text, excerptLengths.one) }
             : displayValue(each, stored, referredValue(references, each, body), excerptLengths.one)),
           ...(isLong && {
-            whole: { label: 'Show all', name: `Show all of ${label}`, href: valueAt(each.name) },
+            whole: {
+              label: 'Show full value',
+              name: `Show full value of ${label}`,
+              href: valueAt(each.name),
+            },
           }),
         };
       }),
@@ -160,7 +164,7 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
   });
 }
 
-/** One whole value as plain text: of the record, or before or after one of its changes. */
+/** Sends one full value as plain text: a record's current value, or a value before or after a change. */
 async function sendValue({ request, reply, resource, calls }: DataRequest): Promise<string> {
   const { id } = request.params as { id: string };
   const query = request.query as Form;
@@ -190,7 +194,7 @@ async function askDelete(
       kind: 'confirm',
       title: `Delete ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: `The ${resourceNoun(resource)} is gone for everybody; what refers to it stays, without it. From its history it can be restored, under a new number.`,
+      consequence: `Deletes the ${resourceNoun(resource)} for everyone. Linked records stay but lose the link. You can restore it later under a new ID.`,
       action: `${path}/${id}/delete`,
       hidden: [{ name: 'tag', value: headers.etag ?? '' }],
       submit: `Delete ${resourceNoun(resource)}`,
@@ -200,7 +204,7 @@ async function askDelete(
   );
 }
 
-/** A change that can be undone, and the values that undo it. @throws HttpError 404 where that cannot be */
+/** Returns a change and the values that undo it. @throws HttpError 404 if the change cannot be undone */
 async function undoable(
   { request, resource, calls }: DataRequest,
   position: string,
@@ -230,7 +234,7 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
       title: `Restore ${title}?`,
       above: { label: title, href: `${path}/${id}` },
       consequence:
-        'It is created again with the values that it had, under a new number. References to it are not restored.',
+        'Creates the record again with its previous values, under a new ID. References to it are not restored.',
       hidden: [{ name: 'change', value: position }],
       submit: `Restore ${resourceNoun(resource)}`,
     });
@@ -241,15 +245,15 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
     {
       kind: 'confirm',
       ...page,
-      title: `Undo this change of ${title}?`,
+      title: `Undo this change to ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: 'These fields get the values again that they had before it. Other changes stay.',
+      consequence: 'Restores the previous values of these fields. Other changes stay.',
       values: writable(resource)
         .filter(({ name }) => Object.hasOwn(values, name))
-        .map(({ name }) => ({
-          label: humanize(name),
-          before: cut(textOf(body[name]), excerptLengths.many),
-          after: cut(textOf(values[name]), excerptLengths.many),
+        .map((field) => ({
+          label: fieldLabel(field),
+          before: cut(textOf(body[field.name]), excerptLengths.many),
+          after: cut(textOf(values[field.name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },

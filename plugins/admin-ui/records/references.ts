@@ -3,9 +3,9 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type Titles, textOf } from './values.ts';
 
-/** How references are shown: by the titles of the records that they point to, with their addresses. */
+/** Displays references as links with the titles of the records they point to. */
 export interface References {
-  /** Those of some fields whose records the member may read, by name. */
+  /** The references, by field name, to records that the member can read. */
   readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
   /** The resource that a field refers to. */
   readonly target: (field: Field) => Resource | undefined;
@@ -13,7 +13,7 @@ export interface References {
   readonly address: (field: Field, id: string) => string;
 }
 
-/** @param base the address of all records of the organization */
+/** @param base the URL of all records of the organization */
 export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {
@@ -36,7 +36,7 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
   };
 }
 
-/** The record that a field of a record refers to, as pages show it; undefined where its title is not known. */
+/** Returns the title and URL of a referenced record, or undefined if its title is not available. */
 export function referredValue(
   references: References,
   field: Field,

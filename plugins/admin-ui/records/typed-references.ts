@@ -6,13 +6,13 @@ import { writable } from './inputs.ts';
 import type { DataRequest } from './routes.ts';
 import { humanize, textOf } from './values.ts';
 
-/** Records that a reference is offered, of each resource. */
+/** Number of records suggested for each reference. */
 const offered = 40;
 
 export const referenceInputs = (resource: Resource): readonly Field[] =>
   writable(resource).filter(({ type }) => type.refers === true);
 
-/** The first records of a resource, or those that are searched for. */
+/** Returns the first records of a resource, or the first search matches. */
 export async function firstMatches(
   calls: Calls,
   resource: Resource,
@@ -30,7 +30,7 @@ export async function firstMatches(
   return found;
 }
 
-/** A name that was typed for a reference, and not what it refers to. */
+/** Thrown if a typed name does not identify exactly one record. */
 export class UnresolvedReference extends Error {
   readonly errors: ReadonlyMap<string, string>;
   readonly searched: ReadonlyMap<string, string>;
@@ -41,15 +41,15 @@ export class UnresolvedReference extends Error {
   }
 }
 
-/** A record before it is edited, and its texts as the form has them. */
+/** A record before it is edited, with its texts in the form. */
 interface Before {
   readonly record: DataRecord;
   readonly texts: Readonly<Record<string, string>>;
 }
 
 /**
- * The texts of a form, with what was typed or chosen for references replaced by the number of the one record that it means.
- * @throws Ambiguous
+ * Replaces the typed or selected references in a form's texts with the IDs of the records that they identify.
+ * @throws UnresolvedReference
  */
 export async function resolveReferences(
   asked: DataRequest,
@@ -78,9 +78,9 @@ export async function resolveReferences(
 }
 
 /**
- * The record that a text means: the number in "Acme (12)" counts if number 12 is called Acme, because records may be called
- * "Branch (2)" too.
- * @param current the number that the record has at the moment
+ * Finds the record that a text identifies. The ID in "Acme (12)" counts only if record 12 is named Acme, because a
+ * record can also be named "Branch (2)".
+ * @param current the ID that the field currently has
  */
 async function meantBy(
   { calls, titles }: DataRequest,
@@ -93,7 +93,7 @@ async function meantBy(
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
   const mayRead = calls.may(to, 'read');
   const isSearched = calls.may(to, 'list') && to.definition.search.length > 0;
-  // The API says what is wrong with it.
+  // The API reports what is wrong with it.
   if (id === undefined && !isSearched) return { id: text };
   const found = isSearched ? await firstMatches(calls, to, searchedFor(text)) : [];
   const exact = found.filter(isCalled(text));
@@ -102,24 +102,24 @@ async function meantBy(
     if (record !== undefined && isCalled(title)(record)) {
       return exact.length === 0
         ? { id }
-        : { problem: `Number ${id} is meant, or one that is called ${text}: type its number alone.` };
+        : { problem: `This could be ID ${id} or a record named "${text}". Type only the ID.` };
     }
   }
-  // Where a number was meant, what merely contains the words is another record.
+  // If the text contains an ID, partial matches are different records.
   const [only, ...others] = exact.length === 1 || id !== undefined ? exact : found;
   if (only !== undefined && others.length === 0) return { id: textOf(only.id) };
   if (only !== undefined)
-    return { problem: `Several ${humanize(to.name).toLowerCase()} are found: choose one from the list.` };
-  // Its name cannot be looked up, or somebody has changed it since the form was opened.
+    return { problem: `Several ${humanize(to.name).toLowerCase()} match. Choose one from the list.` };
+  // The name cannot be looked up, or another user changed it after the form was opened.
   if (id !== undefined && (!mayRead || id === current)) return { id };
-  return { problem: `There is no such ${to.definition.singular}.` };
+  return { problem: `No ${to.definition.singular.replaceAll('_', ' ')} found.` };
 }
 
-/** What the API takes as a search. */
+/** Converts a text to a search query that the API accepts. */
 const searchedFor = (text: string): string =>
   text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
-/** As inputs have a title, in any case. */
+/** Normalizes a title as inputs do, ignoring case. */
 const oneLine = (title: string): string =>
   title
     .replace(/[\r\n]/g, '')

@@ -3,46 +3,67 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** A name of the definitions as people read it: `close_date` is "Close date", `account_id` "Account". */
+/** Words of names that labels spell in their own way. */
+const spellings: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
+      word,
+      word.toUpperCase(),
+    ]),
+  ),
+  ids: 'IDs',
+  urls: 'URLs',
+  linkedin: 'LinkedIn',
+  whatsapp: 'WhatsApp',
+};
+
+/** Returns the label of a name in the definitions: `close_date` becomes "Close date", `linkedin_url` "LinkedIn URL". */
 export const humanize = (name: string): string => {
-  const text = name.replace(/_id$/, '').replaceAll('_', ' ');
+  const text = name
+    .split('_')
+    .map((word) => (Object.hasOwn(spellings, word) ? spellings[word] : word))
+    .join(' ');
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 };
 
-/** What one record of a resource is called: "lead source". */
+/** Returns the label of a field. A reference is labelled like its record: `account_id` becomes "Account". */
+export const fieldLabel = ({ name, type }: Field): string =>
+  humanize(type.refers === true ? name.replace(/_id$/, '') : name);
+
+/** Returns the noun for one record of a resource, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** The text of a value as it is typed and shown; empty for none. */
+/** Returns the text of a value in forms and on pages. Null becomes an empty text. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
-/** Whether a text has more than so many characters. */
+/** Whether a text is longer than a number of characters. */
 export const isCut = (text: string, length: number): boolean =>
   // A character may be two UTF-16 code units.
   text.length > length && (text.length > 2 * length || [...text].length > length);
 
-/** The start of a text, at most so many characters, with an ellipsis if it is longer. */
+/** Truncates a text to a number of characters and an ellipsis. */
 export const cut = (text: string, length: number): string =>
   isCut(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
 
-/** Characters of a title, and of a value in a list. */
+/** Maximum number of characters of a title and of a value in a list. */
 const titleLength = 200;
 const cellLength = 300;
 
-/** What records are called after. */
+/** Titles of records. */
 export interface Titles {
-  /** The fields that make the title. */
+  /** The fields that form the title. */
   readonly fields: (resource: Resource) => readonly Field[];
-  /** The title of a record: its name, else its number. */
+  /** Returns the title of a record: its name, or else its ID. */
   readonly of: (resource: Resource, record: DataRecord) => string;
 }
 
-/** The last word of a name: `name` of `first_name`. */
+/** Returns the last word of a name: `name` for `first_name`. */
 const lastWord = (name: string): string => name.slice(name.lastIndexOf('_') + 1);
 
 /**
- * How the records of each resource are called: as other resources show them, else by their first text and those directly
- * after it that are of its kind, as first_name and last_name.
+ * Chooses the title fields of each resource: those that other resources show, or else the first string field and the
+ * similarly named ones directly after it, for example first_name and last_name.
  */
 export function titlesOf(resources: readonly Resource[]): Titles {
   const fieldsOf = ({ name, definition }: Resource): readonly Field[] => {
@@ -74,20 +95,20 @@ export function titlesOf(resources: readonly Resource[]): Titles {
   };
 }
 
-/** Whether a field's values are numbers, to be aligned and typed as such. */
+/** Whether a field contains numbers, which are right-aligned. */
 export const isNumeric = ({ typeName }: Field): boolean =>
   typeName === 'integer' || typeName === 'int64' || typeName === 'number';
 
-/** A timestamp as people read it, with its own offset and all its digits. */
+/** Formats a timestamp for reading, keeping its offset and precision. */
 const timestampText = (text: string): string =>
   text
     .replace('T', ' ')
     .replace(/(?:Z|[+-]\d\d:\d\d)$/, (offset) => (offset === 'Z' ? ' UTC' : ` ${offset}`));
 
 /**
- * A value of a field as pages show it.
- * @param referred the title of the record that it refers to, with its address
- * @param length characters of a text that are shown
+ * Returns a field's value for display.
+ * @param referred the title and URL of the referenced record
+ * @param length maximum number of characters
  */
 export function displayValue(
   field: Field,
@@ -97,7 +118,7 @@ export function displayValue(
 ): DisplayValue {
   const text = textOf(value);
   if (text === '') return { text: '' };
-  if (field.type.refers === true) return referred ?? { text: `no. ${text}` };
+  if (field.type.refers === true) return referred ?? { text: `ID ${text}` };
   if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
   if (field.typeName === 'timestamp')
     return field.set === undefined ? { text: timestampText(text) } : { time: text };

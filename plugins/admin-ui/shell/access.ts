@@ -13,20 +13,20 @@ export interface CurrentMember {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The owner of a form's token: the session, or `nobody` before login. */
+    /** The owner of form tokens: the session, or `nobody` before login. */
     formOwner: string;
-    /** The person who is logged in; null before login. */
+    /** The logged-in user, or null before login. */
     person: Person | null;
   }
 }
 
-/** Where people set up a second factor. */
+/** URL of the page for setting up a second factor. */
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Redirects people who are not logged in to the login page, and back afterwards; those who have to set up a second
- * factor first, to its page.
- * @param options `settingUp`: it is the page for that
+ * Redirects users who are not logged in to the login page, which returns them afterwards. Users who must set up a
+ * second factor are redirected to that page.
+ * @param options `settingUp`: this is the page for setting up the second factor
  */
 export const signedIn =
   (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
@@ -46,7 +46,7 @@ export const signedIn =
     }
   };
 
-/** The URL of a page that was requested under a former slug of its organization; undefined for any other request. */
+/** Returns the current URL of a page requested under a former slug of its organization; otherwise undefined. */
 function currentUrl({ method, url, params }: FastifyRequest, { session }: Person): string | undefined {
   const { org } = params as { readonly org?: string };
   if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
@@ -54,13 +54,13 @@ function currentUrl({ method, url, params }: FastifyRequest, { session }: Person
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
 }
 
-/** Whom a page counts for: the organization in its address, or the person if there is none. */
+/** Returns the owner for admission control: the organization in the URL, or else the user. */
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
   return membershipNamed(session.memberships, org)?.organization ?? `user ${session.user.id}`;
 }
 
-/** @throws HttpError 401 once the session has ended; 403 once the person's profile in the organization has changed */
+/** @throws HttpError 401 if the session has ended, 403 if the user's profile in the organization has changed */
 async function assertStillMember(
   app: FastifyInstance,
   request: FastifyRequest,
@@ -71,23 +71,23 @@ async function assertStillMember(
   const { session } = await app.identify(request, options);
   const now = membershipNamed(session.memberships, org);
   if (now?.organization !== before?.organization || now?.profile !== before?.profile)
-    throw new HttpError(403, 'forbidden', 'Only members of this organization come here.');
+    throw new HttpError(403, 'forbidden', 'You are not a member of this organization.');
 }
 
-/** The person after {@link signedIn}. */
+/** Returns the logged-in user after {@link signedIn}. */
 export function personOf({ person }: FastifyRequest): Person {
   if (person === null) throw new Error('a page without signedIn');
   return person;
 }
 
-/** The organizations of a person, by name. */
+/** Returns the user's organizations, sorted by name. */
 export const membershipsOf = ({ session }: Person): Membership[] =>
   [...session.memberships.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-/** Whether a member administrates the organization. */
+/** Whether a member is an administrator of the organization. */
 export const isAdministrator = ({ profile }: Membership): boolean => profile === administratorProfile;
 
-/** One text for an organization that does not exist and one that the person does not belong to. */
+/** Returns the member, and throws the same error for an unknown organization and for one that the user does not belong to. */
 function membershipIn(
   app: FastifyInstance,
   request: FastifyRequest,
@@ -101,10 +101,10 @@ function membershipIn(
   return { person, membership, actor: app.actor(request, person.session.user) };
 }
 
-/** @throws HttpError 403, the same for an unknown organization and one that the person does not administer */
+/** @throws HttpError 403, identical for an unknown organization and one that the user does not administer */
 export const adminOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
-  membershipIn(app, request, isAdministrator, 'Only administrators of this organization come here.');
+  membershipIn(app, request, isAdministrator, 'Only administrators of this organization can open this page.');
 
-/** @throws HttpError 403, the same for an unknown organization and one that the person does not belong to */
+/** @throws HttpError 403, identical for an unknown organization and one that the user does not belong to */
 export const memberOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
-  membershipIn(app, request, () => true, 'Only members of this organization come here.');
+  membershipIn(app, request, () => true, 'You are not a member of this organization.');

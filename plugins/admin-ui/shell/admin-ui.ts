@@ -15,19 +15,19 @@ import { withHelpers } from './helpers.ts';
 import { homePage } from './home.ts';
 import { partials, viewsIn } from './views.ts';
 
-/** The services that the screens need. */
+/** The services that the admin UI needs. */
 export interface ScreenServices {
   readonly secrets: InstanceSecrets;
-  /** Adds the pages of every module, in the order of the navigation. */
+  /** Adds the pages of every module, in navigation order. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }
 
-/** Body limit of the forms, in bytes: the largest is a profile's, with every action on hundreds of objects. */
+/** Maximum size of a form body, in bytes. The largest form is a profile with every action on hundreds of objects. */
 const formLimit = 64 * 1024;
 
-/** Everything under /setup. */
+/** Registers everything under /setup. */
 export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenServices): Promise<void> {
-  // Somebody who opens the address of the instance in a browser is looking for the screens; programs get the API's 404.
+  // A browser that opens the root URL is redirected to the admin UI. Other clients get the API's 404.
   root.get('/', async (request, reply) => {
     reply.header('vary', 'accept');
     return request.headers.accept?.includes('text/html') === true
@@ -59,9 +59,9 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenS
       await app.register(formbody);
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
-        // Not strict: a link from another site would come without the cookie, get a new one, and void open forms.
+        // With SameSite=Strict, a link from another site would arrive without the cookie, and the new cookie would invalidate open forms.
         cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
-        // A token belongs to one session; other sessions' tokens are refused.
+        // A token is bound to one session and rejected in any other.
         csrfOpts: { hmacKey: secrets.keys('forms')[0]?.toString('base64url') ?? '', userInfo: true },
         getUserInfo: (request) => request.formOwner,
         getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),
@@ -96,13 +96,13 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenS
   );
 }
 
-/** Adds the parts of pages. */
+/** Registers the partials. */
 function withParts(engine: typeof handlebars): typeof handlebars {
   for (const [name, text] of partials) engine.registerPartial(name, text);
   return engine;
 }
 
-/** The stylesheet and the one script, read at boot and served from here. */
+/** Serves the stylesheet and the script, which are read at startup. */
 function assets(app: FastifyInstance): void {
   const files = [
     ['setup.css', join(import.meta.dirname, 'assets/setup.css'), 'text/css'],

@@ -1,29 +1,29 @@
 import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 
-/** The fields of a sent form. */
+/** The fields of a submitted form. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** One value of a form field; the first where there are several. */
+/** Returns the value of a form field, or the first of several values. */
 export const field = (form: Form, name: string): string => {
   const value = form[name];
   return (typeof value === 'string' ? value : value?.[0]) ?? '';
 };
 
-/** Every value of a form field. */
+/** Returns all values of a form field. */
 export const fields = (form: Form, name: string): readonly string[] => {
   const value = form[name];
   return value === undefined ? [] : typeof value === 'string' ? [value] : value;
 };
 
-/** An id in a form. @throws UserError if it is not an id */
+/** Returns the ID in a form field. @throws UserError if the value is not an ID */
 export function idField(form: Form, name: string): string {
   const id = field(form, name);
-  if (!isRowId(id)) throw new UserError('that does not exist any more');
+  if (!isRowId(id)) throw new UserError('this item no longer exists');
   return id;
 }
 
-/** The path of this origin to continue at, or /setup: no redirect leaves this origin. */
+/** Returns the path to continue at, or /setup if the path leads to another origin. */
 export function safeNext(next: unknown): string {
   return typeof next === 'string' &&
     /^\/setup(?:[/?][\w\-./?=&%]{0,2000})?$/.test(next) &&
@@ -33,8 +33,8 @@ export function safeNext(next: unknown): string {
 }
 
 /**
- * Completes a point in time as users type it, a day and a time without seconds or offset, to RFC 3339 in UTC.
- * @returns undefined if the text does not look like one; the result may still name a day or time that does not exist
+ * Completes a date and time without seconds or offset, as typed by users, to RFC 3339 in UTC.
+ * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
  */
 export function typedTimestamp(text: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(

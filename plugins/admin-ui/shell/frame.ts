@@ -3,7 +3,7 @@ import type { Membership } from '../../access/identity/index.ts';
 import { isAdministrator } from './access.ts';
 import type { Link } from './views.ts';
 
-/** An entry of the navigation; its address follows that of the organization. */
+/** An entry of the navigation. Its path is relative to the organization's. */
 export interface NavigationEntry {
   readonly name: string;
   readonly title: string;
@@ -11,14 +11,14 @@ export interface NavigationEntry {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The setup pages of an organization, in the order of the navigation. */
+    /** The setup pages of an organization, in navigation order. */
     setupSections: NavigationEntry[];
-    /** What members may list of an organization's records, in the order of the navigation; modules add theirs. */
+    /** The resources that a member can list, in navigation order. Modules add their own. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
   }
 }
 
-/** Adds what members may list to the navigation. */
+/** Adds a source of navigation entries for resources that a member can list. */
 export function addRecords(
   app: FastifyInstance,
   entries: (membership: Membership) => readonly NavigationEntry[],
@@ -26,14 +26,14 @@ export function addRecords(
   app.recordsOf.push(entries);
 }
 
-/** What a member may list of the organization's records. */
+/** Returns the resources that a member can list. */
 export const recordEntries = (app: FastifyInstance, membership: Membership): NavigationEntry[] =>
   app.recordsOf.flatMap((entries) => entries(membership));
 
-/** Organizations that the switcher lists; more are searched on a page of their own. */
+/** Maximum number of organizations in the switcher. The others can be found on the organizations page. */
 const maxListed = 10;
 
-/** The navigation of an organization. @param current the name of the entry that the page belongs to */
+/** Returns the navigation of an organization. @param current the name of the entry that the page belongs to */
 export function navigationOf(
   app: FastifyInstance,
   memberships: readonly Membership[],

@@ -2,7 +2,7 @@ import type handlebars from 'handlebars';
 
 type Engine = typeof handlebars;
 
-/** Units of time with their seconds, the largest first. */
+/** Units of time in seconds, largest first. */
 const units = [
   ['year', 31_557_600],
   ['month', 2_629_800],
@@ -13,22 +13,22 @@ const units = [
 
 const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 
-/** How long ago a time is, or how far ahead, in words. */
+/** Returns a relative time in words, for example "2 hours ago" or "in 3 days". */
 function relative(at: Date, now = Date.now()): string {
   const seconds = (at.getTime() - now) / 1000;
   const unit = units.find(([, length]) => Math.abs(seconds) >= length);
   return unit === undefined ? 'just now' : words.format(Math.trunc(seconds / unit[1]), unit[0]);
 }
 
-/** A time to the second, with its zone. */
+/** Formats a time in UTC to the second. */
 export const exactTime = (at: Date): string => `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
-/** Adds the helpers that the views use. Handlebars escapes what they return. */
+/** Registers the helpers used by the views. Handlebars escapes their results. */
 export function withHelpers(engine: Engine): Engine {
   engine.registerHelper('time', (value: Date | string | null | undefined) => {
     if (value == null) return 'never';
     const at = new Date(value);
-    // PostgreSQL stores times that JavaScript has no date for.
+    // PostgreSQL stores timestamps outside the range of JavaScript dates.
     if (Number.isNaN(at.getTime())) return String(value);
     return new engine.SafeString(
       `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relative(at)}</time>`,

@@ -4,7 +4,7 @@ import { recordEntries } from './frame.ts';
 import { show } from './render.ts';
 import type { HomePage } from './views.ts';
 
-/** What one concern has to say on the home page of an organization: what needs a person, or that all is well. */
+/** Returns one module's lines for an organization's home page: what needs attention, or that everything is fine. */
 export type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
 
 declare module 'fastify' {
@@ -13,15 +13,15 @@ declare module 'fastify' {
   }
 }
 
-/** Adds lines to the home page of organizations, for their administrators. */
+/** Adds lines to the organization's home page, shown to administrators. */
 export function addHomeCheck(app: FastifyInstance, check: HomeCheck): void {
   app.homeChecks.push(check);
 }
 
-/** The worst first. */
+/** Display order, worst first. */
 const order = ['bad', 'warn', 'good'] as const;
 
-/** The home page of an organization: for administrators whether everything is well; for all where the records are. */
+/** Registers the organization's home page: status lines for administrators, and links to records for all members. */
 export function homePage(app: FastifyInstance): void {
   app.get('/o/:org', { preHandler: signedIn(app) }, async (request, reply) => {
     const member = memberOf(app, request);
@@ -40,10 +40,11 @@ export function homePage(app: FastifyInstance): void {
       {
         kind: 'home',
         title: membership.name,
-        ...(isAdministrator(membership) && isWell && { intro: 'Everything is well.' }),
+        ...(isAdministrator(membership) && isWell && { intro: 'Nothing needs your attention.' }),
         ...(links.length === 0 &&
           !isAdministrator(membership) && {
-            intro: 'Your profile grants no list of records. Ask an administrator of this organization.',
+            intro:
+              'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
           }),
         lines: found.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state)),
         groups: links.length === 0 ? [] : [{ title: 'Records', links }],

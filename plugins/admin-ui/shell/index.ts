@@ -1,4 +1,4 @@
-// Screens: the shell of the setup screens: modules add their pages.
+// The shell of the admin UI: layout, navigation and page types. Other modules add their pages.
 // May import engine, secrets, identity.
 
 export {

@@ -1,31 +1,31 @@
 import type { FastifyRequest } from 'fastify';
 import type { Chip, DisplayValue, HiddenField, ListView, TableColumn, TableRow } from './views.ts';
 
-/** A column of a list of things that are all in memory. */
+/** A column of an in-memory list. */
 interface ListedColumn<T> {
   readonly title: string;
   readonly cell: (item: T) => DisplayValue;
-  /** What the list can be ordered by; absent: not by this column. */
+  /** The sort key. If absent, the list cannot be sorted by this column. */
   readonly by?: (item: T) => string | number | null;
   readonly numeric?: true;
 }
 
-/** How a list of things that are all in memory is searched, ordered and paged. */
+/** How an in-memory list is searched, sorted and paged. */
 export interface MemoryList<T> {
   readonly columns: readonly ListedColumn<T>[];
-  /** What is searched in. */
+  /** Returns the text to search in. */
   readonly text: (item: T) => string;
   readonly searchLabel: string;
-  /** Parts of the list, by their value in the address; the first is shown where none is chosen. */
+  /** Alternative views of the list, by their value in the URL. The first one is the default. */
   readonly parts?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
   readonly row: (item: T) => Omit<TableRow, 'cells'>;
   readonly empty: ListView['empty'];
 }
 
-/** Rows on a page. */
+/** Rows per page. */
 export const rowsPerPage = 50;
 
-/** The parameters of a request's address; of a repeated one the first. */
+/** Returns the query parameters of a request. If a parameter is repeated, its first value is used. */
 export const parametersOf = ({ query }: FastifyRequest): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(query as Record<string, unknown>).flatMap(([name, value]) => {
@@ -34,7 +34,7 @@ export const parametersOf = ({ query }: FastifyRequest): Readonly<Record<string,
     }),
   );
 
-/** An address of the same list with other parameters; an undefined one is taken away. */
+/** Returns the URL of a list with changed parameters. Undefined removes a parameter. */
 export function linkWithParameters(
   path: string,
   parameters: Readonly<Record<string, string>>,
@@ -48,7 +48,7 @@ export function linkWithParameters(
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** The parameters as hidden fields of a form, without those that the form has itself. */
+/** Returns the parameters as hidden fields, except those that the form contains itself. */
 export const keptParameters = (
   parameters: Readonly<Record<string, string>>,
   without: readonly string[],
@@ -57,7 +57,7 @@ export const keptParameters = (
     .filter(([name]) => !['done', 'at', 'page', ...without].includes(name))
     .map(([name, value]) => ({ name, value }));
 
-/** The address of a list with the filter that its form added, `by` and `value`; undefined if it added none. */
+/** Returns the URL of a list with the filter that a form added as `by` and `value`, or undefined without one. */
 export function filterLink(request: FastifyRequest, path: string): string | undefined {
   const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
   const [by, value] = [parameters.get('by'), parameters.get('value')];
@@ -67,7 +67,7 @@ export function filterLink(request: FastifyRequest, path: string): string | unde
   return `${path}?${parameters}`;
 }
 
-/** A list of things that are all in memory, as its address asks for it. */
+/** Returns one page of an in-memory list, searched and sorted by the query parameters. */
 export function listing<T>(request: FastifyRequest, all: readonly T[], options: MemoryList<T>): ListView {
   const parameters = parametersOf(request);
   const path =
@@ -118,7 +118,7 @@ export function listing<T>(request: FastifyRequest, all: readonly T[], options: 
       .map((item) => ({ ...row(item), cells: columns.map(({ cell }) => cell(item)) })),
     empty:
       words.length > 0
-        ? { text: 'Nothing is found.', link: { label: 'Show all', href: link({ q: undefined }) } }
+        ? { text: 'No results.', link: { label: 'Show all', href: link({ q: undefined }) } }
         : options.empty,
     count:
       found.length > 0
@@ -129,7 +129,7 @@ export function listing<T>(request: FastifyRequest, all: readonly T[], options: 
   };
 }
 
-/** Null comes last; texts by their letters. */
+/** Compares sort keys. Null sorts last, and text sorts by locale. */
 function compare(a: string | number | null, b: string | number | null): number {
   if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
   return typeof a === 'string' ? a.localeCompare(String(b)) : a - Number(b);

@@ -9,7 +9,7 @@ import { type AnyPage, type Input, type ListView, viewOf } from './views.ts';
 /** The data of a view. */
 export type ViewData = Readonly<Record<string, unknown>>;
 
-/** What an action was about: its name for the message, its id to mark it. */
+/** The subject of an action: its name for the message, and its ID to highlight its row. */
 export interface Subject {
   readonly name?: string;
   readonly id?: string;
@@ -17,7 +17,7 @@ export interface Subject {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Messages after an action, by the code in `?done=`; `{}` stands for the name of what it was about. */
+    /** Messages shown after an action, by the code in `?done=`. `{}` is replaced by the name of the subject. */
     doneTexts: Map<string, string>;
   }
 }
@@ -27,10 +27,10 @@ export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string
   for (const [code, text] of Object.entries(texts)) app.doneTexts.set(code, text);
 }
 
-/** Carries what an action was about to the next page: a name is not to stand in an address. */
+/** Cookie that carries the subject of an action to the next page, because names must not appear in URLs. */
 const subjectCookie = 'crm_done';
 
-/** Redirects after an action, to a page with its message. @param place an address, with the filters that were in force */
+/** Redirects to a page with the message of an action. @param place a URL, including the filters in use */
 export function redirectDone(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -48,7 +48,7 @@ export function redirectDone(
   return reply.redirect(`${place}${place.includes('?') ? '&' : '?'}done=${code}`, 303);
 }
 
-/** What the last action was about, once. */
+/** Returns the subject of the last action, and clears it. */
 function takeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   const text = request.cookies[subjectCookie];
   if (text === undefined) return {};
@@ -61,18 +61,18 @@ function takeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   }
 }
 
-/** A query string that an action returns to: only what an address may hold. */
+/** Validates a query string to return to. */
 export const returnQuery = (text: unknown): string =>
   typeof text === 'string' && /^[\w\-.~%=&+*!'(),:@[\]]{0,4000}$/.test(text) ? text : '';
 
-/** The query string of a request, without what belongs to one showing of its page. */
+/** Returns the request's query string without the parameters that apply to one view of the page. */
 function placeOf({ url }: FastifyRequest): string {
   const parameters = new URLSearchParams(url.split('?')[1] ?? '');
   for (const name of ['done', 'at']) parameters.delete(name);
   return returnQuery(String(parameters));
 }
 
-/** Renders a view with the data that every page has. @param view its path */
+/** Renders a view with the data common to all pages. @param view the path of the view */
 export async function render(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -80,7 +80,7 @@ export async function render(
   data: ViewData & { readonly title: string },
 ): Promise<string> {
   const { server: app, person } = request;
-  // A failure before login has no form; a cookie set for it would void the forms in other tabs.
+  // An error before login has no form, and a new cookie would invalidate the forms in other tabs.
   const csrf =
     data.hasForms === false && person === null
       ? undefined
@@ -92,7 +92,7 @@ export async function render(
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
-    // The name alone is somebody's words.
+    // The name is user input, so the view escapes it separately from the text.
     notice: text && {
       before: text.split('{}')[0],
       name: text.includes('{}') ? (name ?? 'It') : '',
@@ -113,7 +113,7 @@ export async function render(
   });
 }
 
-/** Shows a page of one of the five kinds. */
+/** Sends a page of one of the five kinds. */
 export function show(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -128,14 +128,14 @@ export function show(
   });
 }
 
-/** What templates need besides the data of a page. */
+/** Data for templates in addition to the page's own. */
 function prepared(page: AnyPage, request: FastifyRequest): ViewData {
   if (page.kind === 'list') return preparedList(page, request);
   if (page.kind === 'form' || page.kind === 'confirm') return { inputs: preparedInputs(page.inputs ?? []) };
   return {};
 }
 
-/** The first field that is wrong gets the focus, else the one that asks for it. */
+/** Moves the focus to the first invalid field, or else to the field that requests it. */
 function preparedInputs(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
   return inputs.map((input) => ({
@@ -146,7 +146,7 @@ function preparedInputs(inputs: readonly Input[]) {
 }
 
 function preparedList({ columns, rows }: ListView, request: FastifyRequest): ViewData {
-  // From the page of an action people come back to where they were.
+  // After an action, users return to the page where they started.
   const at = placeOf(request);
   const returning = (href: string) =>
     at === '' ? href : `${href}${href.includes('?') ? '&' : '?'}at=${encodeURIComponent(at)}`;

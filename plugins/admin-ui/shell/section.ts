@@ -9,46 +9,46 @@ import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewD
 import { claimForm } from './sent-forms.ts';
 import type { AnyPage, ListView } from './views.ts';
 
-/** A form sent by an administrator. */
+/** A form submitted by an administrator. */
 export interface SubmittedForm extends CurrentMember {
-  /** Runs the work of the form in a transaction; for actions in `once` it claims the form first. */
+  /** Runs the form's work in a transaction. For actions in `once`, it claims the form first. */
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** The result of an action: a redirect to the list with a message or to a page, the list with data that is shown once, or a question. */
+/** The result of an action: a redirect to a page or to the list with a message, the list with data shown once, or a confirmation page. */
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
   | { readonly shown: ViewData }
   | { readonly page: AnyPage & { title: string } };
 
-/** What a page is asked for: the parameters of its address, or the form that was sent to it. */
+/** Input of a page: its query parameters, or the form submitted to it. */
 export interface PageInput {
   readonly given: Form;
   readonly request: FastifyRequest;
-  /** The address to go back to: the list as it was. */
+  /** The URL to return to: the list with its previous query string. */
   readonly back: string;
 }
 
-/** A part of an organization's setup: its list, the pages of its actions, and its actions by the last part of their address. */
+/** A section of an organization's setup: its list, the pages of its actions, and its actions by the last segment of their URL. */
 export interface Section {
   readonly name: string;
   readonly title: string;
-  /** Messages after an action, by the code in `?done=`: the text never comes from the URL. */
+  /** Messages shown after an action, by the code in `?done=`. The text never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
   readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
-  /** Pages by the last part of their address: the form or the question of the action of that name, or a record. */
+  /** Pages by the last segment of their URL: the form or confirmation of the action with that name, or a record. */
   readonly pages?: Readonly<
     Record<string, (admin: CurrentMember, asked: PageInput) => Promise<AnyPage & { title: string }>>
   >;
-  /** Actions that run once for each form, even if it is sent twice by a reload, a double click or to two nodes. */
+  /** Actions that run once per form, even if the form is submitted twice by a reload, a double click or to two nodes. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (sender: SubmittedForm, form: Form, request: FastifyRequest) => Promise<ActionOutcome>>
   >;
 }
 
-/** Registers a section: its pages, and its forms, each with a token that belongs to the session. */
+/** Registers a section with its pages and forms. Each form has a token bound to the session. */
 export function section(
   app: FastifyInstance,
   database: Database,
@@ -71,7 +71,7 @@ export function section(
     more: ViewData,
   ) => {
     const page = await load(admin, request);
-    // A parameter of its address is not valid.
+    // A query parameter is invalid.
     if (page.problem !== undefined) reply.code(400);
     return show(
       request,
@@ -121,7 +121,7 @@ export function section(
       const admin = adminOf(app, request);
       const form = (request.body ?? {}) as Form;
       try {
-        // All forms of a page share one token, so the action and the id are part of the form's identity.
+        // All forms of a page share one token, so the action and the ID are part of the form's identity.
         const sent = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
         const transact: SubmittedForm['transact'] = (work) =>
           transaction(database, async (tables) => {
@@ -144,7 +144,7 @@ export function section(
         try {
           return await showPage(admin, action, [request, reply], form, problem);
         } catch (cause) {
-          // What the page is about is gone.
+          // The subject of the page no longer exists.
           if (!(cause instanceof UserError)) throw cause;
           return showList(admin, request, reply, problem);
         }
@@ -159,7 +159,7 @@ export function section(
   }
 }
 
-/** Redirects a GET of a form's address, which a reload of its response may cause, to the page of the form. */
+/** Redirects a GET of a form's URL, for example after a reload, to the form's page. */
 export function redirectGetToForm(
   app: FastifyInstance,
   url: string,

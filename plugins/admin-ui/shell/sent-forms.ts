@@ -2,14 +2,14 @@ import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
 
-/** How long a sent form is remembered: longer than any page with it is valid. */
+/** How long submitted forms are stored, in milliseconds. Longer than any page with a form stays valid. */
 const keptMs = 2 * 86_400_000;
 
 /**
- * Claims a form in the transaction of its action, so that the action runs once, however often and to whichever node
- * the form is sent. A failed transaction releases the claim.
- * @param form unguessable identity of one shown form
- * @throws UserError when it was sent before
+ * Claims a form in the transaction of its action, so that the action runs once however often, and to whichever node,
+ * the form is submitted. A rolled-back transaction releases the claim.
+ * @param form unguessable identity of a rendered form
+ * @throws UserError if the form was already submitted
  */
 export async function claimForm(tables: Tables, form: string): Promise<void> {
   await tables
@@ -24,7 +24,7 @@ export async function claimForm(tables: Tables, form: string): Promise<void> {
     .executeTakeFirst();
   if (claimed === undefined) {
     throw new UserError(
-      'this form was sent already, and what it made was shown then; take that back if it is lost',
+      'this form was already submitted. Its result is shown only once: revoke it if you did not save it.',
     );
   }
 }

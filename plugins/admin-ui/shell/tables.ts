@@ -17,5 +17,5 @@ const sentForms = defineTable(
   { indexes: [{ name: 'crm_sent_forms_sent_at', properties: ['sent_at'] }] },
 );
 
-/** Forms that were sent, so that each is processed once. */
+/** Submitted forms, stored so that each form is processed once. */
 export const adminUiTables = [sentForms];

@@ -1,36 +1,36 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-/** An address with the words that lead there. */
+/** A URL with its link text. */
 export interface Link {
   readonly label: string;
   readonly href: string;
-  /** What a screen reader says, where the words alone do not tell which thing is meant. */
+  /** The accessible name, if the link text alone is ambiguous. */
   readonly name?: string;
 }
 
-/** A field of a form that nobody sees. */
+/** A hidden form field. */
 export interface HiddenField {
   readonly name: string;
   readonly value: string;
 }
 
-/** One value on a page: at most one of its forms. */
+/** A value on a page. Sets at most one of its representations. */
 export interface DisplayValue {
   readonly text?: string | null;
   readonly time?: Date | string | null;
-  /** Where its text leads. */
+  /** URL that the text links to. */
   readonly href?: string;
-  /** Something that people copy or compare: monospaced. */
+  /** A value that users copy or compare, set in monospaced type. */
   readonly code?: string;
-  /** How it is; never by colour alone, so its text says it too. */
+  /** Status of the value. The text repeats it, because color alone is not accessible. */
   readonly state?: 'good' | 'bad' | 'quiet';
   readonly numeric?: boolean;
-  /** A further line below it, in quieter type. */
+  /** A second line below the value, in a muted style. */
   readonly below?: string | null;
 }
 
-/** A button of a row that needs no page of its own: it can be taken back. */
+/** A button in a row for an action without a page of its own, because it can be undone. */
 interface Button {
   readonly label: string;
   readonly name: string;
@@ -49,21 +49,21 @@ export interface TableRow {
 /** A column of a list. */
 export interface TableColumn {
   readonly title: string;
-  /** Where its title leads: to the same list in the order of this column. */
+  /** URL of the same list, sorted by this column. */
   readonly href?: string;
-  /** The order that the list has, if it is this column's. */
+  /** Sort direction, if the list is sorted by this column. */
   readonly sorted?: 'ascending' | 'descending' | undefined;
   readonly numeric?: boolean;
 }
 
-/** A choice of a list; `current` if it is the one in force. */
+/** An alternative view of a list, or an active filter. `current` marks the selected view. */
 export interface Chip extends Link {
   readonly current?: boolean;
-  /** Whether its link takes a filter away. */
+  /** Whether the link removes a filter. */
   readonly isRemoved?: boolean;
 }
 
-/** What was just made, shown once. */
+/** A newly created secret, shown once. */
 export interface Made {
   readonly title: string;
   readonly text: string;
@@ -73,11 +73,11 @@ export interface Made {
     readonly value: string;
     readonly copy: string;
   }[];
-  /** A command that uses it. */
+  /** An example command that uses the value. */
   readonly command?: string;
 }
 
-/** One field of a form. `kind` names its partial. */
+/** A form field. `kind` is the name of its partial. */
 export interface Input {
   readonly kind:
     | 'line'
@@ -92,7 +92,7 @@ export interface Input {
     | 'file'
     | 'grants'
     | 'checkboxes'
-    /** A value that is shown and not sent. */
+    /** A displayed value that is not submitted. */
     | 'fixed';
   readonly name: string;
   readonly label: string;
@@ -109,7 +109,7 @@ export interface Input {
     readonly label: string;
     readonly selected?: boolean;
   }[];
-  /** Of grants: the actions, and whether each object has them. */
+  /** The grants matrix: the actions, and for each object whether it has them. */
   readonly actions?: readonly string[];
   readonly objects?: readonly {
     readonly label: string;
@@ -122,32 +122,32 @@ export interface Input {
   }[];
 }
 
-/** What every page has. */
+/** Data common to all pages. */
 interface Page {
   readonly title: string;
-  /** The page above. */
+  /** The parent page. */
   readonly above?: Link;
-  /** The one thing to do here. */
+  /** The primary action of the page. */
   readonly primary?: Link | undefined;
   readonly problem?: string;
   readonly intro?: string | undefined;
-  /** After how many seconds the browser loads the page again: it shows work that is under way. */
+  /** Seconds after which the browser reloads the page, for pages that show work in progress. */
   readonly refreshSeconds?: number;
 }
 
-/** A list of things. */
+/** A page with a list. */
 export interface ListView extends Omit<Page, 'title'> {
   readonly title?: string;
   readonly made?: Made | undefined;
   readonly search?: { readonly label: string; readonly value: string; readonly keep: readonly HiddenField[] };
   readonly chips?: readonly Chip[];
-  /** Adds a filter: which, and its value. */
+  /** A form that adds a filter: a field and a value. */
   readonly filter?: {
     readonly keep: readonly HiddenField[];
     readonly fields: readonly { readonly value: string; readonly label: string }[];
     readonly values: readonly string[];
   };
-  /** Chooses columns. */
+  /** A form that selects the columns. */
   readonly choose?: {
     readonly keep: readonly HiddenField[];
     readonly fields: readonly { readonly value: string; readonly label: string; readonly checked: boolean }[];
@@ -159,17 +159,17 @@ export interface ListView extends Omit<Page, 'title'> {
   readonly first?: string | undefined;
   readonly next?: string | undefined;
   readonly downloads?: readonly Link[];
-  /** Buttons that act on all that the list finds. */
+  /** Buttons for actions on all matching items. */
   readonly all?: readonly Button[];
 }
 
-/** One thing. */
+/** A page about one item. */
 export interface RecordPage extends Page {
   readonly values: readonly (DisplayValue & {
     readonly label: string;
     readonly isReadOnly?: boolean;
     readonly long?: string;
-    /** Where all of a value is that is cut off here. */
+    /** Link to the full value, if it is truncated here. */
     readonly whole?: Link;
   })[];
   readonly changes?: {
@@ -181,7 +181,7 @@ export interface RecordPage extends Page {
         readonly label: string;
         readonly before: string;
         readonly after: string;
-        /** Where all of the values are that are cut off here. */
+        /** Links to the full values, if they are truncated here. */
         readonly whole: readonly Link[];
       }[];
       readonly link?: Link | undefined;
@@ -190,40 +190,40 @@ export interface RecordPage extends Page {
   };
   readonly links?: readonly Link[];
   readonly buttons?: readonly Button[];
-  /** What destroys it. */
+  /** The link to the destructive action. */
   readonly danger?: Link | undefined;
 }
 
-/** A form. */
+/** A page with a form. */
 export interface FormPage extends Page {
   readonly action: string;
   readonly hidden?: readonly HiddenField[];
   readonly inputs: readonly Input[];
   readonly submit: string;
-  /** Further ways to send it, by the value of `step`. */
+  /** Additional submit buttons, by the value of `step`. */
   readonly also?: readonly { readonly label: string; readonly value: string }[];
   readonly cancel: string;
   readonly hasFile?: boolean;
   readonly danger?: Link | undefined;
-  /** Lines about what was sent before. */
+  /** Lines of a report about the previous submission. */
   readonly report?: readonly string[];
 }
 
-/** The question before something that cannot be taken back. */
+/** The confirmation page of an action that cannot be undone. */
 export interface ConfirmPage extends Page {
   readonly action: string;
   readonly hidden: readonly HiddenField[];
-  /** What happens to it. */
+  /** The consequences of the action. */
   readonly consequence: string;
   readonly values?: readonly { readonly label: string; readonly before: string; readonly after: string }[];
   readonly inputs?: readonly Input[];
   readonly submit: string;
   readonly cancel: string;
-  /** Whether it destroys nothing. */
+  /** Whether the action is not destructive. */
   readonly isSafe?: boolean;
 }
 
-/** What needs a person. */
+/** A page that lists what needs attention. */
 export interface HomePage extends Page {
   readonly lines: readonly {
     readonly state: 'good' | 'bad' | 'warn';
@@ -233,7 +233,7 @@ export interface HomePage extends Page {
   readonly groups?: readonly { readonly title: string; readonly links: readonly Link[] }[];
 }
 
-/** Each kind of page with its data. */
+/** The data of each kind of page. */
 export interface Pages {
   readonly list: ListView;
   readonly record: RecordPage;
@@ -242,26 +242,26 @@ export interface Pages {
   readonly home: HomePage;
 }
 
-/** A page of a kind. */
+/** A page of any kind. */
 export type AnyPage = { [Kind in keyof Pages]: { readonly kind: Kind } & Pages[Kind] }[keyof Pages];
 
 const folder = join(import.meta.dirname, 'views');
 
-/** The template of each kind of page. */
+/** Returns the path of the template for a kind of page. */
 export const viewOf = (kind: keyof Pages): string => join(folder, `${kind}.hbs`);
 
-/** The parts of pages by name: `parts/` has a file for each. */
+/** The partials by name, one file each in `parts/`. */
 export const partials: readonly (readonly [name: string, text: string])[] = readdirSync(
   join(folder, 'parts'),
 ).map((file) => [basename(file, '.hbs'), readFileSync(join(folder, 'parts', file), 'utf8').trimEnd()]);
 
-/** The views of a module: handlebars files of its folder. @returns the path of a view by its name */
+/** Returns a function that resolves the name of a Handlebars view in a module's folder to its path. */
 export const viewsIn =
   (folder: string) =>
   (name: string): string =>
     join(folder, `${name}.hbs`);
 
-/** The input for the name of something new, which gets the focus. */
+/** Returns the input for the name of a new item. It receives the focus. */
 export const nameInput = (value: string, help: string): Input => ({
   kind: 'line',
   name: 'name',

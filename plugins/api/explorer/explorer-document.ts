@@ -1,13 +1,13 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 
-/** What is said first: most readers of the explorer have a key and want to see a response. */
-const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; more are made on the [setup screens](/setup). Requests read and change the records of the key's organization.
+/** First steps for readers with an API key. */
+const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
 
 The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
- * The description as the explorer shows it. Scalar sends every parameter for which it knows a value, such as the first of
- * an enumeration: an empty example keeps what a caller may leave out from being sent.
+ * Adapts the OpenAPI document for the explorer. Scalar sends every parameter with a known value, for example the first of
+ * an enumeration, so an empty example keeps optional parameters from being sent.
  */
 export function explorerDocument(document: JsonSchema): JsonSchema {
   const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };

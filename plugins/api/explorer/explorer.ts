@@ -6,18 +6,18 @@ import { explorerDocument } from './explorer-document.ts';
 import { documentPath, explorablePath, renderedScalar, scriptPath } from './scalar.ts';
 import { scalarFixesScript } from './scalar-fixes.ts';
 
-/** The described API. */
+/** The OpenAPI document of the API. */
 export interface DocumentationOptions {
-  /** Makes the OpenAPI document. */
+  /** Builds the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
 }
 
-/** The API's description (GET /docs/openapi.json) and an explorer of it (/docs). Neither needs authentication. */
+/** Serves the OpenAPI document (GET /docs/openapi.json) and the API explorer (/docs), both without authentication. */
 export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /** Serves a document that is made when it is first asked for, which many processes never are. */
+  /** Serves a document that is built on the first request, which many processes never receive. */
   const serve = (path: string, make: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
@@ -30,7 +30,7 @@ export async function documentation(
   serve(explorablePath, async () => explorerDocument(await description()));
 
   let rendered: ReturnType<typeof renderExplorer> | undefined;
-  // Rendered when it is first asked for; what failed is tried again.
+  // Rendered on the first request, and again after a failure.
   const explorer = () => {
     rendered ??= renderExplorer(app).catch((cause) => {
       rendered = undefined;
@@ -61,12 +61,12 @@ export async function documentation(
 
 type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
-/** Bytes that all readers share, with an entity tag: 304 for those who have it. */
+/** Sends shared bytes with an entity tag, or 304 if the client already has them. */
 function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   const body = app.sharedBody(bytes);
   const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
   return (request, reply) => {
-    // Weak: a compressed body has other bytes.
+    // A weak tag, because compressed bodies differ.
     reply.header('etag', `W/${tag}`);
     const known = request.headers['if-none-match'];
     if (known === undefined || !(known.trim() === '*' || known.includes(tag))) return body(request, reply);
@@ -74,11 +74,11 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   };
 }
 
-/** Requests no icon, and keeps Zod within Scalar from `eval`, which the page's policy forbids. */
+/** Prevents a request for an icon, and keeps Zod inside Scalar from using `eval`, which the page's policy forbids. */
 const beforeScalar = `<link rel="icon" href="data:,"><script>
 globalThis.__zod_globalConfig = { jitless: true };${scalarFixesScript}</script>`;
 
-/** Scalar's page and script as they are sent: they are the same for every request. */
+/** Prepares Scalar's page and script, which are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
   const rendered = await renderedScalar();
   const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);
@@ -91,7 +91,7 @@ async function renderExplorer(app: FastifyInstance) {
   };
 }
 
-/** Allows scripts from this instance and the page's inline script, by its hash; no other origin. */
+/** Returns a policy that allows scripts from this instance and the page's inline script, by hash. */
 function contentSecurityPolicy(page: string): string {
   const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
     ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,
@@ -99,7 +99,7 @@ function contentSecurityPolicy(page: string): string {
   return [
     "default-src 'none'",
     `script-src 'self' ${inline.join(' ')}`,
-    // Scalar styles its elements at run time.
+    // Scalar sets styles at run time.
     "style-src 'self' 'unsafe-inline'",
     "img-src 'self' data: blob:",
     "font-src 'self' data:",

@@ -1,4 +1,4 @@
-// Explorer: the API's description and an explorer of it.
+// The OpenAPI document and the API explorer.
 // May import engine.
 
 export { explorerModule } from './module.ts';

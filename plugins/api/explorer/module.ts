@@ -1,7 +1,7 @@
 import type { Module } from '../../../engine/modules/index.ts';
 import { type DocumentationOptions, documentation } from './explorer.ts';
 
-/** The API's description, and an explorer of it. */
+/** The OpenAPI document and the API explorer. */
 export const explorerModule: Module<DocumentationOptions> = {
   name: 'explorer',
   register: async (app, services) => {

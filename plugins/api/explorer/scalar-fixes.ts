@@ -1,6 +1,6 @@
 /**
- * What Scalar's page lacks for those who do not see it, as selectors, attributes and their values; null removes one.
- * test/browser/explorer.test.ts fails when one is missing.
+ * Accessibility fixes for Scalar's page: selector, attribute and value. A null value removes the attribute.
+ * test/browser/explorer.test.ts fails if one is missing.
  */
 const mends: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
   ['button[class*="copy-button"]:not([aria-label])', 'aria-label', 'Copy'],
@@ -12,7 +12,7 @@ const mends: readonly (readonly [selector: string, attribute: string, value: str
   ['.cm-scroller[tabindex="-1"]', 'tabindex', '0'],
 ];
 
-/** A script that mends what Scalar adds to the page, whenever it does. */
+/** A script that applies the fixes whenever Scalar changes the page. */
 export const scalarFixesScript = `
 const mends = ${JSON.stringify(mends)};
 new MutationObserver(() => {

@@ -2,21 +2,21 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 
-/** Scalar's page and its script. */
+/** Scalar's page and script. */
 export interface Rendered {
   readonly page: string;
   readonly script: Uint8Array;
 }
 
 export const documentPath = '/docs/openapi.json';
-/** The description with what the explorer needs besides. */
+/** The OpenAPI document with additions for the explorer. */
 export const explorablePath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
-/** Made when the package is packed, which needs no Scalar any more then; a clone has no such folder. */
+/** Scalar's page, rendered when the package is built so that it needs no Scalar at run time. Absent in a clone. */
 const kept = join(import.meta.dirname, 'rendered');
 
-/** Scalar's page and script. */
+/** Returns Scalar's page and script. */
 export async function renderedScalar(): Promise<Rendered> {
   if (!existsSync(kept)) return renderInWorker();
   return {
@@ -26,8 +26,8 @@ export async function renderedScalar(): Promise<Rendered> {
 }
 
 /**
- * Renders Scalar's page and script in a thread of its own, which ends then: Scalar's modules hold its script several
- * times, 25 MB of memory that no process keeps this way.
+ * Renders Scalar's page and script in a worker thread that ends afterwards, because Scalar's modules would keep 25 MB in
+ * memory.
  */
 export function renderInWorker(): Promise<Rendered> {
   const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
@@ -38,8 +38,8 @@ export function renderInWorker(): Promise<Rendered> {
 }
 
 /**
- * Scalar's own colors of small texts have too little contrast with what is behind them. On narrow screens a button covers
- * the address of a request, and its response comes below all parameters.
+ * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and shows
+ * the response above the parameters.
  */
 const styles = `
 .light-mode {
@@ -65,11 +65,11 @@ async function render(): Promise<Rendered> {
     routePrefix: '/docs',
     configuration: {
       url: explorablePath,
-      // It would be the explorer's; the page links to the description.
+      // Would download the explorer's variant; the page links to the original document instead.
       documentDownloadType: 'none',
       pageTitle: 'CRM API',
       cdn: scriptPath,
-      // No requests leave the instance.
+      // Prevents requests to other hosts.
       withDefaultFonts: false,
       telemetry: false,
       showDeveloperTools: 'never',

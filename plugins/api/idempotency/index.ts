@@ -1,4 +1,4 @@
-// Idempotency: responses to requests with an Idempotency-Key are kept for a day.
+// Idempotency: stores responses to requests with an Idempotency-Key for a day.
 // May import engine.
 
 export { idempotency } from './module.ts';

@@ -3,7 +3,7 @@ import { type Module, startRetention } from '../../../engine/modules/index.ts';
 import { idempotencyTables } from '../../../engine/records/index.ts';
 import { idempotencyRetention } from './retention.ts';
 
-/** The stored responses of creates that may be sent again; the statements that write them are the engine's. */
+/** Retention of stored responses to requests with an idempotency key. The engine writes them. */
 export const idempotency: Module<{ readonly database: Database }> = {
   name: 'idempotency',
   tables: idempotencyTables,

@@ -5,7 +5,7 @@ import type { Tables } from '../../../engine/tables/index.ts';
 
 const key = ['organization_id', 'caller', 'path', 'key'];
 
-/** Removes some responses that were kept long enough. @returns how many */
+/** Deletes a batch of expired responses. @returns the number of deleted rows */
 export const idempotencyRetention = (tables: Tables): Promise<number> =>
   deleteExpired(
     tables,

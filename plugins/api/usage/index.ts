@@ -1,4 +1,4 @@
-// Name uses: which API keys named which resources and fields, for maintainers who take one away.
+// Usage: which API keys use which resources and fields, for maintainers who want to remove one.
 // May import engine, last-used, api-keys.
 
 export { usageModule } from './module.ts';

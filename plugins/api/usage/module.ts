@@ -7,27 +7,27 @@ import { lastUsed } from '../../access/last-used/index.ts';
 import { usageTables } from './tables.ts';
 import { usageRetention } from './usage.ts';
 
-/** Which API keys named which resources and fields: in memory at once, stored once a day for each. */
+/** Records which API keys use which resources and fields: in memory immediately, in the database once a day per name. */
 export const usageModule: Module<{ readonly database: Database }> = {
   name: 'usage',
   tables: usageTables,
   register: (app, { database }) => {
     const tables = tablesOf(database);
     app.decorate('namesSent', recorder(app, tables));
-    startRetention(app, database, { what: 'old uses of names', steps: [usageRetention] });
+    startRetention(app, database, { what: 'old usage', steps: [usageRetention] });
   },
 };
 
 const dayMs = 86_400_000;
 
-/** Records names, each once a day. */
+/** Returns a function that records each name once a day. */
 function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesSent'] {
   const uses = lastUsed<readonly [organization: string, key: string, resource: string, name: string]>(
     app,
     (used) => store(tables, [...used.values()]),
   );
   let day = 0;
-  /** What was recorded today: names by key and resource. */
+  /** Names recorded today, by key and resource. */
   let known = new Map<string, Set<string>>();
   return ({ kind, actor, organization }, resource, names) => {
     if (kind !== 'key' || actor === null) return;

@@ -6,7 +6,7 @@ declare module '../../../engine/tables/index.ts' {
       organization_id: string;
       key_id: string;
       resource: string;
-      /** Empty for the resource itself. */
+      /** Field name, or empty for the resource itself. */
       name: string;
       last_used_at: Date;
     };
@@ -24,11 +24,11 @@ const uses = defineTable(
   },
   {
     indexes: [{ name: 'crm_name_uses_last_used_at', properties: ['last_used_at'] }],
-    // A few rows for each key, and asked of all organizations at once.
+    // A few rows per key, queried for all organizations together.
     placement: 'everywhere',
     resourceColumns: ['resource'],
   },
 );
 
-/** When each API key last named a resource or a field, to the day. */
+/** The day on which each API key last used a resource or a field. */
 export const usageTables = [uses];

@@ -2,29 +2,29 @@ import { sql } from 'kysely';
 import { deleteExpired } from '../../../engine/modules/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** Days after which a use does not count any more. */
+/** Number of days after which usage is ignored. */
 export const usageDays = 30;
 
-/** A resource that a key named, or a field of it. */
+/** A resource used by a key, or one of its fields. */
 export interface UsedName {
   readonly resource: string;
-  /** Undefined: the resource itself. */
+  /** Field name. Undefined for the resource itself. */
   readonly field?: string;
 }
 
-/** A key that named something. */
+/** An API key that used a name. */
 export interface KeyUsage extends UsedName {
   readonly organization: string;
-  /** The name of the key and its last characters. */
+  /** Name of the key with its last four characters. */
   readonly key: string;
-  /** A calendar day. */
+  /** Date of the last use. */
   readonly lastUsed: string;
 }
 
-/** The keys that named any of these within {@link usageDays}. */
+/** Returns the keys that used one of the names within {@link usageDays}. */
 export async function findUsage(tables: Tables, named: readonly UsedName[]): Promise<KeyUsage[]> {
   if (named.length === 0) return [];
-  // The database may lack migrations.
+  // Pending migrations may not have created the table yet.
   const { rows: found } = await sql<{ table: string | null }>`
     select to_regclass('crm_name_uses')::text as table`.execute(tables);
   if (found[0]?.table == null) return [];
@@ -40,7 +40,7 @@ export async function findUsage(tables: Tables, named: readonly UsedName[]): Pro
   return rows.map(({ field, ...use }) => (field === '' ? use : { ...use, field }));
 }
 
-/** Removes some uses that do not count any more. @returns how many */
+/** Deletes a batch of expired usage. @returns the number of deleted rows */
 export const usageRetention = (tables: Tables): Promise<number> =>
   deleteExpired(
     tables,

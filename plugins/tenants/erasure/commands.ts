@@ -22,13 +22,17 @@ type Line = CommandLine<{
 export function erasureCommands(line: Line): void {
   line.program
     .command('person')
-    .description('people that records are about')
+    .description('manage the data of people in records')
     .command('forget')
-    .description('show what there is of a person, and erase it with --erase')
+    .description('show the data about a person, or erase it with --erase')
     .addOption(organizationOption())
-    .option('--records <resource?filter...>', 'the person’s records, as in resource?filter=value', [])
-    .option('--text <text...>', 'what only this person has, as in +49 170 1234567', [])
-    .option('--erase', 'erase it; it cannot be brought back')
+    .option(
+      '--records <resource?filter...>',
+      'the person’s records, for example contacts?email=zoe@example.com',
+      [],
+    )
+    .option('--text <text...>', 'texts unique to this person, for example "+49 170 1234567"', [])
+    .option('--erase', 'erase the data permanently')
     .addOption(jsonResult())
     .action(({ json, ...options }) => line.run(json, forget(line, options)));
 }
@@ -42,22 +46,24 @@ interface Options {
 
 const forget = ({ withInstance }: Line, { org, records, text, erase }: Options): Promise<CommandResult> =>
   withInstance(async ({ database, config, resources }) => {
-    const forgetting = createErasure(resources);
+    const erasure = createErasure(resources);
     const tables = tablesOf(database);
-    const wish = { organization: await organizationId(tables, org), records, texts: text };
-    const traces = await forgetting.find({ run: async (query) => (await query.execute(tables)).rows }, wish);
+    const input = { organization: await organizationId(tables, org), records, texts: text };
+    const traces = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, input);
     if (erase) {
-      await transaction(database, (within) => forgetting.forget(within, commandLine(config), wish, traces));
+      await transaction(database, (within) => erasure.erase(within, commandLine(config), input, traces));
     }
     const places = describeTraces(traces);
     const mentions = mentionsOf(traces);
     const lines = [
       places.length === 0
-        ? 'There is nothing of this person.'
+        ? 'No data about this person was found.'
         : formatTable(['where', erase ? 'erased' : 'what'], places),
-      ...(traces.texts.length > 0 ? [`Looked for: ${traces.texts.join(', ')}`] : []),
-      ...(mentions === '' ? [] : [`Also mentioned, and left as it is: ${mentions}`]),
-      ...(erase || places.length === 0 ? [] : ['Nothing was erased. With --erase it is, for good.']),
+      ...(traces.texts.length > 0 ? [`Searched for: ${traces.texts.join(', ')}`] : []),
+      ...(mentions === '' ? [] : [`Also mentioned in records that are left unchanged: ${mentions}`]),
+      ...(erase || places.length === 0
+        ? []
+        : ['Nothing was erased. To erase this data permanently, pass --erase.']),
     ];
     return { json: { erased: erase === true, ...asJsonObject(traces) }, text: lines.join('\n') };
   });

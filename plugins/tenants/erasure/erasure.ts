@@ -16,62 +16,62 @@ import {
   scanning,
 } from './scan.ts';
 
-/** Who is to be forgotten. */
+/** The person to erase. */
 export interface ErasureInput {
   readonly organization: string;
-  /** Which records are the person's: a resource and filters of its list, as in `resource?filter=value`. */
+  /** Selections of the person's records: a resource with list filters, as in `resource?filter=value`. */
   readonly records: readonly string[];
-  /** Texts that only this person has, such as an address, a telephone number. */
+  /** Texts unique to this person, for example an email address or a phone number. */
   readonly texts: readonly string[];
 }
 
 type TableOfPeople = Parameters<(typeof personalDataTables)['get']>[0];
 
-/** What is known of a person, or what was erased. */
+/** The data found about a person, or erased. */
 export interface PersonalTraces {
-  /** By resource: the ids of the person's records. */
+  /** IDs of the person's records, by resource. */
   readonly records: ReadonlyMap<string, readonly string[]>;
-  /** What was looked for besides: the texts that were given, and those by which the records are found. */
+  /** The texts searched for: those in the input, and those that identify the selected records. */
   readonly texts: readonly string[];
-  /** Rows of the ledger about these records, and about such as were deleted before and had one of the texts. */
+  /** Number of change log rows about these records, and about previously deleted records containing one of the texts. */
   readonly changes: number;
-  /** By table: rows that have one of the texts. */
+  /** Number of rows containing one of the texts, by table. */
   readonly rows: ReadonlyMap<TableOfPeople, number>;
-  /** Other records that have one of the texts, with the ids of some; they stay as they are. */
+  /** IDs of some other records containing one of the texts, by resource. They stay unchanged. */
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
-/** A search's result with the rows that an erasure deletes or empties. */
+/** A search result, with the rows that an erasure deletes or empties. */
 export interface Found extends PersonalTraces {
-  /** By resource: ids of records that were deleted before and of which the ledger has one of the texts. */
+  /** IDs of previously deleted records whose change log contains one of the texts, by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
-  /** By table: the primary keys of rows that have one of the texts. */
+  /** Primary keys of rows containing one of the texts, by table. */
   readonly keys: ReadonlyMap<TableOfPeople, readonly Key[]>;
 }
 
-/** Records that can be erased at once; a person has few. */
+/** Maximum number of records in one erasure. */
 export const maxErasedRecords = 100;
-/** Lines that name records, and texts, of one request, and characters of a line. */
+/** Maximum number of selections and of texts in a request, and maximum length of a selection. */
 export const mostLines = 20;
 const longestLine = 500;
-/** Characters that a text has at least, because shorter ones are in anything, and at most. */
+/** Minimum and maximum length of a text. Shorter texts would match unrelated data. */
 const [shortest, longest] = [5, 200];
-/** Texts that are searched for, with those by which the person's records are found. */
+/** Maximum number of texts to search for, including those that identify the selected records. */
 const mostTexts = 50;
-/** Other records that are named, for each resource. */
+/** Maximum number of mentions listed per resource. */
 const mostMentions = 20;
 
-/** Erases people from organizations. */
+/** Searches for and erases the data of people in organizations. */
 export interface Erasure {
-  /** Checks a wish without looking at any record. @throws UserError if it makes no sense */
-  readonly check: (wish: ErasureInput) => void;
+  /** Validates the input without reading records. @throws UserError if the input is invalid */
+  readonly check: (input: ErasureInput) => void;
   /**
    * What there is of a person, read a few rows at a time: no statement takes longer because an organization has more.
-   * @throws UserError if the wish makes no sense, or means too many records
+   * @throws UserError if the input makes no sense, or means too many records
    */
-  readonly find: (options: SearchOptions, wish: ErasureInput) => Promise<Found>;
-  /** Erases what was found. Also events of the deletions are made, so that receivers erase their copies. @param tables a transaction */
-  readonly forget: (tables: Tables, actor: Actor, wish: ErasureInput, found: Found) => Promise<void>;
+  readonly find: (options: SearchOptions, input: ErasureInput) => Promise<Found>;
+  /** Erases a search result, and emits deletion events so that receivers erase their copies. @param tables a transaction */
+  readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, found: Found) => Promise<void>;
 }
 
 interface Known {
@@ -79,32 +79,32 @@ interface Known {
   readonly filters: Matching;
 }
 
-/** Compiles what is needed for each resource. */
+/** Compiles the statements for each resource. */
 export function createErasure(resources: readonly Resource[]): Erasure {
   const known = new Map<string, Known>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
-  const check: Erasure['check'] = (wish) => {
-    assertBounded(wish);
-    selectionsOf(known, wish);
-    wish.texts.forEach(textOf);
+  const check: Erasure['check'] = (input) => {
+    assertBounded(input);
+    selectionsOf(known, input);
+    input.texts.forEach(textOf);
   };
-  const find: Erasure['find'] = async (options, wish) => {
-    const { organization } = wish;
+  const find: Erasure['find'] = async (options, input) => {
+    const { organization } = input;
     const { run } = options;
-    check(wish);
-    const records = await recordsOf(run, selectionsOf(known, wish), organization);
+    check(input);
+    const records = await recordsOf(run, selectionsOf(known, input), organization);
     const own: string[] = [];
-    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), wish, ids)));
+    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), input, ids)));
     const texts = [
       ...new Set([
-        ...wish.texts.map(textOf),
+        ...input.texts.map(textOf),
         ...own.filter(({ length }) => length >= shortest && length <= longest),
       ]),
     ];
     if (texts.length > mostTexts)
       throw new UserError(
-        `these records are found by more than ${mostTexts} different texts: name fewer records`,
+        `these records match more than ${mostTexts} different texts. Select fewer records.`,
       );
     const scan = scanning(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
@@ -134,16 +134,16 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
     return { records, texts, changes, rows, mentions, deleted, keys };
   };
-  const forget: Erasure['forget'] = async (tables, actor, wish, { records, deleted, texts, keys }) => {
+  const erase: Erasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
     for (const [name, ids] of records) {
       for (const id of ids)
-        await queryOf(removal(known.get(name), actor, wish.organization, id)).execute(tables);
+        await queryOf(removal(known.get(name), actor, input.organization, id)).execute(tables);
     }
     for (const { name } of resources) {
       const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
       await sql`update crm_ledger l set record = case when record is not null then '{}' end, before = case when before is not null then '{}' end
-        where ${ofRecords(wish.organization, name, ids)}`.execute(tables);
-      await sql`delete from crm_idempotency where organization_id = ${wish.organization}::bigint
+        where ${ofRecords(input.organization, name, ids)}`.execute(tables);
+      await sql`delete from crm_idempotency where organization_id = ${input.organization}::bigint
         and record_id = any (${arrayText(ids)}::bigint[]) and split_part(path, '/', 1) = ${name}`.execute(
         tables,
       );
@@ -151,7 +151,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     for (const [table, { columns, rows, key }] of personalDataTables) {
       const emptied = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
       for (const some of chunks(keys.get(table) ?? [], erasedAtOnce)) {
-        const found = sql`t.organization_id = ${wish.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
+        const found = sql`t.organization_id = ${input.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
         await (rows === 'go'
           ? sql`delete from ${sql.table(table)} t where ${found}`
           : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
@@ -159,43 +159,43 @@ export function createErasure(resources: readonly Resource[]): Erasure {
       }
     }
     await recordChanges(tables, actor, {
-      organization: wish.organization,
+      organization: input.organization,
       action: 'forget',
       object: 'person',
       objectId: null,
     });
   };
-  return { check, find, forget };
+  return { check, find, erase };
 }
 
-/** Rows that one statement of an erasure deletes or empties. */
+/** Maximum number of rows that one statement erases. */
 const erasedAtOnce = 500;
 
-/** @throws UserError if there is more to search for than one person has */
+/** @throws UserError if the request exceeds the limits for one person */
 function assertBounded({ records, texts }: ErasureInput): void {
   if (records.length > mostLines)
-    throw new UserError(`at most ${mostLines} lines can name records, not ${records.length}`);
+    throw new UserError(`at most ${mostLines} lines can select records, but there are ${records.length}`);
   if (texts.length > mostLines)
-    throw new UserError(`at most ${mostLines} texts can be searched for, not ${texts.length}`);
+    throw new UserError(`at most ${mostLines} texts can be searched for, but there are ${texts.length}`);
   if (records.some(({ length }) => length > longestLine))
-    throw new UserError(`a line that names records has at most ${longestLine} characters`);
+    throw new UserError(`a line that selects records can have at most ${longestLine} characters`);
 }
 
-/** Filters of a resource that select records of the person. */
+/** A parsed selection of the person's records. */
 interface RecordSelection {
   readonly name: string;
   readonly filters: Matching;
   readonly asked: ReturnType<Matching['parse']>;
 }
 
-/** The records that a wish names. @throws UserError if it names none, or in a way that makes no sense */
+/** Parses the selections of records in the input. @throws UserError if a selection is invalid, or if the input is empty */
 function selectionsOf(
   known: ReadonlyMap<string, Known>,
   { records, texts }: ErasureInput,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
     throw new UserError(
-      'say which records are the person\'s, as in "resource?filter=value", or which text is',
+      'specify the person\'s records as "resource?filter=value", or a text unique to the person',
     );
   }
   return records.map((wanted) => {
@@ -203,13 +203,15 @@ function selectionsOf(
     const { filters } = known.get(name) ?? {};
     if (filters === undefined) {
       throw new UserError(
-        `"${wanted}" is no resource with filters, as in "resource?filter=value"; there are ${[...known.keys()].join(', ')}`,
+        `"${wanted}" is not a resource and filter in the form "resource?filter=value". Resources: ${[...known.keys()].join(', ')}.`,
       );
     }
     const query = filterOf(filter);
     const foreign = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
     if (foreign !== undefined)
-      throw new UserError(`${foreign} is no filter of ${name}: there are ${filters.parameters.join(', ')}`);
+      throw new UserError(
+        `"${foreign}" is not a filter of ${name}. Filters: ${filters.parameters.join(', ')}.`,
+      );
     const problems: FieldIssue[] = [];
     const asked = filters.parse(query, problems);
     const [problem] = problems;
@@ -218,7 +220,7 @@ function selectionsOf(
   });
 }
 
-/** The ids of selected records, by resource. @throws UserError if these are more than one person has */
+/** Returns the IDs of the selected records, by resource. @throws UserError if there are too many for one person */
 async function recordsOf(
   run: RunStatement,
   selections: readonly RecordSelection[],
@@ -232,12 +234,14 @@ async function recordsOf(
     found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)
-      throw new UserError(`these are more than ${maxErasedRecords} records: a person has fewer`);
+      throw new UserError(
+        `the selection has more than ${maxErasedRecords} records. Select only the records of one person.`,
+      );
   }
   return found;
 }
 
-/** Parameters of a list; of the same name together. */
+/** Parses a query string. Repeated parameters become arrays. */
 function filterOf(text: string): Record<string, string | string[]> {
   const given = new URLSearchParams(text);
   return Object.fromEntries(
@@ -248,19 +252,17 @@ function filterOf(text: string): Record<string, string | string[]> {
   );
 }
 
-/** @throws UserError for a text that is too short or too long to be somebody's alone */
+/** @throws UserError if a text is too short or too long to be unique to a person */
 function textOf(given: string): string {
   const text = given.trim();
   if (text.length < shortest)
-    throw new UserError(`"${text}" is too short: a text of a person has at least ${shortest} characters`);
+    throw new UserError(`"${text}" is too short. Enter at least ${shortest} characters`);
   if (text.length > longest)
-    throw new UserError(
-      `"${text.slice(0, 20)}…" is too long: a text of a person has at most ${longest} characters`,
-    );
+    throw new UserError(`"${text.slice(0, 20)}…" is too long. Enter at most ${longest} characters`);
   return text;
 }
 
-/** The texts by which partners and channels find these records: those of fields with a `lookup`. */
+/** Returns the texts by which partners and channels look up these records: the values of fields with a `lookup`. */
 async function lookupTexts(
   run: RunStatement,
   known: Known | undefined,
@@ -269,7 +271,7 @@ async function lookupTexts(
 ): Promise<string[]> {
   const fields = known?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
   if (known === undefined || fields.length === 0 || ids.length === 0) return [];
-  // One character more than a text may have shows that it is longer.
+  // One extra character reveals that a text is too long.
   const columns = fields.map(
     ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${longest + 1}) as ${sql.ref(name)}`,
   );
@@ -280,7 +282,7 @@ async function lookupTexts(
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
-/** Records that are gone and of which the ledger has one of the texts, by resource. */
+/** Returns deleted records whose change log contains one of the texts, by resource. */
 async function deletedBefore(
   { run }: SearchOptions,
   scan: Scan,
@@ -325,11 +327,11 @@ const has = (columns: readonly string[], texts: readonly string[]) =>
     sql` or `,
   )})`;
 
-/** SQL of whether a text has one of some, in any of the forms in which it may have been sent. */
+/** SQL condition that a text contains one of the texts, in any encoding in which it could have been sent. */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
   const numbers = texts.filter(isNumber).map((text) => text.replace(/\D/g, ''));
-  // OFFSET 0: the text is converted once, not once for each form.
+  // OFFSET 0 makes PostgreSQL convert the text once instead of once per form.
   const within = (written: ReturnType<typeof sql>, all: readonly string[]) =>
     sql`exists (select from (select ${written} as text offset 0) _t, unnest(${arrayText(all)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
   const inForms = within(sql`lower(${expression})`, forms);
@@ -337,13 +339,13 @@ function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
-/** A telephone number, however it is written. */
+/** Returns the digits of a phone number, regardless of its formatting. */
 const isNumber = (text: string): boolean =>
   /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
 
-/** A text in small and in capital letters, as it is, in JSON, and in a form; ASCII in small letters. */
+/** Returns the encodings of a text: original, lower and upper case, JSON and form encoding, with ASCII in lower case. */
 function formsOf(text: string): string[] {
-  // PostgreSQL lowers letters beyond ASCII only in some collations.
+  // PostgreSQL converts non-ASCII letters to lower case only in some collations.
   const letters = [text, text.toLowerCase(), text.toUpperCase()];
   return [...new Set(letters)]
     .flatMap(writingsOf)
@@ -373,7 +375,7 @@ const callerOf = (organization: string, actor?: Actor) =>
     requestId: actor?.requestId ?? '',
   }) as const;
 
-/** The statement of a DELETE. */
+/** Returns the statement of a DELETE request. */
 function removal(
   known: Known | undefined,
   actor: Actor,
@@ -386,7 +388,7 @@ function removal(
   return operation?.statement(operation.plan({ caller, id, ...nothing }));
 }
 
-/** A compiled statement as a query; it returns no rows if there is none. */
+/** Converts a compiled statement to a query. Without a statement, the query returns no rows. */
 const queryOf = (statement: Statement | undefined): Query<Record<string, unknown>> => ({
   execute: async (tables) =>
     statement === undefined

@@ -6,20 +6,20 @@ import type { Sealing } from '../../access/secrets/index.ts';
 import type { ErasureInput, PersonalTraces } from './erasure.ts';
 import type { ErasureState } from './tables.ts';
 
-/** What is kept of a search for people to see. */
+/** The stored result of a search, as its page shows it. */
 export type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
   readonly records: readonly (readonly [string, readonly string[]])[];
   readonly rows: readonly (readonly [string, number])[];
   readonly mentions: readonly (readonly [string, readonly string[]])[];
 };
 
-/** A request: who is to be forgotten, and for an erasure who confirmed it. */
+/** A request: the person to erase, and the member who searched for or confirmed it. */
 export interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
 }
 
-/** An erasure as its page shows it. */
+/** An erasure as shown on its page. */
 export interface Erasure {
   readonly id: string;
   readonly state: ErasureState;
@@ -29,19 +29,19 @@ export interface Erasure {
   readonly searched: string;
 }
 
-/** Searches and erasures of one organization that wait or run at the same time. */
+/** Maximum number of an organization's searches and erasures in progress at the same time. */
 const mostActive = 3;
-/** How long requests are kept: what names a person, and what is erased, in minutes. */
+/** How long unconfirmed searches and completed erasures are stored, in minutes. */
 const [confirmMinutes, overMinutes] = [60, 24 * 60];
-/** How long a process keeps its claim without renewing it, in seconds. */
+/** How long a claim lasts unless it is renewed, in seconds. */
 const claimSeconds = 60;
 
 /** States in which a process works on an erasure. */
 const active = ['searching', 'erasing'] as const;
 
-/** Starts a search. @returns its id @throws UserError if too many run already */
+/** Starts a search. @returns its ID @throws UserError if too many are in progress */
 export async function requestSearch(tables: Tables, organization: string, request: string): Promise<string> {
-  // One after the other, so that the limit holds.
+  // The lock serializes requests, so that the limit holds.
   await sql`select from crm_organizations where id = ${organization}::bigint for update`.execute(tables);
   const running = await tables
     .selectFrom('crm_erasures')
@@ -50,7 +50,9 @@ export async function requestSearch(tables: Tables, organization: string, reques
     .where('state', 'in', active)
     .executeTakeFirstOrThrow();
   if (Number(running.count) >= mostActive)
-    throw new UserError(`${mostActive} searches or erasures of this organization are running: wait for one`);
+    throw new UserError(
+      `this organization already has ${mostActive} searches or erasures in progress. Wait until one finishes.`,
+    );
   const { id } = await tables
     .insertInto('crm_erasures')
     .values({
@@ -62,7 +64,7 @@ export async function requestSearch(tables: Tables, organization: string, reques
   return id;
 }
 
-/** An erasure of an organization. @throws UserError if there is none */
+/** Returns an erasure of an organization. @throws UserError if it does not exist */
 export async function findErasure(tables: Tables, organization: string, id: string): Promise<Erasure> {
   const found = await tables
     .selectFrom('crm_erasures')
@@ -70,11 +72,11 @@ export async function findErasure(tables: Tables, organization: string, id: stri
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
-  if (found === undefined) throw new UserError('this search has expired: start it again');
+  if (found === undefined) throw new UserError('this search has expired. Start it again.');
   return found;
 }
 
-/** Starts the erasure of what a search has found. @throws UserError if it was not found, or was confirmed before */
+/** Starts the erasure of a search result. @throws UserError if the search has no result or was already confirmed */
 export async function confirmErasure(
   tables: Tables,
   organization: string,
@@ -82,10 +84,10 @@ export async function confirmErasure(
   request: string,
 ): Promise<void> {
   const changed = await change(tables, organization, id, 'found', { state: 'erasing', request });
-  if (!changed) throw new UserError('this search has expired, or its erasure was started before');
+  if (!changed) throw new UserError('this search has expired, or its erasure has already started');
 }
 
-/** Cancels a search, or forgets what it has found. An erasure cannot be canceled. */
+/** Cancels a search or discards its result. An erasure in progress cannot be canceled. */
 export const cancelSearch = async (tables: Tables, organization: string, id: string): Promise<void> => {
   await tables
     .deleteFrom('crm_erasures')
@@ -95,7 +97,7 @@ export const cancelSearch = async (tables: Tables, organization: string, id: str
     .execute();
 };
 
-/** An erasure that a process works on. */
+/** An erasure claimed by a process. */
 export interface Claimed {
   readonly organization: string;
   readonly id: string;
@@ -103,7 +105,7 @@ export interface Claimed {
   readonly request: string;
 }
 
-/** Claims the erasure that has waited longest and whose organization has none under way. @returns undefined if none waits */
+/** Claims the oldest erasure of an organization without one in progress. @returns undefined if the queue is empty */
 export async function claimErasure(tables: Tables): Promise<Claimed | undefined> {
   const { rows } = await sql<Claimed>`
     update crm_erasures e set claimed_until = now() + ${sql.lit(claimSeconds)} * interval '1 second'
@@ -137,7 +139,7 @@ export async function renewClaim(
   return numUpdatedRows > 0n;
 }
 
-/** Gives a claim up, so that another process can go on. */
+/** Releases a claim, so that another process can continue. */
 export const releaseClaim = async (tables: Tables, { organization, id }: Claimed): Promise<void> => {
   await tables
     .updateTable('crm_erasures')
@@ -147,7 +149,7 @@ export const releaseClaim = async (tables: Tables, { organization, id }: Claimed
     .execute();
 };
 
-/** What becomes of an erasure. */
+/** The new state of an erasure. */
 interface Outcome {
   readonly state: ErasureState;
   readonly request?: string;
@@ -155,7 +157,7 @@ interface Outcome {
   readonly error?: string;
 }
 
-/** Ends a state. @returns false if the erasure is in another state meanwhile */
+/** Changes the state of an erasure. @returns false if it is no longer in the expected state */
 export async function change(
   tables: Tables,
   organization: string,
@@ -173,7 +175,7 @@ export async function change(
   return numUpdatedRows > 0n;
 }
 
-/** Removes what nobody confirmed in time, and what is over. */
+/** Deletes expired searches and completed erasures. */
 export const removeExpired = async (tables: Tables): Promise<void> => {
   await sql`delete from crm_erasures where state not in ('searching', 'erasing')
     and changed_at < now() - case when state = 'erased' then ${sql.lit(overMinutes)} else ${sql.lit(confirmMinutes)} end * interval '1 minute'`.execute(
@@ -181,7 +183,7 @@ export const removeExpired = async (tables: Tables): Promise<void> => {
   );
 };
 
-/** Seals and opens what erasures hold. */
+/** Seals and opens the requests and results of erasures. */
 export const sealedErasures = ({ seal, open }: Sealing) => ({
   sealRequest: (request: ErasureRequest): Promise<string> => seal(JSON.stringify(request)),
   openRequest: async (sealed: string): Promise<ErasureRequest> =>

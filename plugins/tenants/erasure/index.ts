@@ -1,4 +1,4 @@
-// Forgetting: a person is erased from an organization: records, what the ledger kept of them, what partners sent.
+// Erasure of a person's data from an organization: records, change log and data exchanged with partners.
 // May import engine, secrets, screens.
 
 export { erasureModule } from './module.ts';

@@ -2,8 +2,8 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
-import { erasurePages, type ForgettingServices } from './page.ts';
-import { forgettingTables } from './tables.ts';
+import { type ErasurePageServices, erasurePages } from './page.ts';
+import { erasureTables } from './tables.ts';
 
 interface Instance {
   readonly config: AuditConfig;
@@ -12,9 +12,9 @@ interface Instance {
 }
 
 /** Erases a person from an organization. */
-export const erasureModule: Module<ForgettingServices, Instance> = {
+export const erasureModule: Module<ErasurePageServices, Instance> = {
   name: 'erasure',
-  tables: forgettingTables,
+  tables: erasureTables,
   pages: erasurePages,
   commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
 };

@@ -20,24 +20,24 @@ import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasure
 import { describeTraces, mentionsOf } from './texts.ts';
 import { runErasures } from './worker.ts';
 
-/** What is typed so that somebody is erased. */
-const word = 'forget';
+/** The word that confirms an erasure. */
+const word = 'erase';
 
-/** What the pages need of a running service. */
-export interface ForgettingServices {
+/** Services that the pages need. */
+export interface ErasurePageServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly secrets: InstanceSecrets;
 }
 
-/** Who was forgotten when, and the way to forget somebody else. */
+/** Registers the list of past erasures and the pages of a new one. */
 export function erasurePages(
   app: FastifyInstance,
-  { database, resources, secrets }: ForgettingServices,
+  { database, resources, secrets }: ErasurePageServices,
 ): void {
-  const forgetting = createErasure(resources);
+  const erasure = createErasure(resources);
   const sealed = sealedErasures(sealing(secrets));
-  const erasures = runErasures(app, { database, forgetting, sealed });
+  const erasures = runErasures(app, { database, erasure, sealed });
   const lines = (form: Form, name: string) =>
     field(form, name)
       .split(/\r?\n/)
@@ -58,8 +58,8 @@ export function erasurePages(
     .at(0);
   const formPage = (slug: string, form: Form, cancel: string): FormPage & { kind: 'form' } => ({
     kind: 'form',
-    title: 'Forget a person',
-    intro: 'The next page shows what there is of the person, before anything is erased.',
+    title: 'Erase a person',
+    intro: 'The next page shows the data found about the person before anything is erased.',
     action: address(slug, 'find'),
     inputs: [
       {
@@ -67,18 +67,18 @@ export function erasurePages(
         name: 'records',
         label: 'The person’s records',
         value: field(form, 'records'),
-        help: `One resource and filter a line${example === undefined ? '' : `, as in ${example}`}`,
+        help: `One resource and filter per line${example === undefined ? '' : `, for example ${example}`}`,
         focus: true,
       },
       {
         kind: 'lines',
         name: 'texts',
-        label: 'What only this person has',
+        label: 'Texts unique to this person',
         value: field(form, 'texts'),
-        help: 'One e-mail address, telephone number or name a line. What partners sent is looked through for it.',
+        help: 'One email address, phone number or name per line. Data received from partners is searched for them.',
       },
     ],
-    submit: 'Find',
+    submit: 'Find data',
     cancel,
   });
   const question = (
@@ -89,20 +89,20 @@ export function erasurePages(
   ): ConfirmPage & { kind: 'confirm' } => {
     const mentions = mentionsOf(traces);
     const stays =
-      mentions === '' ? '' : ` These records mention the person and stay as they are: ${mentions}.`;
+      mentions === '' ? '' : ` These records mention the person and are left unchanged: ${mentions}.`;
     return {
       kind: 'confirm',
-      title: 'Forget this person?',
-      consequence: `It is erased for good: records, what the ledger kept of them, and what was received or sent with ${traces.texts.join(', ') || 'no text'} in it. Backups keep it until they are removed.${stays}`,
+      title: 'Erase this person?',
+      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these texts'}. Backups keep the data until they are deleted.${stays}`,
       values: describeTraces(traces).map(([label, what]) => ({ label, before: what, after: 'erased' })),
       action: address(slug, 'forget'),
       hidden: [{ name: 'id', value: id }],
       inputs: [{ kind: 'line', name: 'word', label: `Type “${word}”`, required: true, autocomplete: 'off' }],
-      submit: 'Forget for good',
+      submit: 'Erase permanently',
       cancel,
     };
   };
-  /** The page of a search or an erasure: how far it is, or how it ended. */
+  /** Returns the page of a search or an erasure: its progress or its outcome. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
     given: Form,
@@ -114,14 +114,14 @@ export function erasurePages(
     if (state === 'failed' || state === 'nothing') {
       const { wish } = await sealed.openRequest(request);
       const form = { records: wish.records.join('\n'), texts: wish.texts.join('\n') };
-      const problem = state === 'failed' ? error : 'there is nothing of this person';
+      const problem = state === 'failed' ? error : 'no data about this person was found';
       return { ...formPage(slug, form, back), problem };
     }
     if (state === 'erased')
       return {
         kind: 'record',
-        title: 'This person is forgotten',
-        intro: 'What there was of this person is erased.',
+        title: 'Person erased',
+        intro: 'All data found about this person has been erased.',
         values: [],
         links: [{ label: 'Back', href: back }],
       };
@@ -130,10 +130,10 @@ export function erasurePages(
       title: state === 'searching' ? 'Searching…' : 'Erasing…',
       intro:
         app.isReadOnly?.() === true
-          ? 'This instance is read-only at the moment. It continues afterwards.'
-          : 'This page is updated by itself. You can leave it and come back.',
+          ? 'This instance is read-only at the moment. Work continues when it is writable again.'
+          : 'This page refreshes automatically. You can leave it and come back later.',
       values: [{ label: 'Rows searched', text: Number(searched).toLocaleString('en'), numeric: true }],
-      links: [{ label: 'Update now', href: pageOf(slug, id) }],
+      links: [{ label: 'Refresh page', href: pageOf(slug, id) }],
       buttons:
         state === 'searching'
           ? [
@@ -152,10 +152,10 @@ export function erasurePages(
 
   section(app, database, {
     name: 'forgetting',
-    title: 'Forgetting',
-    done: { 'search-canceled': 'The search is canceled.' },
+    title: 'Erase a person',
+    done: { 'search-canceled': 'Search canceled.' },
     load: async ({ membership: { organization, slug } }, request) => {
-      const start = { label: 'Forget a person', href: address(slug, 'find') };
+      const start = { label: 'Erase a person', href: address(slug, 'find') };
       const done = await tablesOf(database)
         .selectFrom('crm_ledger')
         .select(['id', 'at', 'actor_kind', 'actor_name'])
@@ -169,7 +169,7 @@ export function erasurePages(
       return {
         primary: start,
         ...listing(request, done, {
-          searchLabel: 'Search by who did it',
+          searchLabel: 'Search by administrator',
           text: ({ actor_name: name }) => name ?? '',
           columns: [
             { title: 'When', cell: ({ at }) => ({ time: at }), by: ({ at }) => at.toISOString() },
@@ -181,21 +181,21 @@ export function erasurePages(
             },
           ],
           row: ({ id }) => ({ id }),
-          empty: { text: 'Nobody was forgotten.', link: start },
+          empty: { text: 'No one has been erased yet.', link: start },
         }),
       };
     },
     pages: {
       find: async ({ membership: { slug } }, { given, back }) => formPage(slug, given, back),
       search: (admin, { given, back }) => erasurePage(admin, given, back),
-      // Shown again if the word is not the one that is asked for.
+      // Shown again if the confirmation word is wrong.
       forget: (admin, { given, back }) => erasurePage(admin, given, back),
     },
     once: ['forget'],
     actions: {
       find: async ({ membership: { organization, slug }, actor, transact }, form) => {
         const { records, texts } = wishOf(organization, form);
-        forgetting.check({ organization, records, texts });
+        erasure.check({ organization, records, texts });
         const request = await sealed.sealRequest({ wish: { records, texts }, actor });
         const id = await transact((tables) => requestSearch(tables, organization, request));
         erasures.now();
@@ -208,12 +208,12 @@ export function erasurePages(
       forget: async ({ membership: { organization, slug }, actor, transact }, form) => {
         const id = idField(form, 'id');
         if (field(form, 'word').trim().toLowerCase() !== word)
-          throw new UserError(`type “${word}” to erase it`);
+          throw new UserError(`type “${word}” to confirm the erasure`);
         const erasure = await findErasure(tablesOf(database), organization, id);
         if (erasure.state !== 'found')
-          throw new UserError('this search has expired, or its erasure was started before');
+          throw new UserError('this search has expired, or its erasure has already started');
         const { wish } = await sealed.openRequest(erasure.request);
-        // The erasure is the work of the member who confirmed it.
+        // The change log attributes the erasure to the member who confirmed it.
         const request = await sealed.sealRequest({ wish, actor });
         await transact((tables) => confirmErasure(tables, organization, id, request));
         erasures.now();

@@ -3,46 +3,46 @@ import { isStatementTimeout } from '../../../engine/database/index.ts';
 import { arrayText } from '../../../engine/sql/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** A statement. */
+/** A SQL statement. */
 export interface Query<Row> {
   readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
 }
 
-/** Runs one statement, which reads a few rows, and returns its rows. */
+/** Runs a statement that reads a few rows, and returns them. */
 export type RunStatement = <Row>(query: Query<Row>) => Promise<readonly Row[]>;
 
-/** How a search runs. */
+/** Options of a search. */
 export interface SearchOptions {
   readonly run: RunStatement;
-  /** Called after each statement, with the number of rows searched so far. May throw to stop the search. */
+  /** Called after each statement with the number of rows searched so far. Can throw to stop the search. */
   readonly progress?: (rows: number) => Promise<void>;
 }
 
-/** The values of a row's primary key after the organization, as text. */
+/** The primary key of a row, without the organization, as text. */
 export type Key = readonly string[];
 
 /** Columns with their PostgreSQL types. */
 type Columns = readonly (readonly [column: string, type: string])[];
 
-/** What is searched for in a table of tenants, whose rows are called `t`. */
+/** A search in a tenant table. Conditions refer to its rows as `t`. */
 interface Scanned {
   readonly table: string;
-  /** Its primary key after the organization. */
+  /** The primary key, without the organization. */
   readonly key: Columns;
   readonly matches: RawBuilder<unknown>;
-  /** Further columns of matching rows, as text. */
+  /** Additional columns of matching rows to return as text. */
   readonly further?: readonly string[];
 }
 
-/** The keys of matching rows of an organization, each followed by the further columns. */
+/** Yields the keys of an organization's matching rows, each followed by the additional columns. */
 export type Scan = (scanned: Scanned) => AsyncGenerator<Key>;
 
-/** Rows that the first statement on a table reads, and the most that one reads. */
+/** Number of rows that the first statement on a table reads, and the maximum. */
 const [firstRows, mostRows] = [100, 2000];
-/** A statement that takes longer is followed by smaller ones, one that takes less than a quarter by larger ones, in milliseconds. */
+/** Target duration of a statement in milliseconds. Slower statements shrink the next batch; those four times faster enlarge it. */
 const targetMs = 200;
 
-/** Searches tables in the order of their keys, a few rows with each statement. */
+/** Searches tables in key order, a few rows per statement. */
 export function scanning({ run, progress }: SearchOptions, organization: string): Scan {
   let searched = 0;
   return async function* ({ table, key, matches, further = [] }) {
@@ -59,7 +59,7 @@ export function scanning({ run, progress }: SearchOptions, organization: string)
           select ${text} as values, ${matches} as found from ${sql.table(table)} t
           where t.organization_id = ${organization}::bigint and ${beyond} order by ${order} limit ${sql.lit(size)}`);
       } catch (cause) {
-        // Very long values: one row at a time is as little as there is.
+        // With very long values, one row per statement is the minimum.
         if (!isStatementTimeout(cause) || size === 1) throw cause;
         size = 1;
         continue;
@@ -79,7 +79,7 @@ export function scanning({ run, progress }: SearchOptions, organization: string)
 const valuesOf = (key: Columns, values: Key) =>
   sql.join(key.map(([, type], index) => sql`${values[index] ?? ''}::text::${sql.raw(type)}`));
 
-/** The condition that a row `t` has one of some keys. */
+/** SQL condition that row `t` has one of the keys. */
 export const hasKey = (key: Columns, keys: readonly Key[]): RawBuilder<unknown> => {
   const lists = key.map(
     ([, type], index) => sql`${arrayText(keys.map((each) => each[index] ?? ''))}::${sql.raw(type)}[]`,
@@ -88,7 +88,7 @@ export const hasKey = (key: Columns, keys: readonly Key[]): RawBuilder<unknown> 
   return sql`(${own}) in (select * from unnest(${sql.join(lists)}))`;
 };
 
-/** Parts of a list, each with so many items at most. */
+/** Splits a list into chunks of a maximum size. */
 export function* chunks<T>(all: readonly T[], size: number): Generator<T[]> {
   for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
 }

@@ -9,10 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/**
- * The state of an erasure: a search that runs, found or did not find anything, or failed; an erasure that runs or is
- * done.
- */
+/** The state of an erasure: `found` and `nothing` are results of a search, and `erased` is the end. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {
@@ -21,15 +18,15 @@ declare module '../../../engine/tables/index.ts' {
       organization_id: string;
       id: Generated<string>;
       state: ErasureState;
-      /** The request, sealed because it names a person; empty when the erasure is done. */
+      /** The request, sealed because it names a person. Empty after the erasure. */
       request: string;
-      /** What was found, sealed likewise. */
+      /** The search result, also sealed. */
       result: string;
-      /** Why it failed. */
+      /** The reason for the failure. */
       error: string;
-      /** Rows searched so far. */
+      /** Number of rows searched so far. */
       searched: string;
-      /** Until when a process works on it; it is taken over by another one afterwards. */
+      /** End of a process's claim. Another process can then take over. */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;
@@ -54,5 +51,5 @@ const erasures = defineTable(
   { indexes: [{ name: 'crm_erasures_changed', properties: ['changed_at'] }] },
 );
 
-/** Erasures that administrators have requested in the browser, for a limited time. */
-export const forgettingTables = [erasures];
+/** Erasures requested by administrators in the browser, stored for a limited time. */
+export const erasureTables = [erasures];

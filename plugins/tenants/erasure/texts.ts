@@ -1,7 +1,7 @@
 import { personalDataTables } from '../../../engine/tables/index.ts';
 import type { PersonalTraces } from './erasure.ts';
 
-/** What there is of a person, or was: places, and how much. */
+/** Describes a person's data: where it is and how much. */
 export function describeTraces({
   records,
   changes,
@@ -11,18 +11,18 @@ export function describeTraces({
     ...[...records]
       .filter(([, ids]) => ids.length > 0)
       .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
-    ...(changes > 0 ? [['changes in the ledger', String(changes)] as const] : []),
+    ...(changes > 0 ? [['changes in the change log', String(changes)] as const] : []),
     ...[...rows]
       .filter(([, count]) => count > 0)
       .map(([table, count]) => [personalDataTables.get(table)?.called ?? table, String(count)] as const),
   ];
 }
 
-/** Records that stay as they are. */
+/** Lists the records that mention the person and stay unchanged. */
 export const mentionsOf = ({ mentions }: PersonalTraces): string =>
   [...mentions].map(([name, ids]) => `${name} ${ids.join(', ')}`).join('; ');
 
-/** Of a command, and of what it did. */
+/** Converts the result to the JSON output of the command. */
 export const asJsonObject = (traces: PersonalTraces) => ({
   records: Object.fromEntries(traces.records),
   texts: traces.texts,

@@ -15,27 +15,27 @@ import {
 } from './erasures.ts';
 import { describeTraces } from './texts.ts';
 
-/** How often a process looks for erasures that another one has left, in milliseconds. */
+/** How often a process looks for erasures that another process left unfinished, in milliseconds. */
 const everyMs = 10_000;
 /** How often a claim is renewed, in milliseconds. */
 const renewMs = 1000;
-/** Erasures that one process works on at the same time, each of another organization. */
+/** Maximum number of erasures that a process works on at the same time, each for a different organization. */
 const atOnce = 2;
 
-/** A search was canceled, or this process is about to stop. */
+/** Thrown when a search is canceled or the process is shutting down. */
 class Stopped extends Error {}
 
-/** What the worker needs. */
+/** The services that the worker needs. */
 export interface ErasureServices {
   readonly database: Database;
-  readonly forgetting: Erasure;
+  readonly erasure: Erasure;
   readonly sealed: ReturnType<typeof sealedErasures>;
 }
 
 /**
- * Searches and erases in the background, in one process: statements run one at a time for each organization, in the lane of
- * exports, and whatever a process leaves when it stops or dies is started again by the next.
- * @returns has it look for requests now
+ * Searches and erases in the background. Each organization's statements run one at a time in the export lane. The next
+ * process resumes the work that a stopped or crashed process left behind.
+ * @returns the task, which can be triggered immediately
  */
 export function runErasures(app: FastifyInstance, services: ErasureServices): PeriodicTask {
   const { database } = services;
@@ -51,7 +51,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
       await perform(services, claimed, isPaused).catch(async (cause: { code?: string; name: string }) => {
         await releaseClaim(tablesOf(database), claimed).catch(() => {});
         if (cause instanceof Stopped) return;
-        app.log.warn({ code: cause.code, error: cause.name }, 'an erasure failed; trying again later');
+        app.log.warn({ code: cause.code, error: cause.name }, 'erasure failed; it will be retried');
         throw cause;
       });
     }
@@ -62,9 +62,9 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
   });
 }
 
-/** Searches, and erases if that is confirmed. @throws Stopped, or when the database fails */
+/** Runs a search, and the erasure if it is confirmed. @throws Stopped, or an error of the database */
 async function perform(
-  { database, forgetting, sealed }: ErasureServices,
+  { database, erasure, sealed }: ErasureServices,
   claimed: Claimed,
   isPaused: () => boolean,
 ): Promise<void> {
@@ -85,25 +85,25 @@ async function perform(
   let found: Found;
   try {
     const { wish, actor } = await sealed.openRequest(claimed.request);
-    const whole = { ...wish, organization };
-    found = await forgetting.find(
+    const input = { ...wish, organization };
+    found = await erasure.find(
       { run: async (query) => (await run(() => query.execute(tables))).rows, progress },
-      whole,
+      input,
     );
     if (state === 'erasing') {
       await run(() =>
         transaction(database, async (within) => {
-          // First, so that it is erased once, whichever process does it.
+          // The state changes first, so that only one process erases.
           const outcome = { state: 'erased', request: '', result: '' } as const;
           if (await change(within, organization, id, state, outcome))
-            await forgetting.forget(within, actor, whole, found);
+            await erasure.erase(within, actor, input, found);
         }),
       );
       return;
     }
   } catch (cause) {
-    // One row alone takes longer than a statement may: trying again would not help.
-    if (isStatementTimeout(cause)) return await fail('a stored value is too long to be searched');
+    // A single row takes longer than the statement timeout, so a retry would not help.
+    if (isStatementTimeout(cause)) return await fail('a stored value is too large to search');
     if (!(cause instanceof UserError)) throw cause;
     return await fail(cause.message);
   }

@@ -22,41 +22,41 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What commands of organizations need of an open instance. */
+/** What the commands need from an open instance. */
 export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
-  /** Reads them from config.yaml. */
+  /** Reads the slugs from config.yaml. */
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 type Line = CommandLine<OrganizationInstance>;
 
-/** `org …`. */
+/** Registers the `org` commands. */
 export function organizationCommands(line: Line): void {
   const org = line.program.command('org').description('organizations');
   org
     .command('list')
-    .description('list the organizations')
+    .description('list all organizations')
     .addOption(jsonResult())
     .action(({ json }) => line.run(json, list(line)));
   org
     .command('create <slug>')
     .description('create an organization with the profiles administrator and read-only')
-    .option('--name <name>', 'its name; default: the slug')
+    .option('--name <name>', 'name of the organization (default: the slug)')
     .addOption(jsonResult())
     .action((slug, { json, ...options }) => line.run(json, create(line, slug, options)));
   org
     .command('rename <slug>')
     .description('change the name or the slug of an organization')
-    .option('--name <name>', 'its new name')
-    .option('--slug <slug>', 'its new slug; the old one keeps leading to it and stays reserved')
+    .option('--name <name>', 'new name')
+    .option('--slug <slug>', 'new slug; the old slug keeps working and stays reserved')
     .addOption(jsonResult())
     .action((slug, { json, ...options }) => line.run(json, rename(line, slug, options)));
   org
     .command('export <slug> [file]')
-    .description('write all that an organization has as NDJSON to a file of your own, or to standard output')
+    .description('export an organization as NDJSON to a file or to standard output')
     .option('--force', 'replace the file if there is one')
     .addOption(jsonResult())
     .action((slug, file, { json, force }) =>
@@ -64,7 +64,7 @@ export function organizationCommands(line: Line): void {
     );
   org
     .command('delete <slug>')
-    .description('delete an organization with all that it has, for good')
+    .description('permanently delete an organization and all its data')
     .option('--yes <slug>', 'confirm it without being asked')
     .addOption(jsonResult())
     .action((slug, { json, yes }) => line.run(json, remove(line, slug, yes)));
@@ -84,7 +84,7 @@ const list = ({ withInstance }: Line): Promise<CommandResult> =>
       json: { organizations },
       text:
         rows.length === 0
-          ? 'There are no organizations.'
+          ? 'No organizations found.'
           : formatTable(['id', 'slug', 'name', 'members', 'created'], rows),
     };
   });
@@ -99,28 +99,28 @@ const create = (
     const id = await transaction(database, (tables) => createOrganization(tables, actor, slug, name));
     return {
       json: { id, slug, name, profiles: ['administrator', 'read-only'] },
-      text: `Organization "${slug}" made, with the profiles administrator and read-only.`,
+      text: `Organization "${slug}" created with the profiles administrator and read-only.`,
     };
   });
 
 const rename = async (
   { withInstance }: Line,
   slug: string,
-  given: { slug?: string | undefined; name?: string | undefined },
+  input: { slug?: string | undefined; name?: string | undefined },
 ): Promise<CommandResult> => {
-  if (given.slug === undefined && given.name === undefined) throw new UserError('say --name or --slug');
+  if (input.slug === undefined && input.name === undefined) throw new UserError('specify --name or --slug');
   return withInstance(async ({ database, config, configuredSlugs }) => {
     const configured = await configuredSlugs();
     const id = await transaction(database, async (tables) => {
       const found = await organizationId(tables, slug);
-      await renameOrganization(tables, commandLine(config), found, { ...given, configured });
+      await renameOrganization(tables, commandLine(config), found, { ...input, configured });
       return found;
     });
     const what = [
-      ...(given.slug === undefined ? [] : [`has the slug "${given.slug}"`]),
-      ...(given.name === undefined ? [] : [`is called ${given.name.trim()}`]),
+      ...(input.slug === undefined ? [] : [`has the slug "${input.slug}"`]),
+      ...(input.name === undefined ? [] : [`is called ${input.name.trim()}`]),
     ];
-    return { json: { id, slug: given.slug ?? slug, ...given }, text: `"${slug}" ${what.join(' and ')} now.` };
+    return { json: { id, slug: input.slug ?? slug, ...input }, text: `"${slug}" now ${what.join(' and ')}.` };
   });
 };
 
@@ -147,12 +147,12 @@ const remove = ({ withInstance }: Line, slug: string, yes: string | undefined): 
     const id = await organizationId(tablesOf(database), slug);
     await confirm(
       slug,
-      `Records, members, keys and history of "${slug}" will be gone for good. "org export ${slug} FILE" writes them to a file.`,
+      `Records, members, keys and history of "${slug}" will be permanently deleted. To keep a copy, run "org export ${slug} FILE" first.`,
       yes,
     );
     const rows = await deleteOrganization(database, id);
     return {
       json: { id, slug, deleted: true, rows },
-      text: `Organization "${slug}" is deleted, with ${rows} rows. The slug stays reserved. Remove it from config.yaml if that names it.`,
+      text: `Organization "${slug}" deleted (${rows} rows). The slug stays reserved. If config.yaml names it, remove it there.`,
     };
   });

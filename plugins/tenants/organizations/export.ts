@@ -8,20 +8,20 @@ import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
 
-/** Rows of the ledger that one statement reads at most, and the bytes of their records after which it has no further row. */
+/** Maximum number of change log rows per statement, and the size of their records, in bytes, after which it stops. */
 const [changesAtOnce, bytesAtOnce] = [500, 4 * 1024 * 1024];
 
 /**
- * Everything of an organization as NDJSON, without secrets: each line has a `kind`, and what the kind is about. First the
- * organization, then its profiles, members and records by resource, and last the changes that the ledger has.
- * @param organization its id
+ * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind: first the
+ * organization, then its profiles, members and records by resource, and finally its change log.
+ * @param organization the organization's ID
  */
 export const exportOrganization = (
   instance: { readonly database: Database; readonly resources: readonly Resource[] },
   organization: string,
 ): Readable => Readable.from(boundToRequest(lines(instance, organization)), { objectMode: false });
 
-/** Has the activity say that somebody took all that an organization has. */
+/** Records an export of the organization in the change log. */
 export const recordExport = (database: Database, actor: Actor, organization: string): Promise<void> =>
   transaction(database, (tables) =>
     recordChanges(tables, actor, {
@@ -56,7 +56,7 @@ async function* lines(
 
 const line = (value: object): string => `${JSON.stringify(value)}\n`;
 
-/** The records of a resource. Their JSON is passed on as it is: numbers would change in JavaScript. */
+/** Yields the records of a resource. Their JSON is not parsed, because JavaScript would change some numbers. */
 async function* recordsOf(
   database: Database,
   { name, operations: { list } }: Resource,
@@ -92,7 +92,7 @@ async function* recordsOf(
   }
 }
 
-/** What the ledger has of an organization, in its order. */
+/** Yields an organization's change log, in order. */
 async function* changesIn(database: Database, organization: string): AsyncGenerator<string> {
   const tables = tablesOf(database);
   for (let after: { transaction: string; id: string } | undefined = { transaction: '0', id: '0' }; after; ) {
@@ -117,7 +117,7 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
       ) _rows
       where "_before" < ${sql.lit(bytesAtOnce)}
       order by "transaction", "id"`.execute(tables);
-    // PostgreSQL writes json as it came, also with line ends in it.
+    // PostgreSQL keeps the formatting of json values, including line breaks.
     for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
     after = rows.at(-1);
   }

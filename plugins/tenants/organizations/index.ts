@@ -1,4 +1,4 @@
-// Organizations: how an organization is made, renamed, exported and deleted.
+// Organizations: creating, renaming, exporting and deleting them.
 // May import engine, identity, screens, profiles.
 
 export { exportOrganization } from './export.ts';

@@ -3,7 +3,7 @@ import { formerSlugs, organizations } from '../../../engine/tables/index.ts';
 import type { OrganizationInstance } from './commands.ts';
 import { type OrganizationServices, organizationPages } from './page.ts';
 
-/** Organizations: the tenants. */
+/** Organizations, the tenants of an instance. */
 export const organizationsModule: Module<OrganizationServices, OrganizationInstance> = {
   name: 'organizations',
   tables: [organizations, formerSlugs],

@@ -6,26 +6,26 @@ import { displayName, type Tables } from '../../../engine/tables/index.ts';
 import { addExisting } from '../../access/identity/index.ts';
 import { builtInProfiles, createProfile, profileId } from '../../access/profiles/index.ts';
 
-/** Who may make organizations in the browser. */
+/** Users allowed to create organizations in the browser. */
 export type NewOrganizations = 'nobody' | 'administrators';
 
 const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The slugs named in config.yaml, each with the path of the setting that names it. */
+/** The slugs in config.yaml, each with the path of its setting. */
 export type ConfiguredSlugs = ReadonlyMap<string, string>;
 
-/** @throws UserError when a text cannot be a slug */
+/** @throws UserError if a text is not a valid slug */
 function assertSlug(slug: string): void {
   if (slugPattern.test(slug)) return;
   throw new UserError(
-    `"${slug}" is no slug: use lower-case letters, digits and "-", up to 63 characters, no "-" at the ends`,
+    `"${slug}" is not a valid slug. Use up to 63 lowercase letters, digits and hyphens, without a hyphen at either end.`,
   );
 }
 
 /**
  * Creates an organization with its built-in profiles.
- * @returns its id
- * @throws UserError when the slug is not valid, taken or reserved
+ * @returns its ID
+ * @throws UserError if the slug is invalid, taken or reserved
  */
 export async function createOrganization(
   tables: Tables,
@@ -56,9 +56,9 @@ export async function createOrganization(
 }
 
 /**
- * Creates an organization for a person, who is its administrator then.
- * @param email of a verified user
- * @throws UserError when the slug is not valid, taken or reserved, or the user is not verified
+ * Creates an organization with a user as its administrator.
+ * @param email the email address of a verified user
+ * @throws UserError if the slug is invalid, taken or reserved, or if the user is not verified
  */
 export async function createOrganizationOf(
   tables: Tables,
@@ -71,17 +71,17 @@ export async function createOrganizationOf(
   await addExisting(tables, actor, { email, organization, profile });
 }
 
-/** An organization as the operator of the instance sees it. */
+/** An organization as shown to the operator. */
 export interface OrganizationInfo {
   readonly id: string;
   readonly slug: string;
   readonly name: string;
   readonly members: number;
-  /** In RFC 3339. */
+  /** Timestamp in RFC 3339. */
   readonly created_at: string;
 }
 
-/** Every organization, by slug. */
+/** Returns all organizations, sorted by slug. */
 export async function listOrganizations(tables: Tables): Promise<OrganizationInfo[]> {
   const rows = await tables
     .selectFrom('crm_organizations as o')
@@ -98,8 +98,8 @@ export async function listOrganizations(tables: Tables): Promise<OrganizationInf
 }
 
 /**
- * Changes the name or the slug of an organization, or both, in a transaction. The previous slug keeps leading to it.
- * @throws UserError when the slug is not valid, taken, reserved for another organization or named in config.yaml
+ * Changes the name or the slug of an organization, or both, in a transaction. The previous slug keeps working.
+ * @throws UserError if the slug is invalid, taken, reserved for another organization or named in config.yaml
  */
 export async function renameOrganization(
   tables: Tables,
@@ -137,7 +137,7 @@ export async function renameOrganization(
   });
 }
 
-/** Reserves the current slug of an organization, which is about to get another one. */
+/** Reserves the current slug of an organization that is about to get a new one. */
 async function freeSlug(
   tables: Tables,
   id: string,
@@ -166,8 +166,8 @@ async function freeSlug(
 }
 
 /**
- * Checks that a slug was not another organization's before. Called after the slug is written: whoever frees it concurrently
- * has committed by then, so its reservation is visible.
+ * Checks that a slug did not belong to another organization. Called after the slug is written: a transaction that frees
+ * the slug concurrently has committed by then, so its reservation is visible.
  */
 async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
   const reserved = await tables
@@ -179,8 +179,8 @@ async function assertNotReserved(tables: Tables, slug: string, id: string): Prom
   if (reserved !== undefined) throw reservedSlug(slug);
 }
 
-/** For a slug that may not be taken. It does not say why: that would tell about other organizations. */
+/** Returns the error for a reserved slug. It gives no reason, because that would reveal other organizations. */
 export const reservedSlug = (slug: string) =>
   new UserError(`the slug "${slug}" is reserved. Choose another one.`);
 
-const taken = (slug: string) => new UserError(`the organization "${slug}" exists already`);
+const taken = (slug: string) => new UserError(`the organization "${slug}" already exists`);

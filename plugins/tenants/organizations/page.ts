@@ -30,7 +30,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What the pages need of a running service. */
+/** Services that the pages need. */
 export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -40,15 +40,15 @@ export interface OrganizationServices {
 
 const list = '/setup/organizations';
 
-/** The organizations of a person, to search and to go to; its administrators rename, export and delete one. */
+/** Registers the searchable list of a user's organizations, and the pages on which administrators rename, export and delete one. */
 export function organizationPages(
   app: FastifyInstance,
   { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
 ): void {
   addDoneTexts(app, {
-    'organization-made': '{} is made, and you administer it.',
-    'organization-renamed': '{} is changed.',
-    'organization-deleted': '{} is deleted with all that it had.',
+    'organization-made': '{} created. You are its administrator.',
+    'organization-renamed': '{} updated.',
+    'organization-deleted': '{} and all its data deleted.',
   });
   const preHandler = signedIn(app);
   const mayMake = (request: FastifyRequest) =>
@@ -80,7 +80,7 @@ export function organizationPages(
               }))
             : [],
         }),
-        empty: { text: 'You belong to no organization at the moment.' },
+        empty: { text: 'You are not a member of any organization.' },
       }),
     }),
   );
@@ -124,14 +124,14 @@ export function organizationPages(
 
   form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, sent) => {
     const { organization, slug, name } = membership;
-    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type ${slug} to delete it`);
+    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type “${slug}” to confirm the deletion`);
     await deleteOrganization(database, organization);
     forget(request);
     return redirectDone(request, reply, list, 'organization-deleted', { name });
   });
 }
 
-/** The next page has what a session belongs to as it is now. */
+/** Reloads the memberships of the session for the next page. */
 const forget = (request: FastifyRequest): void => {
   const { server } = request;
   server.forgetSession({
@@ -145,8 +145,8 @@ const above = { above: { label: 'Organizations', href: list } };
 type Shown = AnyPage & { title: string };
 
 /**
- * A page with a form, and what that does.
- * @param subjectOf what it is about @throws HttpError 403 for who may not come here
+ * Registers a page with a form and its action.
+ * @param subjectOf returns the page's subject @throws HttpError 403 if the user has no access to it
  */
 function form<Subject>(
   app: FastifyInstance,
@@ -172,7 +172,7 @@ function form<Subject>(
   });
 }
 
-/** The inputs for a name and a slug, with what was sent, else what is there. */
+/** Returns the inputs for a name and a slug, filled with the submitted or else the stored values. */
 const nameInputs = (
   given: Form,
   { name, slug }: { readonly name: string; readonly slug: string },
@@ -201,10 +201,10 @@ const nameInputs = (
 const newPage = (_maker: unknown, given: Form): Shown => ({
   kind: 'form',
   title: 'New organization',
-  intro: 'It begins empty, with you as its administrator.',
+  intro: 'The organization starts empty, with you as its administrator.',
   action: `${list}/new`,
-  inputs: nameInputs(given, { name: '', slug: '' }, 'In addresses: lower-case letters, digits and "-".'),
-  submit: 'Make organization',
+  inputs: nameInputs(given, { name: '', slug: '' }, 'Used in URLs. Lowercase letters, digits and hyphens.'),
+  submit: 'Create organization',
   cancel: list,
 });
 
@@ -215,9 +215,9 @@ const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
   inputs: nameInputs(
     given,
     membership,
-    'In URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
+    'Used in URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
   ),
-  submit: 'Save',
+  submit: 'Save organization',
   cancel: list,
   danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
 });
@@ -226,14 +226,14 @@ const deletePage = ({ membership: { name, slug } }: CurrentMember): Shown => ({
   kind: 'confirm',
   title: `Delete ${name}?`,
   intro:
-    'Export it first if anybody may want to see it again: the list of organizations has a link for that.',
+    'Export the organization first if its data might be needed again. The link is in the list of organizations.',
   consequence:
-    'Records, members, keys, integrations and history are deleted for good. Keys stop working at once. So are people who have not verified their address.',
+    'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
   action: `${list}/${slug}/delete`,
   hidden: [],
   inputs: [
     { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
   ],
-  submit: 'Delete for good',
+  submit: 'Delete organization',
   cancel: list,
 });

@@ -3,25 +3,25 @@ import { type Database, foreignKeyViolation, sqlState } from '../../../engine/da
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 
-/** Rows that one statement deletes: other statements run between two of them. */
+/** Number of rows that one statement deletes. Other statements can run in between. */
 const rowsAtOnce = 1000;
-/** How often to look again for rows that requests wrote meanwhile. */
+/** Maximum number of passes for rows written by concurrent requests. */
 const rounds = 5;
 
-/** A step of a deletion: the rows of a table go, or what a column of them refers to. */
+/** A step of a deletion: deletes a table's rows, or empties a column with references. */
 interface Step {
   readonly table: RawBuilder<unknown>;
   readonly emptied?: string;
 }
 
-/** A table with rows of organizations, whatever it belongs to: also one of a resource that is not defined any more. */
+/** A table with rows of organizations, including tables of resources that are no longer defined. */
 interface TenantTable {
   readonly schema: string;
   readonly name: string;
   readonly keys: readonly ForeignKey[];
 }
 
-/** A foreign key between two such tables. */
+/** A foreign key between two tenant tables. */
 interface ForeignKey {
   readonly from: string;
   readonly to: string;
@@ -29,11 +29,11 @@ interface ForeignKey {
 }
 
 /**
- * Deletes an organization with all rows that belong to it, in small steps; what its keys and members may do ends first.
- * Where it is interrupted, calling it again goes on. Verified users stay, as members of nothing if this was all.
- * @param id of the organization
- * @returns how many rows were deleted
- * @throws UserError when rows are still being written
+ * Deletes an organization and all its rows in small steps, starting with keys and members so that access ends first.
+ * Can be called again after an interruption. Verified users are kept, even without any membership.
+ * @param id the organization's ID
+ * @returns the number of deleted rows
+ * @throws UserError if rows are still being written
  */
 export async function deleteOrganization(database: Database, id: string): Promise<number> {
   const tables = tablesOf(database);
@@ -49,19 +49,19 @@ export async function deleteOrganization(database: Database, id: string): Promis
     try {
       await deleteAll();
       await deleteAndReserve(tables, id);
-      // What has no foreign key to it may have been written since.
+      // Tables without a foreign key to the organization may have received rows in the meantime.
       await deleteAll();
       return deleted;
     } catch (cause) {
       if (sqlState(cause) !== foreignKeyViolation) throw cause;
       if (round === rounds) {
-        throw new UserError('rows of the organization are still being written: try again', { cause });
+        throw new UserError('the organization is still being written to. Try again.', { cause });
       }
     }
   }
 }
 
-/** Deletes the row of an organization. Its slug stays reserved: configuration and links may still name it. */
+/** Deletes the row of an organization. Its slug stays reserved, because configuration and links may still use it. */
 const deleteAndReserve = (tables: Tables, id: string) =>
   tables
     .with('_deleted', (query) =>
@@ -73,7 +73,7 @@ const deleteAndReserve = (tables: Tables, id: string) =>
     .onConflict((conflict) => conflict.column('slug').doNothing())
     .execute();
 
-/** Repeats a statement until it finds no more. @returns how many rows in all */
+/** Repeats a statement until no rows are left. @returns the total number of rows */
 async function repeated(work: () => Promise<number>): Promise<number> {
   for (let all = 0; ; ) {
     const rows = await work();
@@ -106,7 +106,7 @@ async function emptyColumn(
   return Number(numAffectedRows);
 }
 
-/** The tables, those of the platform first, because they hold keys and members. */
+/** Returns the tenant tables, platform tables first, because they contain keys and members. */
 async function tenantTables(tables: Tables): Promise<readonly TenantTable[]> {
   const { rows } = await sql<TenantTable>`
     select n.nspname as schema, c.relname as name, coalesce((
@@ -123,14 +123,14 @@ async function tenantTables(tables: Tables): Promise<readonly TenantTable[]> {
   return rows;
 }
 
-/** Each table after those that refer to it; where tables refer to each other in a circle, one gives that up first. */
+/** Orders tables after those that refer to them. In a cycle, the references of one table are emptied first. */
 function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
   const steps: Step[] = [];
   const left = [...tables];
   while (left.length > 0) {
     const keysTo = (name: string) => left.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
     const isFree = ({ name }: TenantTable) => keysTo(name).every(({ from }) => from === name);
-    // References of records may be empty; the platform's tables refer to each other in no circle.
+    // Record references can be null, and platform tables do not form cycles.
     const next = left.find(isFree) ?? left.at(-1);
     if (next === undefined) break;
     for (const { from, columns } of keysTo(next.name)) {

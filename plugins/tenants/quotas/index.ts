@@ -1,4 +1,4 @@
-// Quotas: how much each organization may have, as config.yaml says at the moment.
+// Quotas of organizations, as configured in config.yaml.
 // May import engine, screens.
 
 export { quotasModule } from './module.ts';

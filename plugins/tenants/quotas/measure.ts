@@ -2,19 +2,19 @@ import type { Database, TextRows } from '../../../engine/database/index.ts';
 import { literal, prepare, quote } from '../../../engine/sql/index.ts';
 import type { QuotaUsage } from './quota.ts';
 
-/** Rows that one statement counts: it takes milliseconds. */
+/** Number of rows that one statement counts. A statement takes milliseconds. */
 const step = 20_000;
-/** Bytes of a row besides its values. */
+/** Bytes per row in addition to its values. */
 const overhead = 28;
 
-/** Counts the records of an organization. `tookMs`: how long its statements ran, waits for a turn not included. */
+/** Counts an organization's records. `tookMs` is the time its statements ran, without queueing. */
 export type Measure = (
   organization: string,
   withBytes: boolean,
 ) => Promise<QuotaUsage & { readonly tookMs: number }>;
 
 /**
- * Prepares counting. Each table is walked along its key in short statements, which take turns with those of requests.
+ * Prepares the count. Short statements walk each table along its key and alternate with statements of requests.
  * @param names the tables of the resources
  */
 export function measuring(database: Database, names: readonly string[]): Measure {
@@ -46,7 +46,7 @@ export function measuring(database: Database, names: readonly string[]): Measure
   };
 }
 
-/** SQL of the bytes that a row takes, without reading what is stored out of line. */
+/** SQL expression of a row's size in bytes. Does not read values that are stored out of line. */
 async function sizeOf(run: (text: string) => Promise<TextRows>, name: string): Promise<string> {
   const columns = await run(
     `select attname::text from pg_attribute where attrelid = ${literal(quote(name))}::regclass and attnum > 0 and not attisdropped`,

@@ -9,12 +9,12 @@ declare module 'fastify' {
   }
 }
 
-/** How many records organizations may have, and how much they may take; how much of it is used stands on the home page. */
+/** Limits an organization's records and storage, and shows the usage on its home page. */
 export const quotasModule: Module<QuotaServices> = {
   name: 'quotas',
   register: (app, services) => {
     const quotas = recordQuotas(services, (cause) =>
-      app.log.warn({ code: (cause as { code?: string }).code }, 'records could not be counted for a quota'),
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
     );
     app.decorate('recordQuotas', quotas);
     services.database.admitRecords = quotas.admit;

@@ -1,36 +1,36 @@
 import { errors, type HttpError } from '../../../engine/errors.ts';
 import type { HomePage } from '../../admin-ui/shell/index.ts';
 
-/** How much an organization may have at most; 0: as much as it likes. */
+/** The limits of an organization. 0 means unlimited. */
 export interface Quota {
   readonly records: number;
-  /** API keys that work. */
+  /** Maximum number of active API keys. */
   readonly keys: number;
-  /** What its records take. */
+  /** Maximum size of its records, in megabytes. */
   readonly storage_mb: number;
 }
 
-/** The quotas in config.yaml: of every organization, and of some by their slugs. */
+/** The quotas in config.yaml: the default and those of individual organizations, by slug. */
 export interface QuotaSettings extends Quota {
   readonly organizations: Readonly<Record<string, Partial<Quota>>>;
 }
 
 /**
- * The quota of an organization.
- * @param slugs of the organization, the current one first: a quota given by a former slug stays in force
+ * Returns the quota of an organization.
+ * @param slugs the organization's slugs, current one first; a quota configured under a former slug still applies
  */
 export function quotaOf({ organizations, ...all }: QuotaSettings, slugs: readonly string[]): Quota {
   const slug = slugs.find((each) => Object.hasOwn(organizations, each));
   return { ...all, ...(slug !== undefined && organizations[slug]) };
 }
 
-/** Whether the records of any organization are bounded. */
+/** Whether any organization has a quota on records or storage. */
 export const limitsRecords = ({ organizations, ...all }: QuotaSettings): boolean =>
   [all, ...Object.values(organizations)].some(
     ({ records = 0, storage_mb = 0 }) => records > 0 || storage_mb > 0,
   );
 
-/** The records of an organization. */
+/** The number and size of an organization's records. */
 export interface QuotaUsage {
   readonly records: number;
   readonly bytes: number;
@@ -38,7 +38,7 @@ export interface QuotaUsage {
 
 export const bytesPerMb = 1024 * 1024;
 
-/** Why an organization may have no more records, so many more; undefined if it may. */
+/** Returns the error if an organization cannot create this many more records, or undefined if it can. */
 export function quotaExcess(
   quota: Quota,
   { records, bytes }: QuotaUsage,
@@ -53,10 +53,10 @@ export function quotaExcess(
 
 const number = new Intl.NumberFormat('en');
 
-/** A line of the home page: how much of a quota is used. No line where there is none. */
+/** Returns the home page's line about the usage of a quota, or an empty list without a quota. */
 export function quotaLine(what: string, used: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
   const text = `${what}: ${number.format(used)} of ${number.format(quota)}.`;
-  if (used >= quota) return [{ state: 'bad', text: `${text} No more can be created.` }];
+  if (used >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
   return [{ state: used >= 0.8 * quota ? 'warn' : 'good', text }];
 }

@@ -3,42 +3,42 @@ import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { type Measure, measuring } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
-/** A count is made again after this time at the latest and at the soonest, in milliseconds. */
+/** Maximum and minimum time between two counts, in milliseconds. */
 const [oldMs, youngMs] = [5000, 500];
-/** Counting takes at most one part of so many of the time. */
+/** Counting takes at most 1 / this value of the time. */
 const share = 10;
 
-/** What was counted of an organization, and what it was allowed to add since. */
+/** An organization's last count, and the records reserved since then. */
 interface Counted extends QuotaUsage {
   readonly slugs: readonly string[];
-  /** When it was counted by the clock of `performance`, and how long the database worked for it. */
+  /** Time of the count by `performance.now()`, and the time that the database worked on it, in milliseconds. */
   readonly at: number;
   readonly tookMs: number;
   added: number;
 }
 
-/** What the quotas module needs of a running service. */
+/** Services that the quotas module needs. */
 export interface QuotaServices {
   readonly database: Database;
   readonly resources: readonly { readonly name: string }[];
   readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
-/** Whether organizations may have more records. */
+/** Enforces the quotas on records. */
 export interface RecordQuotas {
   /**
-   * Reserves records that are about to be created. Costs nothing where no quota is configured.
-   * @throws HttpError 403 if the organization may not have so many more
+   * Reserves records before they are created. Costs nothing without a configured quota.
+   * @throws HttpError 403 if the records would exceed the quota
    */
   readonly admit: (organization: string, count: number) => Promise<void> | undefined;
-  /** What an organization has; undefined if it cannot be counted at the moment. */
+  /** Returns an organization's usage, or undefined if it cannot be counted at the moment. */
   readonly usage: (organization: string) => Promise<QuotaUsage | undefined>;
 }
 
 /**
- * Counts now and then and not with each write, so that writes cost nothing more. What this process lets through in between is
- * added; what others do shows with the next count.
- * @param failed told when a count fails: then the one before counts, or nothing is refused
+ * Counts periodically instead of on every write, so that writes cost nothing extra. Records created by this process
+ * between two counts are added; those created by other processes are included in the next count.
+ * @param failed called when a count fails; the previous count then stays in use, and without one nothing is rejected
  */
 export function recordQuotas(
   { database, resources, settings }: QuotaServices,
@@ -68,7 +68,7 @@ export function recordQuotas(
       return before;
     }
   };
-  /** Counts; who asks meanwhile gets the same count. */
+  /** Counts once. Concurrent callers share the result. */
   const count = (organization: string): Promise<Counted | undefined> => {
     const under = counting.get(organization);
     if (under !== undefined) return under;
@@ -93,7 +93,7 @@ export function recordQuotas(
       if (!limitsRecords(settings.current.quotas)) return undefined;
       return (async () => {
         let counted = await current(organization);
-        // What was deleted since makes room.
+        // Records deleted since the last count free up space.
         if (counted && refusal(counted, more) && isOlder(counted, youngMs))
           counted = await count(organization);
         if (counted === undefined) return;

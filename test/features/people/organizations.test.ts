@@ -275,7 +275,11 @@ onBothDrivers('organizations', (instance) => {
           const answer = await call(method, where, cookie);
           if (allowed) assert.equal(answer.status, status, answer.text);
           else {
-            refusedWith(answer, 403, 'Writes with a session cookie are only allowed from pages of this origin');
+            refusedWith(
+              answer,
+              403,
+              'Writes with a session cookie are only allowed from pages of this origin',
+            );
             assert.equal((await call('GET', path, cookie)).text, before);
           }
         }

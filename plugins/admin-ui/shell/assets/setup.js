@@ -1,4 +1,4 @@
-// Adds what needs script to pages that work without it: buttons that copy a text shown once, menus that close, passkeys.
+// Progressive enhancement: copy buttons for texts shown once, menus that close, and passkeys.
 for (const button of document.querySelectorAll('button[data-copy]')) {
   button.hidden = false;
   button.addEventListener('click', async () => {
@@ -18,7 +18,7 @@ for (const menu of document.querySelectorAll('details.menu, details.pop, details
   });
 }
 for (const form of document.querySelectorAll('form[data-passkey]')) {
-  // Older browsers, and pages without TLS beyond this machine, have no passkeys.
+  // Older browsers do not support passkeys, and neither do pages without TLS, except on localhost.
   if (window.PublicKeyCredential?.parseRequestOptionsFromJSON === undefined) continue;
   form.hidden = false;
   form.querySelector('button').disabled = false;

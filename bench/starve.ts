@@ -188,7 +188,7 @@ try {
     ['pages of 20 MB, unread', '/api/v1/contacts', 0],
   ] as const) {
     const end = await readSlowly(url, slow, path, rate);
-    // Node accepts one connection at each turn of its loop, so those of the readers come in first.
+    // Node accepts one connection per tick, so the readers' connections come first.
     const came = performance.now();
     const [response] = (await once(get(`${url}/docs/openapi.json`, { agent: false }), 'response')) as [
       IncomingMessage,

@@ -10,7 +10,7 @@ const require = createRequire(import.meta.url);
 const system = process.platform === 'win32' ? 'win' : process.platform;
 const packages = [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`];
 
-/** The Node of this machine's kind; where there is none (`npm ci --omit=optional`), the one that runs this file. */
+/** The Node.js binary for this platform, or the one running this file if it is not installed (`npm ci --omit=optional`). */
 function findNode() {
   for (const name of packages) {
     try {

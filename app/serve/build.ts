@@ -73,7 +73,7 @@ export async function describeInstance({ config, resources }: Described): Promis
 
 type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
 
-/** How often a process that has begun to do the work besides requests looks for notes that nobody told, in milliseconds. */
+/** Interval at which the process responsible for background work looks for pending notices, in milliseconds. */
 const notesMs = 60_000;
 
 /** A log of what every process of an instance finds out alike: one of them says it. */

@@ -25,7 +25,7 @@ export const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views
 /**
  * Makes a service known to migrations for as long as it runs, and does what migrations have left until the nodes that did
  * not know them are gone.
- * It ends when it was taken for gone and comes back to tables that its statements do not suit any more.
+ * The process exits if it was considered dead and returns to tables that its statements no longer fit.
  * @throws UserError when the database got behind since it was opened, or is too far ahead
  */
 export async function registerAsNode(

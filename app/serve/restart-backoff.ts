@@ -16,7 +16,7 @@ export interface RestartBackoff {
   readonly next: (now: number, othersServe: boolean) => number | undefined;
 }
 
-/** A worker that dies now and then is replaced at once; when they die one after another, ever later, and in the end not at all. */
+/** Replaces a worker that dies occasionally immediately. If workers keep dying, the delay grows, and finally they are not replaced. */
 export function restartBackoff(): RestartBackoff {
   let deaths = 0;
   let last = Number.NEGATIVE_INFINITY;

@@ -31,7 +31,7 @@ export interface WorkerPool {
   readonly signal: (name: NodeJS.Signals) => void;
   /** Everything is still served, but connections close after their response. */
   readonly leave: () => void;
-  /** Stops one worker after another, so that the rest serve meanwhile. @returns whether all requests got their response */
+  /** Stops the workers one after another while the others keep serving. @returns whether all requests got their response */
   readonly stop: () => Promise<boolean>;
   /** Ends all of them immediately. */
   readonly kill: () => void;

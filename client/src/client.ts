@@ -259,7 +259,7 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Reads a record, and changes the fields that the function returns, if nobody else has written it meanwhile;
+   * Reads a record, and changes the fields that the function returns, if it has not been changed in the meantime;
    * otherwise begins again. Nothing is written if it returns undefined.
    * @throws PreconditionFailedError with `isUncertain` if an attempt got no response and may have been carried out:
    *   applying the function again could apply it twice
@@ -361,7 +361,7 @@ export class Records<R extends ResourceTypes> {
 
   /**
    * Creates records from a file, or from objects. Not sent again: look at the report, or use `match`. Columns of CSV
-   * that are no writable field are ignored and reported.
+   * that are not writable fields are ignored and reported.
    * @param source CSV or NDJSON as text, file or stream; or records
    */
   import(

@@ -57,7 +57,7 @@ export interface WriteBatcher {
 export interface ReadServer {
   /** Runs one compiled statement without a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<TextRows>;
-  /** Pipelined connections for short statements; undefined if there are none. */
+  /** Pipelined connections for short statements, if any. */
   readonly pipelines?: Pipelines | undefined;
 }
 
@@ -95,7 +95,7 @@ export interface Database extends ReadServer {
   readonly admission: Admission;
   /** Executes writes in batches; undefined if this is not supported. */
   readonly groups?: WriteBatcher | undefined;
-  /** Load of the connections to the primary; absent if there are none. */
+  /** Load of the connections to the primary; absent on PGlite. */
   readonly connections?: () => readonly ConnectionLoad[];
   /** Replicas; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;

@@ -274,7 +274,7 @@ export class Pipeline {
     if (isLate && this.pending > 0) this.close();
   }
 
-  /** Of several organizations in one statement nobody knows whose part is slow. */
+  /** Returns the organization of a statement, or undefined if it serves several: it is then unknown whose part is slow. */
   #blame({ parts: [part, ...others] }: Sent): void {
     if (part !== undefined && others.every(({ organization }) => organization === part.organization))
       this.#onBlocked(part.organization);

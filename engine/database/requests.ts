@@ -81,7 +81,7 @@ export function cancellingRequest(): RequestScope | undefined {
   return context?.isShared === false ? context.request : undefined;
 }
 
-/** Produces the items of a source in the context of the current request, whoever reads them. */
+/** Produces the items of a source in the context of the current request, regardless of their reader. */
 export function boundToRequest<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   const within = AsyncLocalStorage.snapshot();
   const bound: AsyncGenerator<T> = {

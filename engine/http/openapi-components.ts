@@ -89,7 +89,7 @@ export const responses = {
       ]),
     ),
   ),
-  BadImport: badRequest(other(400, 'invalid_csv', 'the body is no CSV: a quote is not closed')),
+  BadImport: badRequest(other(400, 'invalid_csv', 'the body is not CSV: a quote is not closed')),
   Unauthorized: failure(
     'Missing, wrong, expired or revoked credentials.',
     [errors.unauthenticated(), errors.secondFactorMissing()],
@@ -111,7 +111,7 @@ export const responses = {
   ),
   CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
   Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),
-  NotFound: failure('There is no such record in the organization.', [errors.notFound()], preferenceApplied),
+  NotFound: failure('The record does not exist in the organization.', [errors.notFound()], preferenceApplied),
   MethodNotAllowed: failure(
     'Never for this method: the path responds it to methods that it does not have.',
     [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
@@ -173,7 +173,7 @@ export const headers = {
   RequestId: requestIdHeader,
   PreferenceApplied: {
     description:
-      'The preferences of `Prefer` that were honoured, such as `handling=strict`; absent if there were none.',
+      'The preferences of `Prefer` that were honored, for example `handling=strict`; absent if none was honored.',
     schema: { type: 'string' },
   },
 };

@@ -88,7 +88,7 @@ const importReport = {
     dry_run: { type: 'boolean' },
     ignored: {
       type: 'array',
-      description: 'Columns of CSV that are no writable field.',
+      description: 'CSV columns that are not writable fields.',
       items: { type: 'string' },
     },
     lines: {

@@ -126,7 +126,7 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
         description: 'The fields whose values differ; all fields if the record was created or deleted.',
       },
       before: record(
-        'The record before, without joined and sensitive fields; null where there was none or it is not known.',
+        'The record before, without joined and sensitive fields; null if it did not exist or is unknown.',
       ),
       after: record('The record after it, without joined and sensitive fields; null where it is gone.'),
     },

@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '../..');
 /** Patterns without a legitimate use, each with its replacement and a sentence it must find. */
 const rules: readonly (readonly [pattern: RegExp, replacement: string, example: string])[] = [
   [
-    /\b(?:is|are|be|was|were) no (?!longer\b)/i,
+    /(?<!\bthere )\b(?:is|are|be|was|were) no (?!longer\b)/i,
     '"is not a", "there is no" → a negated verb',
     'rating is no filter',
   ],
@@ -34,19 +34,19 @@ const rules: readonly (readonly [pattern: RegExp, replacement: string, example: 
   [/\bmend(?:s|ed|ing)?\b/i, '"fix"', 'how to mend it'],
   [/\bstands? (?:there|elsewhere)\b/i, '"is"', 'what stands elsewhere'],
   [
-    /\binsistently\b|\bGivenPlace\b|\b(?:Asked|Shown|Told|Wish)\b/,
+    /\binsistently\b|\bGivenPlace\b|\b(?:interface|type) (?:Asked|Shown|Told|Wish)\b/,
     'a noun of the glossary',
     'interface Asked {',
   ],
 ];
 
-/** Files of the project, without generated ones and the two that quote the words. */
+/** Files of the project, without sample records, and without the two files that quote the words. */
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
   .split('\n')
   .filter(
     (file) =>
       /\.(?:ts|js|md|hbs|ya?ml|css)$/.test(file) &&
-      !/^(?:docs\/glossary\.md|test\/structure\/language\.test\.ts)$/.test(file),
+      !/^(?:samples\/|docs\/glossary\.md|test\/structure\/language\.test\.ts)$/.test(file),
   );
 
 describe('language', () => {

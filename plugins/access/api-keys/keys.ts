@@ -66,7 +66,7 @@ export async function createKey(
 }
 
 /**
- * Checks in a transaction that an organization may have one more key, exactly: of two that are made at once the second waits.
+ * Checks in a transaction that an organization can have another key. The check is exact: of two concurrent creations, the second waits.
  * @param quota keys that work, at most; 0: as many as it likes
  * @throws UserError if it has as many
  */

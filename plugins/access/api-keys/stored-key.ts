@@ -26,7 +26,7 @@ const byPublicId = prepare<string>(
     where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
 );
 
-/** The key with a public id, with its profile's grants; undefined if there is none or it is revoked. */
+/** Finds a key by its public ID, with its profile's grants; returns undefined if it does not exist or is revoked. */
 export async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];

@@ -23,7 +23,7 @@ export interface Site {
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
-/** @param publicUrl the currently configured address; `''` if there is none: then Host decides */
+/** @param publicUrl the configured URL, or `''` to use the Host header */
 export function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
     const configured = publicUrl();

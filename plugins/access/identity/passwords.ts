@@ -57,7 +57,7 @@ const hashWith = (normal: string, salt: string | undefined): Promise<string> =>
   hash(normal, salt === undefined ? parameters : { ...parameters, salt: Buffer.from(salt, 'base64') });
 
 /** A hash that no password matches, so that an unknown user takes as long as a wrong password. */
-const nobody = hash(randomBytes(32), parameters);
+const dummyHash = hash(randomBytes(32), parameters);
 
 /**
  * Compares a password with stored hashes; hashes with the same salt take the time of one. A password that is too long
@@ -68,7 +68,7 @@ const nobody = hash(randomBytes(32), parameters);
 export async function checkPassword(password: string, stored: readonly string[]): Promise<boolean[]> {
   const given = normalPassword(password);
   const normal = given ?? '';
-  if (stored.length === 0) await limited(async () => verify(await nobody, normal));
+  if (stored.length === 0) await limited(async () => verify(await dummyHash, normal));
   const bySalt = new Map<string, Promise<string>>();
   const equal = await Promise.all(
     stored.map((known) => {

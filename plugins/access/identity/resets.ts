@@ -24,7 +24,7 @@ export interface MailedReset extends ResetLink {
 }
 
 /**
- * Creates links to mail to an address: for the verified user, else for every unverified
+ * Creates links to mail to an address: for the verified user, or otherwise for every unverified
  * one. None for a user that was mailed several within the hour, or is disabled.
  */
 export async function mailedResets(tables: Tables, email: string): Promise<MailedReset[]> {

@@ -269,7 +269,7 @@ export async function endReplacedSession(
 
 /**
  * Sets up or removes second factors of a user, in a transaction: the session of the person has proven them from now on,
- * or there are none, and every other session ends.
+ * or none exist, and ends every other session.
  * @param work what is changed
  */
 export async function changeSecondFactors<T>(

@@ -46,7 +46,7 @@ const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute'
 });
 
 /**
- * The user that an address refers to in an organization: the verified one, else the organization's own. Unverified
+ * The user that an address refers to in an organization: the verified one, or otherwise the organization's own. Unverified
  * users of other organizations are left out: their holder may be a different person.
  */
 export async function userFor(

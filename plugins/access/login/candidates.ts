@@ -59,7 +59,7 @@ declare module 'fastify' {
       proof: Proof,
     ) => Promise<Login>;
     /**
-     * Goes on with a login in a browser: asks for the second factor where it is not proven and the user has one, else
+     * Continues a login in a browser: asks for the second factor if the user has one and it is not proven; otherwise it
      * begins a session.
      * @param proof how the user is proven so far
      * @param next the path to continue at

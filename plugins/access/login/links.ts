@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 export interface LoginLink {
   readonly path: string;
   readonly label: string;
-  /** Whether it is another way in, which goes on to where the person wanted to go; else it is a way out of trouble. */
+  /** Whether the link is another login method, which continues to the requested page, rather than help with logging in. */
   readonly isWayIn?: boolean;
 }
 

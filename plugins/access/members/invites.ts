@@ -197,7 +197,7 @@ export async function openInvite(
 
 /**
  * Accepts the newest open invitation to an address that its holder has proven, and that has no user: makes one, without
- * a password that anybody knows.
+ * a known password.
  * @returns whether there was one
  */
 export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {

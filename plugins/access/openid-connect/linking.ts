@@ -32,8 +32,8 @@ export interface ProviderClaims {
 }
 
 /**
- * The user of somebody who has logged in at a provider, in a transaction: the one that is linked already, else the one of
- * the verified address, else a new one where the settings allow that.
+ * Finds the user for a login at a provider, in a transaction: the linked one, otherwise the one with the verified email
+ * address, otherwise a new one if the settings allow it.
  * @throws UserError with a message for the user if no user can be linked
  */
 export async function findOrLinkUser(

@@ -4,7 +4,7 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { type Form, field, type Input, idField } from '../../admin-ui/shell/index.ts';
 import { listProfiles, type Profile } from './profiles.ts';
 
-/** The field that chooses a profile: none beforehand, so that nobody grants more than was thought of; the one that may do everything last. */
+/** Returns the input for a profile. None is preselected, so that administrators grant deliberately; the one with all grants is last. */
 export const profileChoice = (profiles: readonly Profile[], chosen: string, help: string): Input => ({
   kind: 'choice',
   name: 'profile',

@@ -91,14 +91,14 @@ export function editPages({ get, post }: DataRoutes): void {
     } catch (error) {
       const { more, problem } = await refused(asked, error, texts);
       const isLate = error instanceof HttpError && error.status === 412;
-      const meanwhile = new Map(
+      const concurrent = new Map(
         isLate
           ? Object.entries(now).filter(
               ([name, text]) => text.replaceAll('\r\n', '\n') !== texts[name]?.replaceAll('\r\n', '\n'),
             )
           : [],
       );
-      const page = await editForm(asked, record, { texts, ...more, meanwhile }, isLate ? current : tag);
+      const page = await editForm(asked, record, { texts, ...more, concurrent }, isLate ? current : tag);
       const late =
         'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite it, or cancel.';
       return asked.shown(page, { problem: isLate ? late : problem });
@@ -135,7 +135,7 @@ async function stored({ request, resource, calls, references }: DataRequest) {
 }
 
 type Refilled = Omit<FormState, 'texts'>;
-const nothing: Refilled = { errors: new Map(), meanwhile: new Map(), suggestions: new Map() };
+const nothing: Refilled = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
 
 /** Suggests records for each reference: search matches, or else the first records of each resource that the member can list. */
 async function suggestionsFor(

@@ -61,7 +61,7 @@ export interface FormState {
   /** Errors by field. */
   readonly errors: ReadonlyMap<string, string>;
   /** Values that another user has changed in the meantime, by field. */
-  readonly meanwhile: ReadonlyMap<string, string>;
+  readonly concurrent: ReadonlyMap<string, string>;
   /** Suggested records or values, by field. */
   readonly suggestions: ReadonlyMap<string, readonly string[]>;
   /** The record being edited. Absent in the form for a new record. */
@@ -71,7 +71,7 @@ export interface FormState {
 /** Returns the inputs of a form. */
 export const formInputs = (
   resource: Resource,
-  { texts, errors, meanwhile, suggestions, stored = {} }: FormState,
+  { texts, errors, concurrent, suggestions, stored = {} }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
     const { kind, help } = typed[field.typeName];
@@ -89,7 +89,7 @@ export const formInputs = (
         error,
       };
     }
-    const now = meanwhile.get(field.name);
+    const now = concurrent.get(field.name);
     const known = suggestions.get(field.name) ?? field.values?.list;
     const notes = [
       field.description,

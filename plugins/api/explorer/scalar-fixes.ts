@@ -2,7 +2,7 @@
  * Accessibility fixes for Scalar's page: selector, attribute and value. A null value removes the attribute.
  * test/browser/explorer.test.ts fails if one is missing.
  */
-const mends: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
+const fixes: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
   ['button[class*="copy-button"]:not([aria-label])', 'aria-label', 'Copy'],
   ['button[class*="copy-button"][aria-controls]', 'aria-controls', null],
   ['button[aria-haspopup="menu"]:not([title])', 'title', 'Values'],
@@ -14,9 +14,9 @@ const mends: readonly (readonly [selector: string, attribute: string, value: str
 
 /** A script that applies the fixes whenever Scalar changes the page. */
 export const scalarFixesScript = `
-const mends = ${JSON.stringify(mends)};
+const fixes = ${JSON.stringify(fixes)};
 new MutationObserver(() => {
-  for (const [selector, attribute, value] of mends)
+  for (const [selector, attribute, value] of fixes)
     for (const element of document.querySelectorAll(selector))
       if (value === null) element.removeAttribute(attribute);
       else element.setAttribute(attribute, value);

@@ -24,7 +24,7 @@ export interface Manifest {
   readonly tables: readonly StoredTable[];
 }
 
-/** How many rows a table has, and a digest of them that does not depend on their order. */
+/** Number of rows in a table, and a digest that does not depend on their order. */
 export interface Count {
   readonly rows: number;
   readonly digest: string;

@@ -162,7 +162,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
   return Object.values(end.tables).reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** Foreign keys go while rows are loaded, in whatever order they come, and are checked at once when they are put back. */
+/** Drops foreign keys while rows are loaded in any order, and restores and checks them afterwards. */
 async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {
   const { rows } = await sql<ForeignKey>`
     select conrelid::regclass::text as table, conname::text as name, pg_get_constraintdef(k.oid) as definition
@@ -205,7 +205,7 @@ function secretFor(
   }
   if (readFileSync(file, 'utf8').trim() === secret) return () => {};
   throw new UserError(
-    `${file} is another secret than that of the backup, which opens what is encrypted in it: move it away, or choose another DATA_DIR`,
+    `${file} contains a different secret than the backup, which needs its own to decrypt stored secrets. Move the file away, or choose another DATA_DIR.`,
   );
 }
 

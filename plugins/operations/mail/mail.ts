@@ -35,7 +35,7 @@ export interface Mailer {
 const connectMs = 5000;
 const longestMs = 15_000;
 
-/** @param publicUrl the currently configured origin; `''` if there is none */
+/** @param publicUrl the configured origin, or `''` */
 export function mailer(
   settings: () => MailSettings,
   publicUrl: () => string,

@@ -142,7 +142,7 @@ const forget = (request: FastifyRequest): void => {
 
 const above = { above: { label: 'Organizations', href: list } };
 
-type Shown = AnyPage & { title: string };
+type PageData = AnyPage & { title: string };
 
 /**
  * Registers a page with a form and its action.
@@ -152,7 +152,7 @@ function form<Subject>(
   app: FastifyInstance,
   name: string,
   subjectOf: (request: FastifyRequest) => Subject,
-  pageFor: (subject: Subject, given: Form) => Shown,
+  pageFor: (subject: Subject, given: Form) => PageData,
   act: (request: FastifyRequest, reply: FastifyReply, subject: Subject, sent: Form) => Promise<FastifyReply>,
 ): void {
   const path = `/organizations/${name}`;
@@ -198,7 +198,7 @@ const nameInputs = (
   },
 ];
 
-const newPage = (_maker: unknown, given: Form): Shown => ({
+const newPage = (_maker: unknown, given: Form): PageData => ({
   kind: 'form',
   title: 'New organization',
   intro: 'The organization starts empty, with you as its administrator.',
@@ -208,7 +208,7 @@ const newPage = (_maker: unknown, given: Form): Shown => ({
   cancel: list,
 });
 
-const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
+const renamePage = ({ membership }: CurrentMember, given: Form): PageData => ({
   kind: 'form',
   title: `Rename ${membership.name}`,
   action: `${list}/${membership.slug}/rename`,
@@ -222,7 +222,7 @@ const renamePage = ({ membership }: CurrentMember, given: Form): Shown => ({
   danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
 });
 
-const deletePage = ({ membership: { name, slug } }: CurrentMember): Shown => ({
+const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => ({
   kind: 'confirm',
   title: `Delete ${name}?`,
   intro:

@@ -86,12 +86,12 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
         own.edit('leads', /^ {2}company: .*\n/m, '');
         own.edit('leads', /^search: .*$/m, 'search: [email]');
       },
-      /leads\.yaml {2}leads have no field "company", but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
+      /leads\.yaml {2}"company" of leads is missing, but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
     ],
     [
       'a resource that a payment hook writes',
       (own) => own.drop('opportunities'),
-      /there is no resource "opportunities", but webhooks\/payments\/payments\.ts \(partners\.payments in config\.yaml\) needs it\n/,
+      /the resource "opportunities" is missing, but webhooks\/payments\/payments\.ts \(partners\.payments in config\.yaml\) needs it\n/,
     ],
   ];
   for (const [name, edit, message] of refusals) {

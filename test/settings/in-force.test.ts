@@ -103,7 +103,7 @@ describe('crm config --show', () => {
       lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
       [
         'config.yaml:2:43  there is no organization "clinc". Did you mean "clinic"?',
-        'config.yaml:10:3  there is no organization "shop": there are clinic, demo',
+        'config.yaml:10:3  there is no organization "shop". Available: clinic, demo',
       ],
     );
   });

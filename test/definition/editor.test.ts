@@ -45,7 +45,7 @@ const beyondSchemas = [
   /needs the same column as/,
   /the file name must be/,
   /A default is a fixed value/,
-  /is already the current name|is also the name of a (field|resource)|is already renamed from/,
+  /is already the current name|is also the name of a (field|resource)|is still declared|is already renamed from/,
   /is declared twice/,
   /is already the singular of/,
   /is not in "enum"|differ only in case or spaces/,

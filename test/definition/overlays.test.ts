@@ -104,6 +104,7 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  area: { type: string, renamed_from: zone }\n' },
+    'own/x.yaml:3:25  the field "zone" is still declared. Remove it, or "renamed_from" here.',
     'own/x.yaml:3:39  "zone" is a field of leads, which this file extends, and cannot be renamed here',
   ],
   [

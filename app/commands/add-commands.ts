@@ -72,13 +72,13 @@ async function addField(
   const definition = definitions.find((each) => each.name === resource);
   if (definition === undefined) {
     const known = definitions.map((each) => each.name);
-    throw new UserError(`there is no resource "${resource}"${suggestion(resource, known)}`);
+    throw new UserError(`unknown resource "${resource}"${suggestion(resource, known)}`);
   }
   if (!Object.hasOwn(fieldTypes, type)) {
-    throw new UserError(`there is no type "${type}"${suggestion(type, Object.keys(fieldTypes))}`);
+    throw new UserError(`unknown type "${type}"${suggestion(type, Object.keys(fieldTypes))}`);
   }
   if ([...definition.fields, ...definition.retired].some((field) => field.name === name)) {
-    throw new UserError(`${resource} have a field "${name}" already`);
+    throw new UserError(`${resource} already has a field "${name}"`);
   }
   const own = await readSources(resources);
   const found = own.find(({ file }) => file === definition.file);
@@ -99,7 +99,7 @@ async function addField(
 async function addResource(name: string, { singular, description }: ResourceOptions): Promise<CommandResult> {
   const config = readConfig();
   const file = fileOf(config.resources, name);
-  if (existsSync(file)) throw new UserError(`${file} exists already`);
+  if (existsSync(file)) throw new UserError(`${file} already exists`);
   const text = `${schemaLine(name)}${stringify({
     singular: singular ?? name.replace(/ies$/, 'y').replace(/s$/, ''),
     ...(description !== undefined && { description }),
@@ -112,7 +112,7 @@ sort: { by: created_at, direction: desc }
   return { json: { file }, text: `Wrote ${file}.\n${next(name)}` };
 }
 
-/** A field as it is written in one line. */
+/** Formats a field as one line of YAML. */
 function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptions, 'filter'>): string {
   const { text, refers }: FieldType = fieldTypes[type as keyof typeof fieldTypes];
   const field = {
@@ -128,19 +128,19 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
   return stringify(field, { collectionStyle: 'flow', lineWidth: 0 }).trim();
 }
 
-/** Writes a file if the definitions are right with it. @throws UserError with every mistake; then nothing is written */
+/** Writes a file if the definitions are valid with it. @throws UserError with all issues if they are not */
 async function write(config: Config, sources: readonly Source[], changed: Source): Promise<void> {
   try {
     checkSources([...sources.filter(({ file }) => file !== changed.file), changed]);
   } catch (cause) {
     if (!(cause instanceof YamlError)) throw cause;
-    throw new UserError(`${cause.message}\nNothing was written`, { cause });
+    throw new UserError(`${cause.message}\nNothing was written.`, { cause });
   }
   await writeFile(changed.file, changed.text);
   await refreshSchemas(config);
 }
 
-/** The name of a file as the messages show it. */
+/** Returns the path of a definition file for messages. */
 const fileOf = (folder: string, name: string): string =>
   relative(process.cwd(), join(folder, `${name}.yaml`));
 

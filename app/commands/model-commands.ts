@@ -71,7 +71,7 @@ async function check(withPlans: boolean): Promise<CommandResult> {
   const payments = Object.keys(partners.payments);
   const right = {
     json: { ok: true, resources: names, payments, notes },
-    text: `${names.length} resources are right, and migrations carry all of them: ${names.join(', ')}\n${config.settingsFile} is right.${notes.map((note) => `\nNote: ${note}`).join('')}`,
+    text: `${names.length} resources are valid and fully migrated: ${names.join(', ')}\n${config.settingsFile} is valid.${notes.map((note) => `\nNote: ${note}`).join('')}`,
   };
   if (!withPlans) return right;
   const plans = await plansOf(config, resources);
@@ -168,13 +168,13 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
   await refreshSchemas(config);
   const about =
     statements.length === 0
-      ? 'Only callers notice the change; the tables are as they are.'
+      ? 'The change affects only the API. The tables do not change.'
       : `${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`;
   return {
     json: { file: file ?? null, statements },
     text:
       file === undefined
-        ? 'The definitions have no change since the last migration.'
+        ? 'The definitions have not changed since the last migration.'
         : `Wrote ${file}:\n${about}`,
   };
 }
@@ -188,7 +188,7 @@ async function migrationStatus(config: Config, resources: readonly Resource[]): 
     ...pending.map((name) => `pending: ${name}`),
     ...problems,
     ...waiting,
-    ...drift.map((line) => `not as its migrations made it: ${line}`),
+    ...drift.map((line) => `differs from the migrations: ${line}`),
   ];
   if (lines.length > 0) process.exitCode = 1;
   return {

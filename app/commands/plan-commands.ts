@@ -14,7 +14,7 @@ import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { type PlanWithKeys, planMarkdown, planText } from './plan-text.ts';
 
-/** What `--allow-drop`, `--using` and `--default` give. */
+/** The options `--allow-drop`, `--using` and `--default`. */
 export interface IntentOptions {
   readonly allowDrop?: string[] | undefined;
   readonly using?: string[] | undefined;
@@ -23,7 +23,7 @@ export interface IntentOptions {
 
 const collect = (value: string, others: string[] | undefined): string[] => [...(others ?? []), value];
 
-/** The options that say what is meant by changes that could lose values. */
+/** Options that confirm changes which could lose values. */
 export const intentOptions = {
   allowDrop: () => new Option('--allow-drop <names...>', 'drop the values of these, such as leads.fax'),
   using: () =>
@@ -37,12 +37,12 @@ export const intentOptions = {
     ),
 };
 
-/** The intent that options say. @throws UserError for one without a field */
+/** Returns the intent of the options. @throws UserError for an option without a field */
 export function intentOf({ allowDrop = [], using = [], default: defaults = [] }: IntentOptions): Intent {
   const pairs = (given: readonly string[], option: string, sqlOf: (text: string) => string) =>
     given.map((text): [string, string] => {
       const at = text.indexOf('=');
-      if (at < 1) throw new UserError(`${option} needs a field and a value, such as leads.score=0`);
+      if (at < 1) throw new UserError(`${option} needs a field and a value, for example leads.score=0`);
       return [text.slice(0, at), sqlOf(text.slice(at + 1))];
     });
   return {
@@ -85,7 +85,7 @@ async function plan(options: PlanOptions): Promise<CommandResult> {
 
 const needsOfModules = modules.flatMap((module) => module.needs ?? []);
 
-/** What definitions change, with the rows that a database has, and the API keys that named what goes away. */
+/** Plans the changes of the definitions, with row counts and the API keys that used removed names. */
 export async function planOn(
   config: Config,
   model: Model,
@@ -97,7 +97,7 @@ export async function planOn(
   return { ...found, keys: await findUsage(tablesOf(database), lost) };
 }
 
-/** The plan, and why no rows are counted if they are not. */
+/** Returns the plan, and why rows are not counted if they are not. */
 async function planned(
   config: Config,
   options: PlanOptions,
@@ -110,7 +110,7 @@ async function planned(
   });
   if (options.offline) return offline('--offline');
   if (config.databaseAddress === undefined && !existsSync(config.dataFolder)) {
-    return offline('there is no database yet');
+    return offline('the database does not exist yet');
   }
   let isOpen = false;
   try {

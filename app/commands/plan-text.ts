@@ -9,7 +9,7 @@ import {
 } from '../../engine/schema/index.ts';
 import type { KeyUsage } from '../../plugins/api/usage/index.ts';
 
-/** A plan, and which API keys named what callers lose. */
+/** A plan with the API keys that used removed names. */
 export interface PlanWithKeys extends MigrationPlan {
   readonly keys: readonly KeyUsage[];
 }
@@ -23,14 +23,14 @@ const riskOf = ({ risks }: PlannedStatement): string => risks.join(', ');
 
 const countOf = ({ count, tookTooLong }: PlannedCheck): string => {
   if (tookTooLong) return `more records than can be counted in ${countMs / 1000} s`;
-  return `${count ?? 'an unknown number of'} records`;
+  return count === 1 ? '1 record' : `${count ?? 'an unknown number of'} records`;
 };
 const outcome = ({ refuses, count }: PlannedCheck): string => {
   if (count === 0) return '';
-  return refuses ? ': the migration will refuse them' : '';
+  return refuses ? '. The migration will fail until they are fixed.' : '';
 };
 const checkLine = (check: PlannedCheck): string =>
-  `${check.name} ${check.says}: ${countOf(check)}${outcome(check)}`;
+  `${check.name} ${check.says} in ${countOf(check)}${outcome(check)}`;
 const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string[] => [
   kind,
   name,
@@ -38,10 +38,10 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
   breaks ? 'breaks clients' : '',
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
-  `${organization}: ${key} named ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-const nothing = 'The migrations carry the definitions: there is nothing to do.';
+  `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
+const nothing = 'The definitions have not changed since the last migration.';
 
-/** A plan for people at a terminal. @param without why no rows are counted, if they are not */
+/** Formats a plan for a terminal. @param without why rows are not counted, if they are not */
 export function planText(
   { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
   without: string | undefined,
@@ -69,11 +69,11 @@ export function planText(
     ...(api.length === 0
       ? []
       : ['\nCallers of the API:', indented(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
-    ...(keys.length === 0 ? [] : ['\nAPI keys that named what goes away in the last 30 days:']),
+    ...(keys.length === 0 ? [] : ['\nAPI keys that used removed names in the last 30 days:']),
     ...keys.map((use) => `  ${keyLine(use)}`),
     ...(partners.length === 0
       ? []
-      : ['\nParts of the service need what goes away, so no migration can be written:']),
+      : ['\nIntegrations need removed fields or resources, so a migration cannot be written:']),
     ...partners.map(({ file, name }) => `  ${file} needs ${name}`),
     ...undecidedLines(undecided),
     ...stateLines(database),
@@ -83,7 +83,7 @@ export function planText(
 }
 
 const maxStatement = 160;
-/** The beginning of a statement. */
+/** Shortens a statement. */
 const shortened = (line: string): string =>
   line.length > maxStatement ? `${line.slice(0, maxStatement)}…` : line;
 const indented = (lines: string): string => lines.replace(/^/gm, '  ');
@@ -92,7 +92,7 @@ const undecidedLines = (undecided: readonly string[]): readonly string[] =>
   undecided.length === 0
     ? []
     : [
-        '\nNo migration is written until it is said what becomes of these; here they are dropped:',
+        '\nBefore a migration can be written, decide about these fields and resources (this plan drops them):',
         ...undecided,
       ];
 
@@ -100,15 +100,15 @@ function stateLines(state: DatabaseState | undefined): string[] {
   if (state === undefined) return [];
   const { pending, problems, waiting, drift } = state;
   return [
-    ...(pending.length === 0 ? [] : [`\nThe database lacks ${pending.join(', ')}.`]),
+    ...(pending.length === 0 ? [] : [`\nPending migrations: ${pending.join(', ')}.`]),
     ...problems,
     ...waiting,
-    ...(drift.length === 0 ? [] : ['\nThe database is not as its migrations made it:']),
+    ...(drift.length === 0 ? [] : ['\nThe database differs from its migrations:']),
     ...drift.map((line) => `  ${line}`),
   ];
 }
 
-/** A plan to paste into a pull request. */
+/** Formats a plan as Markdown for a pull request. */
 export function planMarkdown({
   statements,
   checks,
@@ -118,7 +118,7 @@ export function planMarkdown({
   database,
   keys,
 }: PlanWithKeys): string {
-  const cell = (given: string) => given.replaceAll('|', '\\|');
+  const cell = (text: string) => text.replaceAll('|', '\\|');
   const rows = (titles: readonly string[], lines: readonly (readonly string[])[]) =>
     [titles, titles.map(() => '---'), ...lines].map((line) => `| ${line.map(cell).join(' | ')} |`);
   const list = (lines: readonly string[]) => lines.map((line) => `- ${line}`);
@@ -148,7 +148,7 @@ export function planMarkdown({
       : ['', '**Needed by**', '', ...list(partners.map(({ file, name }) => `\`${file}\` needs ${name}`))]),
     ...(keys.length === 0
       ? []
-      : ['', '**API keys that named what goes away in the last 30 days**', '', ...list(keys.map(keyLine))]),
+      : ['', '**API keys that used removed names in the last 30 days**', '', ...list(keys.map(keyLine))]),
     ...undecidedLines(undecided),
     ...stateLines(database),
   ].join('\n');

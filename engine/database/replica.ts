@@ -86,7 +86,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     const [identity, inRecovery, position] = row ?? [];
     if (identity === undefined) return 'does not respond';
     if (expected !== undefined && identity !== expected) return 'holds another database';
-    if (inRecovery !== 'true' || position === null) return 'is no standby';
+    if (inRecovery !== 'true' || position === null) return 'is not a replica';
     bytes = Number(position);
     return undefined;
   }

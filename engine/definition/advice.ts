@@ -1,97 +1,132 @@
 import type { AlternativeFor } from '../yaml/index.ts';
 
-/** What other tools call a type, and what it is here. Compared in lower case, without what is in brackets. */
-const types: readonly (readonly [words: string, here: string])[] = [
+/** Words of other tools, separated by spaces, and the sentence that names the equivalent. */
+type AdviceTable = readonly (readonly [words: string, advice: string])[];
+
+/** Types of other tools. Compared in lower case, without anything in brackets. */
+const types: AdviceTable = [
   [
     'varchar char character nvarchar str shorttext singlelinetext',
-    'use "string", with "max_length" for a limit',
+    'Use "string", with "max_length" for a limit.',
   ],
-  ['longtext mediumtext clob textarea multiline markdown richtext html', 'use "text"'],
-  ['email url uri phone tel slug password uuid guid cuid color', 'use "string", with "pattern" for a form'],
-  ['int int4 int32 smallint tinyint', 'use "integer"'],
-  ['bigint int8 long bigserial serial', 'use "int64"'],
-  ['decimal numeric float float4 float8 double real money currency percent', 'use "number", which is exact'],
-  ['bool checkbox switch', 'use "boolean"'],
-  ['datetime timestamptz time instant', 'use "timestamp"'],
-  ['day calendardate dateonly', 'use "date"'],
-  ['enum select choice choices picklist dropdown multiselect', 'use "string" with "enum: [ … ]"'],
+  ['longtext mediumtext clob textarea multiline markdown richtext html', 'Use "text".'],
+  [
+    'email url uri phone tel slug password uuid guid cuid color',
+    'Use "string", with "pattern" for the format.',
+  ],
+  ['int int4 int32 smallint tinyint', 'Use "integer".'],
+  ['bigint int8 long bigserial serial', 'Use "int64".'],
+  ['decimal numeric float float4 float8 double real money currency percent', 'Use "number", which is exact.'],
+  ['bool checkbox switch', 'Use "boolean".'],
+  ['datetime timestamptz instant', 'Use "timestamp".'],
+  ['time timeofday', 'Use "timestamp" for a point in time, or "string" with "pattern" for a time of day.'],
+  ['day calendardate dateonly', 'Use "date".'],
+  ['enum select choice choices picklist dropdown multiselect', 'Use "string" with "enum: [ … ]".'],
   [
     'relation relationship foreignkey fk ref belongsto belongs_to many2one manytoone link',
-    'use "reference" with "to: <resource>" and "nullable: true"',
+    'Use "reference" with "to: <resource>" and "nullable: true".',
   ],
-  ['hasmany has_many one2many onetomany', 'put a reference into the other resource, and filter by it'],
-  ['manytomany many2many', 'make a resource with two references'],
-  ['lookup rollup formula computed virtual', 'use "joined" for the text of a record that a reference is to'],
-  ['json jsonb object map array list blob binary file image', 'there is none: give each value a field'],
+  ['hasmany has_many one2many onetomany', 'Declare a reference in the other resource, and filter by it.'],
+  ['manytomany many2many', 'Declare a resource with two references.'],
+  ['lookup rollup', 'Use "joined" to show text fields of a referenced record.'],
+  [
+    'formula computed virtual',
+    'Computed fields are not supported. Use "joined" to show text fields of a referenced record.',
+  ],
+  ['array list', 'Lists are not supported. Declare another resource with a reference to this one.'],
+  ['json jsonb object map', 'Nested values are not supported. Declare a field for each value.'],
+  ['blob binary file image', 'Files are not supported. Store the file elsewhere and its URL in a "string".'],
 ];
 
-/** What other tools call a key of a field. */
-const fieldKeys: readonly (readonly [words: string, here: string])[] = [
+/** Keys of a field in other tools. */
+const fieldKeys: AdviceTable = [
   [
     'references foreign_key foreignkey ref relation model target table resource related_to',
-    'use "type: reference" with "to: <resource>"',
+    'Use "type: reference" with "to: <resource>".',
   ],
-  ['length size maxlength max_len limit', 'use "max_length"'],
-  ['not_null notnull null allow_null optional', 'use "nullable: true" for a field that may be null'],
-  ['mandatory is_required presence', 'use "required: true"'],
-  ['values options choices allowed one_of', 'use "enum: [ … ]"'],
+  ['length size maxlength max_len limit', 'Use "max_length".'],
+  ['not_null notnull null allow_null optional', 'Use "nullable: true" for a field that can be null.'],
+  ['mandatory is_required presence', 'Use "required: true".'],
+  ['values options choices allowed one_of', 'Use "enum: [ … ]".'],
   [
     'primary_key primarykey primary pk auto_increment autoincrement',
-    '"id" is the key; it comes with "common"',
+    'The primary key is "id", which comes with "common: all".',
   ],
-  ['index indexed db_index searchable filterable', 'list the field in "filters" or "search" of the resource'],
-  ['label title caption comment help help_text doc docs', 'use "description"'],
-  ['regex regexp format match', 'use "pattern"'],
-  ['initial default_value', 'use "default"'],
-  ['hidden private secret pii', 'use "sensitive: true" to keep values out of the ledger'],
-  ['on_delete ondelete cascade', 'a reference becomes null when its record is deleted'],
-  ['min max minimum maximum min_length precision scale', 'there is no such limit'],
-  ['readonly immutable editable', 'use "read_only: true"'],
-  ['name id key', 'the key above is the name of the field'],
+  [
+    'index indexed db_index searchable filterable',
+    'List the field in "filters" or "search" of the resource.',
+  ],
+  ['label title caption comment help help_text doc docs', 'Use "description".'],
+  ['regex regexp format match', 'Use "pattern".'],
+  ['initial default_value', 'Use "default".'],
+  ['hidden private secret pii', 'Use "sensitive: true" to keep values out of the change log.'],
+  ['on_delete ondelete cascade', 'A reference always becomes null when its record is deleted.'],
+  ['min max minimum maximum min_length precision scale', 'This limit is not supported.'],
+  ['readonly immutable editable', 'Use "read_only: true".'],
+  ['name id key', "The key above is the field's name."],
 ];
 
-/** What other tools call a key of a resource. */
-const resourceKeys: readonly (readonly [words: string, here: string])[] = [
-  ['columns attributes properties schema', 'use "fields"'],
-  ['order order_by orderby ordering default_sort', 'use "sort"'],
-  ['table table_name tablename plural resource', 'use "name", or the name of the file'],
-  ['label title comment', 'use "description"'],
-  ['indexes indices index', 'indexes follow from "filters", "sort", "search" and "unique"'],
-  ['unique_together constraints', 'use "unique: [ a, b ]"'],
-  ['permissions roles access policies acl', 'profiles say who may do what'],
-  ['timestamps audited', 'use "common: all"'],
-  ['relations relationships references', 'give a field "type: reference"'],
+/** Keys of a resource in other tools. */
+const resourceKeys: AdviceTable = [
+  ['columns attributes properties schema', 'Use "fields".'],
+  ['order order_by orderby ordering default_sort', 'Use "sort".'],
+  ['table table_name tablename plural resource', 'Use "name", or rename the file.'],
+  ['label title comment', 'Use "description".'],
+  ['indexes indices index', 'Indexes are created for "filters", "sort", "search" and "unique".'],
+  ['unique_together constraints', 'Use "unique: [ a, b ]".'],
+  ['permissions roles access policies acl', 'Permissions belong to profiles, not to resources.'],
+  ['timestamps audited', 'Use "common: all".'],
+  ['relations relationships references', 'Declare a field with "type: reference".'],
 ];
 
-/** What other tools call an operator of a filter. */
-const operatorWords: readonly (readonly [words: string, here: string])[] = [
-  ['equals equal is exact == =', 'use eq'],
-  ['not neq not_equal != <>', 'use ne'],
-  ['>', 'use gt'],
-  ['>= min from since after', 'use gte'],
-  ['<', 'use lt'],
-  ['<= max to until before', 'use lte'],
-  ['between range', 'use gte and lte'],
-  ['like ilike icontains includes match', 'use contains, or "search" of the resource'],
-  ['startswith prefix begins_with', 'use starts_with'],
-  ['null isnull exists', 'use is_null'],
-  ['any one_of', 'use in'],
+/** Keys of "sort" in other tools. */
+const sortKeys: AdviceTable = [
+  ['dir order', 'Use "direction".'],
+  ['field key column', 'Use "by".'],
 ];
 
-function here(word: string, table: readonly (readonly [words: string, here: string])[]): string | undefined {
+/** Filter operators of other tools. */
+const operatorWords: AdviceTable = [
+  ['equals equal is exact == =', 'Use "eq".'],
+  ['not neq not_equal != <>', 'Use "ne".'],
+  ['>', 'Use "gt".'],
+  ['>= min from since after', 'Use "gte".'],
+  ['<', 'Use "lt".'],
+  ['<= max to until before', 'Use "lte".'],
+  ['between range', 'Use "gte" and "lte".'],
+  ['like ilike icontains includes match', 'Use "contains", or "search" of the resource.'],
+  ['startswith prefix begins_with', 'Use "starts_with".'],
+  ['null isnull exists', 'Use "is_null".'],
+  ['any one_of', 'Use "in".'],
+];
+
+function adviceFor(word: string, table: AdviceTable): string | undefined {
   return table.find(([words]) => words.split(' ').includes(word.toLowerCase()))?.[1];
 }
 
-/** What to use for a type that other tools have; undefined for any other word. */
+/** Returns the equivalent of another tool's type, or undefined for any other word. */
 export const typeAdvice = (type: string): string | undefined =>
-  here(type.replace(/[([<|?].*$/, '').replace(/[\s-]/g, ''), types);
+  adviceFor(type.replace(/[([<|?].*$/, '').replace(/[\s-]/g, ''), types);
 
-/** What to use for a word that other tools have, at its place in a file. */
+/** Returns advice on the value of a field's key. */
+function valueAdvice(key: string | number | undefined, value: unknown): string | undefined {
+  if (key === 'to' && Array.isArray(value)) return 'Declare a reference field for each resource.';
+  if (key === 'default' && value === null) return 'Use "nullable: true" without a default for null.';
+  return undefined;
+}
+
+/** Returns advice on a word from another tool, depending on its location in a file. */
 export const alternativeFor: AlternativeFor = (word, path, value) => {
   if (path.length === 0) {
     const isField = typeof value === 'object' && value !== null && 'type' in value;
-    return isField ? 'fields belong under "fields", indented by two spaces' : here(word, resourceKeys);
+    return isField ? 'Fields belong under "fields", indented by two spaces.' : adviceFor(word, resourceKeys);
   }
-  if (path[0] === 'fields' && path.length === 2) return here(word, fieldKeys);
-  return path.includes('operators') ? here(word, operatorWords) : undefined;
+  if (path[0] === 'fields' && path.length === 2) return adviceFor(word, fieldKeys);
+  if (path[0] === 'fields' && path.length === 3) return valueAdvice(path[2], value);
+  if (path[0] === 'sort' && path.length === 1) return adviceFor(word, sortKeys);
+  if (path.includes('operators')) return adviceFor(word, operatorWords);
+  if (path[0] === 'filters' && path.length === 2 && Array.isArray(value)) {
+    return `Write { field: ${word}, operators: [ ${value.join(', ')} ] }.`;
+  }
+  return undefined;
 };

@@ -1,9 +1,11 @@
 import type { Field } from '../fields/index.ts';
 import { declareQuery } from '../query/index.ts';
 import {
+  didYouMean,
   parseYaml,
   type Source,
   shape,
+  snakeCase,
   sortIssues,
   suggestion,
   suggestionOrList,
@@ -19,17 +21,18 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
-/** Where a field is written: its file and its path there. */
+/** The location of a field: its file and its path in the file. */
 interface Place {
   readonly parsed: ValidatedSource;
   readonly path: readonly string[];
 }
 
 const hasShape = shape<RawResource>(resourceSchema, alternativeFor);
+
 /**
- * Checks YAML sources and puts the shared fields in.
- * @returns the definitions, by name
- * @throws YamlError with every mistake in every file
+ * Checks YAML sources and adds the shared fields.
+ * @returns the definitions, sorted by name
+ * @throws YamlError with all issues in all files
  */
 export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   const problems: YamlIssue[] = [];
@@ -40,7 +43,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     if (parsed !== undefined && hasShape(parsed, problems)) read.push(parsed);
     else broken.add(fileStem(source.file));
   }
-  // Without the shared fields everything else would look wrong.
+  // Without the shared fields, all other files would have further issues.
   if (broken.has(commonName)) throw new YamlError(sortIssues(problems, files(sources)));
 
   const shipped = checkShipped(sources, read, problems);
@@ -50,19 +53,19 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     .filter((file) => file !== common)
     .map((file) => draft(file, common, problems))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-  for (const [index, each] of drafts.entries()) checkName(each, drafts[index + 1], problems);
+  for (const [index, item] of drafts.entries()) checkName(item, drafts[index + 1], problems);
   checkFormerNames(drafts, problems);
   checkSingulars(drafts, problems);
-  for (const { name, broken: wrong } of drafts) if (wrong) broken.add(name);
+  for (const { name, broken: isBroken } of drafts) if (isBroken) broken.add(name);
 
   const definitions = drafts
-    .filter((each) => !broken.has(each.name))
-    .map((each) => finish(each, drafts, broken, problems));
+    .filter(({ name }) => !broken.has(name))
+    .map((item) => finish(item, drafts, broken, problems));
   if (problems.length > 0) throw new YamlError(sortIssues(problems, files(sources)));
   return definitions;
 }
 
-/** The files without those that only come with the engine already, which are reported. */
+/** Returns the files without those that redefine a resource of the engine, which are reported. */
 function checkShipped(
   sources: readonly Source[],
   files: readonly ValidatedSource[],
@@ -70,15 +73,15 @@ function checkShipped(
 ): ValidatedSource[] {
   const shipped = new Set(sources.filter(({ isShipped }) => isShipped).map(({ file }) => file));
   const names = new Set(files.filter(({ file }) => shipped.has(file)).map(resourceNameOf));
-  return files.filter((each) => {
-    const name = resourceNameOf(each);
-    if (shipped.has(each.file) || each.data.extends !== undefined || !names.has(name)) return true;
+  return files.filter((source) => {
+    const name = resourceNameOf(source);
+    if (shipped.has(source.file) || source.data.extends !== undefined || !names.has(name)) return true;
     const instead =
       name === commonName
-        ? 'give further fields in the files of the resources'
-        : `begin with "extends: ${name}"`;
-    const message = `"${name}" comes with the engine: ${instead}, and write only what differs`;
-    problems.push(each.problem({ path: [] }, message));
+        ? 'Declare additional fields in the files of the resources.'
+        : `Start the file with "extends: ${name}" and declare only your changes.`;
+    const message = `"${name}" is part of the engine. ${instead}`;
+    problems.push(source.problem({ path: [] }, message));
     return false;
   });
 }
@@ -87,87 +90,93 @@ const files = (sources: readonly Source[]): string[] => sources.map(({ file }) =
 
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
-/** A resource's name is a path, a table and an object of permissions. */
+/** Checks a resource's name, which is used as path, as table and in permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: YamlIssue[]): void {
   const report = (message: string) => problems.push(parsed.problem({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
-  if (name.startsWith('crm_')) report('names that begin with "crm_" are the platform\'s own');
-  if (name === 'events') report('"events" is what profiles call event subscriptions');
-  if (name.startsWith('pg_')) report('names that begin with "pg_" are PostgreSQL\'s own');
+  if (name.startsWith('crm_')) report('names that start with "crm_" are reserved for the engine');
+  if (name === 'events')
+    report('"events" is reserved for event subscriptions in profiles. Choose another name.');
+  if (name.startsWith('pg_')) report('names that start with "pg_" are reserved for PostgreSQL');
   if (!resourceName.test(name)) {
-    report(`the file's name must be a lower-case letter, then up to 39 letters, digits or _, or give "name"`);
+    const snake = snakeCase(name);
+    const hint = resourceName.test(snake) ? didYouMean(snake) : '';
+    report(
+      `the file name must be a lowercase letter followed by up to 39 letters, digits or underscores${hint}`,
+    );
   }
 }
 
-/** The description names what one record is by the singular: two of one name would be one. */
+/** Checks that singulars are distinct, because they name the schemas of the API description. */
 function checkSingulars(drafts: readonly Draft[], problems: YamlIssue[]): void {
   const owners = new Map<string, Draft>();
-  for (const each of drafts) {
-    const { name, parsed } = each;
+  for (const item of drafts) {
+    const { name, parsed } = item;
     const singular = parsed.data.singular ?? name;
     const owner = owners.get(singular);
-    if (owner === undefined || owner.name === name) owners.set(singular, each);
+    if (owner === undefined || owner.name === name) owners.set(singular, item);
     else {
-      const message = `"${singular}" is one record of ${owner.name} (${owner.parsed.file}) already: give another "singular"`;
+      const message = `"${singular}" is already the singular of ${owner.name} (${owner.parsed.file}). Set another "singular".`;
       problems.push(parsed.problem({ path: ['singular'] }, message));
     }
   }
 }
 
-/** No two resources have had one name, and none has the alias of another one. */
+/** Checks that former names and aliases of resources are distinct. */
 function checkFormerNames(drafts: readonly Draft[], problems: YamlIssue[]): void {
-  const former = new Map<string, Draft>();
-  for (const each of drafts) {
-    const { renamed_from: from, alias } = each.parsed.data;
+  const former = new Map<string, string>();
+  for (const { name: current, parsed } of drafts) {
+    const { renamed_from: from, alias } = parsed.data;
     if (from === undefined) continue;
-    const report = (message: string) =>
-      problems.push(each.parsed.problem({ path: ['renamed_from'] }, message));
+    const report = (message: string) => problems.push(parsed.problem({ path: ['renamed_from'] }, message));
     const other = former.get(from);
-    if (other !== undefined) report(`"${other.name}" is renamed from "${from}" already`);
-    // Renaming a table while another definition keeps its name would leave that one an empty table.
-    if (from !== each.name && drafts.some(({ name }) => name === from)) {
+    if (other !== undefined) report(`"${other}" is already renamed from "${from}"`);
+    // Renaming the table would leave the other definition with an empty one.
+    if (from !== current && drafts.some(({ name }) => name === from)) {
       report(
         alias === true
-          ? `there is a resource "${from}", too`
+          ? `"${from}" is also the name of a resource. Remove the resource or the alias.`
           : `the resource "${from}" is still declared. Remove it, or "renamed_from" here.`,
       );
     }
-    former.set(from, each);
+    former.set(from, current);
   }
 }
 
-/** A resource whose fields are read, before links between resources are checked. */
+/** A resource with its fields, before links between resources are checked. */
 interface Draft {
   readonly name: string;
   readonly parsed: ValidatedSource;
   readonly fields: readonly Field[];
-  /** Fields that only their columns are left of. */
+  /** Fields of which only the columns remain. */
   readonly retired: readonly Field[];
   readonly places: ReadonlyMap<string, Place>;
-  /** Whether one of its own fields is wrong. */
+  /** The names of all shared fields. */
+  readonly shared: readonly string[];
+  /** Whether one of its fields is invalid. */
   readonly broken: boolean;
 }
 
 function draft(parsed: ValidatedSource, common: ValidatedSource | undefined, problems: YamlIssue[]): Draft {
   const raw = parsed.data;
-  const found = problems.length;
+  const before = problems.length;
   const places = new Map<string, Place>();
   const shared = common?.data.fields ?? {};
-  const wanted = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
-  for (const [index, name] of wanted.entries()) {
-    if (wanted.indexOf(name) < index) {
+  const names = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
+  for (const [index, name] of names.entries()) {
+    if (names.indexOf(name) < index) {
       problems.push(parsed.problem({ path: ['common', index] }, `"${name}" is listed twice in common`));
     } else if (common !== undefined && Object.hasOwn(shared, name)) {
       places.set(name, { parsed: common, path: ['fields', name] });
     } else {
       const hint = suggestion(name, Object.keys(shared));
-      problems.push(parsed.problem({ path: ['common', index] }, `no shared field "${name}"${hint}`));
+      problems.push(parsed.problem({ path: ['common', index] }, `unknown shared field "${name}"${hint}`));
     }
   }
   for (const name of Object.keys(raw.fields)) {
     const path = ['fields', name];
     if (places.has(name)) {
-      problems.push(parsed.problem({ path, key: true }, `"${name}" is a shared field already`));
+      problems.push(parsed.problem({ path, key: true }, `"${name}" is already a shared field`));
     }
     places.set(name, { parsed, path });
   }
@@ -177,20 +186,21 @@ function draft(parsed: ValidatedSource, common: ValidatedSource | undefined, pro
       ? undefined
       : readField(name, definition, placeOf(place), reporter(place, problems));
   });
-  const read = fields.filter((each) => each !== undefined);
+  const read = fields.filter((field) => field !== undefined);
   const isRetired = ({ name }: Field) => places.get(name)?.parsed.data.fields[name]?.retired === true;
-  const sorted = { fields: read.filter((each) => !isRetired(each)), retired: read.filter(isRetired) };
+  const sorted = { fields: read.filter((field) => !isRetired(field)), retired: read.filter(isRetired) };
   checkFormerFields(read, places, problems);
   return {
     name: resourceNameOf(parsed),
     parsed,
     places,
     ...sorted,
-    broken: problems.length > found,
+    shared: Object.keys(shared),
+    broken: problems.length > before,
   };
 }
 
-/** No two fields have had one name, and none has the alias of another one. */
+/** Checks that former names and aliases of fields are distinct. */
 function checkFormerFields(
   fields: readonly Field[],
   places: ReadonlyMap<string, Place>,
@@ -202,26 +212,26 @@ function checkFormerFields(
     if (from === undefined || place === undefined) continue;
     const report = (message: string) => reporter(place, problems)('renamed_from', message);
     const other = former.get(from);
-    if (other !== undefined) report(`"${other}" is renamed from "${from}" already`);
-    // Renaming the column while another field keeps its name would leave that one without its values.
+    if (other !== undefined) report(`"${other}" is already renamed from "${from}"`);
+    // Renaming the column would leave the other field without values.
     if (from !== name && places.has(from)) {
       report(
         alias === undefined
           ? `the field "${from}" is still declared. Remove it, or "renamed_from" here.`
-          : `there is a field "${from}", too`,
+          : `"${from}" is also the name of a field. Remove the field or the alias.`,
       );
     }
     former.set(from, name);
   }
 }
 
-/** The place of a field as `file:line:column`. */
+/** Returns the location of a field as `file:line:column`. */
 function placeOf({ parsed, path }: Place): string {
   const { file, line, column } = parsed.problem({ path, key: true }, '');
   return `${file}:${line}:${column}`;
 }
 
-/** Reports a mistake in a field: an unknown type at its value, everything else at the key. */
+/** Reports an issue in a field: an unknown type at its value, everything else at the key. */
 const reporter =
   ({ parsed, path }: Place, problems: YamlIssue[]): ReportIssue =>
   (key, message) => {
@@ -229,41 +239,43 @@ const reporter =
     problems.push(parsed.problem(target, message));
   };
 
-/** The checks between fields and between resources. */
+/** Checks a resource's fields against each other and against other resources. */
 function finish(
-  each: Draft,
+  resource: Draft,
   drafts: readonly Draft[],
   broken: ReadonlySet<string>,
   problems: YamlIssue[],
 ): ResourceDefinition {
-  const { parsed, fields, name } = each;
+  const { parsed, fields, name } = resource;
   const raw = parsed.data;
-  const shown = [...fields, ...fields.flatMap((field) => aliasOf(field) ?? [])];
-  const byName = new Map(shown.map((field) => [field.name, field]));
+  const exposed = [...fields, ...fields.flatMap((field) => aliasOf(field) ?? [])];
+  const byName = new Map(exposed.map((field) => [field.name, field]));
   const report = (path: readonly (string | number)[], message: string) =>
     problems.push(parsed.problem({ path }, message));
 
   for (const set of ['id', 'organization'] as const) {
-    const found = fields.filter((field) => field.set === set);
+    const matches = fields.filter((field) => field.set === set);
     const expected = set === 'id' ? 'id' : 'organization_id';
-    if (found.length !== 1 || found[0]?.name !== expected) {
-      report([], `a resource needs the field "${expected}" with "set: ${set}", and no other with it`);
+    if (matches.length !== 1 || matches[0]?.name !== expected) {
+      const isShared = resource.shared.includes(expected) && !resource.places.has(expected);
+      const hint = isShared ? '. Add "common: all".' : '';
+      report([], `exactly one field must have "set: ${set}", and its name must be "${expected}"${hint}`);
     }
   }
-  checkColumns(each, problems);
-  for (const field of [...fields, ...each.retired]) checkLink(field, each, drafts, broken, problems);
+  checkColumns(resource, problems);
+  for (const field of [...fields, ...resource.retired]) checkLink(field, resource, drafts, broken, problems);
 
   return {
     name,
     file: parsed.file,
     singular: raw.singular ?? name,
     description: raw.description ?? '',
-    fields: shown,
-    retired: each.retired,
+    fields: exposed,
+    retired: resource.retired,
     ...readFormerName(name, raw, (key, message) => report([key], message)),
     uniques: readUniques(raw, byName, {
       atField: (field, message) => {
-        const place = each.places.get(field.name);
+        const place = resource.places.get(field.name);
         if (place !== undefined) reporter(place, problems)('unique', message);
       },
       atResource: (path, message) => report(['unique', ...path], message),
@@ -272,14 +284,14 @@ function finish(
   };
 }
 
-/** What a table of PostgreSQL can have, less the column that the engine adds. */
+/** Maximum number of columns in a PostgreSQL table, without the engine's version column. */
 const maxColumns = 1600 - 1;
 
-/** No two fields may be stored in one column, and a table has room for all of them. */
+/** Checks that each column belongs to one field, and that the table does not exceed {@link maxColumns}. */
 function checkColumns({ parsed, fields, retired, places }: Draft, problems: YamlIssue[]): void {
   const columns = [...fields, ...retired].flatMap((field) => field.type.columns?.(field) ?? []).length;
   if (columns > maxColumns) {
-    const message = `the fields need ${columns} columns, and a table of PostgreSQL has room for ${maxColumns}: divide the resource`;
+    const message = `the fields need ${columns} columns, but a PostgreSQL table can have only ${maxColumns}. Split the resource.`;
     problems.push(parsed.problem({ path: ['fields'], key: true }, message));
   }
   const owners = new Map<string, string>();
@@ -288,7 +300,7 @@ function checkColumns({ parsed, fields, retired, places }: Draft, problems: Yaml
       const owner = owners.get(`${field.name}${column.suffix}`);
       const place = places.get(field.name);
       if (owner !== undefined && place !== undefined) {
-        const message = `"${field.name}" needs a column that "${owner}" has`;
+        const message = `"${field.name}" needs the same column as "${owner}". Rename one of the fields.`;
         problems.push(place.parsed.problem({ path: place.path, key: true }, message));
       }
       owners.set(`${field.name}${column.suffix}`, field.name);
@@ -296,7 +308,7 @@ function checkColumns({ parsed, fields, retired, places }: Draft, problems: Yaml
   }
 }
 
-/** A reference must point to a resource, a joined field must follow one to text fields. */
+/** Checks that a reference points to a resource, and that a joined field follows a reference to text fields. */
 function checkLink(
   field: Field,
   { fields, places }: Draft,
@@ -309,22 +321,34 @@ function checkLink(
   const report = (key: string, message: string) =>
     problems.push(place.parsed.problem({ path: [...place.path, key] }, message));
   if (field.to !== undefined && !broken.has(field.to) && !drafts.some(({ name }) => name === field.to)) {
-    const known = drafts.map(({ name }) => name);
-    report('to', `no resource "${field.to}"${suggestionOrList(field.to, known)}`);
+    const hint = /^users?$/.test(field.to)
+      ? '. Users are not a resource. For the creator of a record, use "type: int64" with "set: creator".'
+      : suggestionOrList(
+          field.to,
+          drafts.map(({ name }) => name),
+        );
+    report('to', `unknown resource "${field.to}"${hint}`);
   }
   if (field.through === undefined) return;
   const link = fields.find(({ name }) => name === field.through);
   if (link?.type.refers !== true) {
     const references = fields.filter(({ type }) => type.refers === true).map(({ name }) => name);
-    report('through', `no reference "${field.through}" here${suggestionOrList(field.through, references)}`);
+    report(
+      'through',
+      `"${field.through}" is not a reference of this resource${suggestionOrList(field.through, references)}`,
+    );
     return;
   }
   const target = drafts.find((draft) => draft.name === link.to && !draft.broken);
-  for (const shown of field.show ?? []) {
-    const found = target?.fields.find(({ name }) => name === shown);
-    if (target !== undefined && found?.type.text === undefined) {
-      const texts = target.fields.filter(({ type }) => type.text !== undefined).map(({ name }) => name);
-      report('show', `no text field "${shown}" in ${target.name}${suggestionOrList(shown, texts)}`);
+  for (const name of field.show ?? []) {
+    const source = target?.fields.find((candidate) => candidate.name === name);
+    if (target !== undefined && source?.type.text === undefined) {
+      const texts = target.fields.filter(({ type }) => type.text !== undefined);
+      const hint = suggestionOrList(
+        name,
+        texts.map((text) => text.name),
+      );
+      report('show', `"${name}" is not a text field of ${target.name}${hint}`);
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Deprecation, Field, FieldTypeName, Lookup, ServerValue } from '../fields/index.ts';
 import type { Declarations } from '../query/index.ts';
 
-/** A checked resource definition: what one YAML file says, with the shared fields put in. */
+/** A checked resource definition from one YAML file, including its shared fields. */
 export interface ResourceDefinition extends Declarations {
   readonly name: string;
   /** The file that defines it. */
@@ -9,20 +9,20 @@ export interface ResourceDefinition extends Declarations {
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  /** Fields that only their columns are left of. */
+  /** Fields of which only the columns remain. */
   readonly retired: readonly Field[];
-  /** The name that it had. */
+  /** The former name. */
   readonly renamedFrom?: string;
-  /** How long callers may still use the name that it had. */
+  /** How long callers can use the former name. */
   readonly alias?: Deprecation;
-  /** Fields that no two records of an organization have the same values of, if they have any. */
+  /** Fields, or groups of fields, whose values are unique within an organization. */
   readonly uniques: readonly Unique[];
 }
 
-/** Fields that are unique together; a record in which one of them is empty may be there any number of times. */
+/** Fields that are unique together. Records in which one of them is empty are exempt. */
 export type Unique = readonly [Field, ...Field[]];
 
-/** The keys that declare a new name. */
+/** The keys that declare a rename. */
 export interface RawRename {
   readonly renamed_from?: string;
   readonly alias?: boolean;
@@ -30,7 +30,7 @@ export interface RawRename {
   readonly sunset?: string;
 }
 
-/** One field as a YAML file has it (resource.schema.json). */
+/** A field in a YAML file (resource.schema.json). */
 export interface RawField extends RawRename {
   readonly type: string;
   readonly retired?: boolean;
@@ -52,9 +52,9 @@ export interface RawField extends RawRename {
   readonly sensitive?: boolean;
 }
 
-/** One file as YAML has it (resource.schema.json). */
+/** The content of a YAML file (resource.schema.json). */
 export interface RawResource extends RawRename {
-  /** The resource that it adds to, or changes; then all other keys are optional, and so is the type of fields there are. */
+  /** The resource that the file extends. All other keys, and the types of existing fields, are then optional. */
   readonly extends?: string;
   readonly name?: string;
   readonly singular?: string;
@@ -62,23 +62,23 @@ export interface RawResource extends RawRename {
   readonly common?: 'all' | readonly string[];
   readonly fields: Readonly<Record<string, RawField>>;
   readonly unique?: readonly string[] | readonly (readonly string[])[];
-  /** The keys of the query parts, in the shapes that they require. */
+  /** The keys of the query parts, which define their shapes. */
   readonly [part: string]: unknown;
 }
 
-/** Fields that a part of the service writes or finds records by, which a definition must therefore have. */
+/** Fields that an integration uses, so that the definition must have them. */
 export interface FieldRequirements {
-  /** The source file that needs them. */
+  /** The source file that uses the fields. */
   readonly file: string;
   readonly resource: string;
   readonly fields: Readonly<Record<string, RequiredField>>;
 }
 
-/** What a needed field must be. */
+/** Requirements for a field. */
 export interface RequiredField {
   readonly types: readonly FieldTypeName[];
-  /** Written as a caller would: a read-only field would silently stay empty. */
+  /** The field must be writable, because writes to a read-only field are ignored. */
   readonly writable?: true;
-  /** Records are found by it: `lookup` gives the comparison and the index. */
+  /** The `lookup` with which records are found. */
   readonly lookup?: Lookup;
 }

@@ -7,8 +7,8 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
- * JSON Schemas for editors, by the names of their files: `_resource`, which follows from the registries alone, and one for
- * each file of the instance, which knows the names that there are. Files may be wrong: what can be read of them counts.
+ * Returns JSON Schemas for editors by file name: `_resource`, generated from the registries, and one for each file of the
+ * instance, which includes the names that the instance defines. Ignores the parts of files that cannot be read.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
@@ -22,7 +22,7 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, J
   const overlays = files.flatMap((file) => {
     const base = bases.find(({ name }) => name === file.extended);
     const known = file.own.map((field) => merged(field, base?.fields ?? []));
-    const isKept = ({ name }: Known) => !known.some((field) => field.name === name);
+    const isKept = ({ name }: ReadField) => !known.some((field) => field.name === name);
     return file.extended === undefined
       ? []
       : [{ ...file, fields: [...(base?.fields ?? []).filter(isKept), ...known] }];
@@ -45,24 +45,24 @@ const extending = (more: JsonSchema): JsonSchema => ({
   ...more,
 });
 
-/** A field as far as its file can be read. */
-interface Known extends NamedField {
+/** A field, as far as its file can be read. */
+interface ReadField extends NamedField {
   readonly raw: Partial<RawField>;
 }
 
 interface File {
-  /** The name of the file, without its ending. */
+  /** The file name without extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
-  /** The resource that it adds to. */
+  /** The resource that it extends. */
   readonly extended: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
   /** The fields that it declares itself. */
-  readonly own: readonly Known[];
+  readonly own: readonly ReadField[];
 }
 
-/** What a type that there is not can do. */
+/** An unknown type, which has no abilities. */
 const noType = {} as FieldType;
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -86,8 +86,8 @@ function fileOf({ file, data }: Parsed, isShipped: boolean): File {
   };
 }
 
-/** A field of an overlay: what it does not say, the field of the same name says. */
-function merged(field: Known, base: readonly Known[]): Known {
+/** Completes a field of an overlay with the extended field. */
+function merged(field: ReadField, base: readonly ReadField[]): ReadField {
   const same = base.find(({ name }) => name === field.name);
   if (same === undefined) return field;
   const raw = { ...same.raw, ...field.raw };
@@ -99,17 +99,17 @@ function merged(field: Known, base: readonly Known[]): Known {
   };
 }
 
-/** The shared fields that a file takes. */
-const sharedBy = ({ common }: File['data'], shared: readonly Known[]): readonly Known[] =>
+/** Returns the shared fields that a file includes. */
+const sharedBy = ({ common }: File['data'], shared: readonly ReadField[]): readonly ReadField[] =>
   common === 'all' ? shared : shared.filter(({ name }) => Array.isArray(common) && common.includes(name));
 
 const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name }) => name);
 
-/** What the names of an instance add to the schema of one of its files. */
+/** Returns the schema of a file that follows from the names of the instance. */
 function schemaOf(
-  { data, extended, fields }: File & { readonly fields: readonly Known[] },
-  resources: readonly (File & { readonly fields: readonly Known[] })[],
-  common: readonly Known[],
+  { data, extended, fields }: File & { readonly fields: readonly ReadField[] },
+  resources: readonly (File & { readonly fields: readonly ReadField[] })[],
+  common: readonly ReadField[],
 ): JsonSchema {
   const inUse = fields.filter(({ raw }) => raw.retired !== true);
   const references = inUse.filter(({ type }) => type.refers === true);
@@ -143,10 +143,10 @@ function schemaOf(
   };
 }
 
-/** What the server writes into every table, and the fields that have it. */
+/** The fields that every table has, and their server-set values. */
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
-/** The fields that every table has, and no other like them, where the shared fields do not bring them. */
+/** Requires the {@link identity} fields that the shared fields do not include. */
 function keys(shared: readonly string[]): JsonSchema {
   const missing = Object.entries(identity).filter(([name]) => !shared.includes(name));
   return {
@@ -156,24 +156,24 @@ function keys(shared: readonly string[]): JsonSchema {
 }
 
 const yes = (key: string): JsonSchema => hasKey(key, true);
-const given = (key: string): JsonSchema => ({ required: [key] });
+const present = (key: string): JsonSchema => ({ required: [key] });
 const each = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
-/** Keys that must not be there. */
+/** Forbids keys. */
 const without = (...keys: string[]): JsonSchema => each(keys, false);
-/** Keys that must not be true. */
+/** Forbids true as the value of keys. */
 const untrue = (...keys: string[]): JsonSchema => each(keys, { const: false });
 
-/** What the keys of a new name need of one another, of fields and of resources. */
+/** Dependencies between the keys of a rename, for fields and resources. */
 const renames: readonly JsonSchema[] = [
   implies(yes('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
-  ...['deprecated', 'sunset'].map((key) => implies(given(key), yes('alias'))),
+  ...['deprecated', 'sunset'].map((key) => implies(present(key), yes('alias'))),
 ];
 
-/** What a field of each type takes and needs, from what its values can do. */
+/** Allowed and required keys for each field type. */
 const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
   const { refers = false, joins = false } = type;
-  const sets = Object.entries(serverTypes).flatMap(([set, wanted]) => (wanted === name ? [set] : []));
+  const sets = Object.entries(serverTypes).flatMap(([set, serverType]) => (serverType === name ? [set] : []));
   const unfilled = type.empty === undefined && !refers && !joins;
   return implies(hasKey('type', name), {
     required: [...(refers ? ['to', 'nullable'] : []), ...(joins ? ['through', 'show'] : [])],
@@ -185,7 +185,7 @@ const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
       ...(type.bounded ? {} : without('max_length', 'pattern', 'enum', 'suggested', 'lookup')),
       ...(type.distinct ? {} : untrue('unique')),
     },
-    ...(unfilled && { anyOf: [given('default'), yes('nullable'), yes('required'), given('set')] }),
+    ...(unfilled && { anyOf: [present('default'), yes('nullable'), yes('required'), present('set')] }),
   });
 });
 
@@ -195,7 +195,7 @@ const rules: readonly JsonSchema[] = [
   { not: { required: ['enum', 'suggested'] } },
   implies(yes('required'), { properties: { ...untrue('read_only', 'nullable'), ...without('default') } }),
   implies(yes('nullable'), { properties: without('default') }),
-  implies(given('set'), yes('read_only')),
+  implies(present('set'), yes('read_only')),
   implies(yes('retired'), { properties: { ...without('set'), ...untrue('alias') } }),
   implies(yes('unique'), { properties: untrue('read_only') }),
 ];
@@ -203,7 +203,7 @@ const rules: readonly JsonSchema[] = [
 const { field } = resourceSchema.$defs;
 const types = Object.entries<FieldType>(fieldTypes);
 
-/** Any file of definitions, as far as the registries say what may be in it. */
+/** The schema of any resource file, generated from the registries. */
 const anyResource: JsonSchema = {
   ...resourceSchema,
   allOf: renames,

@@ -7,12 +7,12 @@ import {
   type ServerValue,
   validateValue,
 } from '../fields/index.ts';
-import { suggestion, suggestionOrList } from '../yaml/index.ts';
+import { suggestion, suggestionOrList, withArticle } from '../yaml/index.ts';
 import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
 import { readFormerName } from './former-name.ts';
 
-/** The type that a field needs for what the server writes into it. */
+/** The field type that each server-set value requires. */
 export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
   organization: 'int64',
@@ -21,20 +21,20 @@ export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names with a meaning on every JavaScript object, and the key that `?expand=` adds to a record. */
+/** Names that every JavaScript object has, and the key that `?expand=` adds to a record. */
 export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
-/** The type that was probably meant, or all that there are. */
+/** Suggests a type, or lists all types. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
-  return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `: ${advice}`;
+  return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `. ${advice}`;
 }
 
-/** Reports a mistake at a key of the field, or at the field's name where `key` is undefined. */
+/** Reports an issue at a key of the field, or at the field's name if `key` is undefined. */
 export type ReportIssue = (key: string | undefined, message: string) => void;
 
 /**
- * A field from its YAML, with the checks that need nothing else.
+ * Reads a field from its YAML and checks everything that does not depend on other fields.
  * @returns undefined if its type is unknown
  */
 export function readField(
@@ -50,40 +50,45 @@ export function readField(
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
   const readOnly = raw.read_only === true || type.joins === true;
-  // A record may have neither: keys need no user, and users can be deleted.
+  // Both can be null: API keys do not need a user, and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
-  if (reservedFieldNames.has(name)) report(undefined, `"${name}" cannot be a field name`);
+  if (reservedFieldNames.has(name))
+    report(undefined, `"${name}" is a reserved name. Choose another field name.`);
   for (const [key, ability] of [
     ['to', type.refers],
     ['through', type.joins],
     ['show', type.joins],
   ] as const) {
-    if (ability === true && raw[key] === undefined) report(undefined, `a ${raw.type} field needs "${key}"`);
-    if (ability !== true && raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
+    if (ability === true && raw[key] === undefined)
+      report(undefined, `${withArticle(raw.type)} field needs "${key}"`);
+    if (ability !== true && raw[key] !== undefined)
+      report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
   }
   if (type.bounded !== true) {
     for (const key of ['max_length', 'pattern', 'enum', 'suggested', 'lookup'] as const) {
-      if (raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
+      if (raw[key] === undefined) continue;
+      const hint = key === 'enum' ? '. Use "type: string" for a list of values.' : '';
+      report(key, `${withArticle(raw.type)} field cannot have "${key}"${hint}`);
     }
   }
   if (raw.enum !== undefined && raw.suggested !== undefined) {
-    report('suggested', 'give "enum" or "suggested", not both');
+    report('suggested', '"enum" and "suggested" exclude each other: remove one');
   }
   checkValues(raw, report);
   const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
   if (wrongPattern !== undefined) {
-    report('pattern', `no regular expression that runs in linear time: ${wrongPattern}`);
+    report('pattern', `"pattern" is not a valid RE2 regular expression: ${wrongPattern}`);
   }
   if (type.joins === true) {
     for (const key of ['nullable', 'default', 'required', 'set'] as const) {
-      if (raw[key] !== undefined) report(key, `a ${raw.type} field has no "${key}"`);
+      if (raw[key] !== undefined) report(key, `${withArticle(raw.type)} field cannot have "${key}"`);
     }
   } else {
     checkValue(raw, type, readOnly, report);
   }
   if (raw.set !== undefined && serverTypes[raw.set] !== typeName) {
-    report('set', `"set: ${raw.set}" needs the type ${serverTypes[raw.set]}`);
+    report('set', `"set: ${raw.set}" needs "type: ${serverTypes[raw.set]}"`);
   }
   const field: Field = {
     name,
@@ -109,55 +114,67 @@ export function readField(
     ...(raw.lookup === undefined ? {} : { lookup: raw.lookup }),
   };
   if (raw.retired === true) {
-    if (type.joins === true) report('retired', `a ${raw.type} field stores nothing: take it out`);
-    if (raw.set !== undefined) report('retired', 'a field that the server sets cannot be retired');
-    if (raw.alias === true) report('alias', 'a retired field has no name for callers');
+    if (type.joins === true)
+      report(
+        'retired',
+        `${withArticle(raw.type)} field has no stored values to keep. Remove the field instead.`,
+      );
+    if (raw.set !== undefined) report('retired', 'a field with "set" cannot be retired');
+    if (raw.alias === true) report('alias', 'a retired field cannot have an alias');
   }
   if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);
   return field;
 }
 
-/** Checks that the known values can be told apart, and that the default is one of those that reports know. */
-function checkValues({ enum: closed, suggested, default: given }: RawField, report: ReportIssue): void {
+/** Checks that the values are distinguishable, and that the default is one of them. */
+function checkValues({ enum: closed, suggested, default: value }: RawField, report: ReportIssue): void {
   const key = closed === undefined ? 'suggested' : 'enum';
   const seen = new Map<string, string>();
-  for (const value of closed ?? suggested ?? []) {
-    const twin = seen.get(bare(value));
-    if (twin === undefined) seen.set(bare(value), value);
-    else report(key, `"${value}" and "${twin}" differ only in capitals or spaces: keep one`);
+  for (const item of closed ?? suggested ?? []) {
+    const twin = seen.get(bare(item));
+    if (twin === undefined) seen.set(bare(item), item);
+    else report(key, `"${item}" and "${twin}" differ only in case or spaces: remove one`);
   }
-  if (closed === undefined || typeof given !== 'string' || closed.includes(given)) return;
-  report('default', `the default "${given}" is not in "enum"${suggestion(given, closed)}`);
+  if (closed === undefined || typeof value !== 'string' || closed.includes(value)) return;
+  report('default', `the default "${value}" is not in "enum"${suggestion(value, closed)}`);
 }
 
 const bare = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
-/** Checks that a field without a given value has a default. */
+/** Checks that the field has a value if a request body omits it. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: ReportIssue): void {
   const nullable = raw.nullable === true;
   if (type.refers === true && !nullable) {
-    report(undefined, 'a reference needs "nullable: true": it becomes null when the record is deleted');
+    report(
+      undefined,
+      'a reference needs "nullable: true", because it becomes null when its record is deleted',
+    );
   }
   if (raw.set !== undefined && !readOnly) report('set', '"set" needs "read_only: true"');
-  if (raw.required === true && (readOnly || nullable || raw.default !== undefined)) {
-    report('required', 'a required field is not read-only, not nullable and has no default');
+  const excluded = [
+    ...(readOnly ? ['read_only'] : []),
+    ...(nullable ? ['nullable'] : []),
+    ...(raw.default === undefined ? [] : ['default']),
+  ];
+  for (const key of raw.required === true ? excluded : []) {
+    report('required', `"required" and "${key}" exclude each other: remove one`);
   }
   if (raw.default !== undefined || nullable || type.empty !== undefined) return;
   if (raw.required !== true && raw.set === undefined && type.refers !== true) {
-    report(undefined, `a ${raw.type} has no empty value: give "nullable: true" or "required: true"`);
+    report(undefined, `${withArticle(raw.type)} field needs "nullable: true", "required: true" or a default`);
   }
 }
 
-/** A default is validated like a value in a body: otherwise it could be a value that no caller may send. */
+/** Validates a default like a value in a request body. */
 function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
-    report('default', 'a nullable field is null when absent; it has no default');
+    report('default', '"nullable" and "default" exclude each other: remove one');
     return;
   }
   const { pattern, ...rest } = field;
   const validated = patternIsRight ? field : rest;
-  // YAML is read with JavaScript's numbers.
+  // The YAML parser returns JavaScript numbers, which are inexact beyond this range.
   if (
     typeof raw.default === 'number' &&
     Number.isInteger(raw.default) &&
@@ -166,16 +183,27 @@ function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, repo
     report('default', `the default must be between -(2^53 - 1) and 2^53 - 1`);
     return;
   }
-  const wrong = validateValue({ ...validated, required: true }, raw.default);
-  if (wrong !== undefined) report('default', `the default ${wrong}`);
+  const isValid = (value: unknown) => validateValue({ ...validated, required: true }, value) === undefined;
+  const issue = validateValue({ ...validated, required: true }, raw.default);
+  if (issue !== undefined) report('default', `the default ${issue}${defaultHint(raw.default, isValid)}`);
 }
 
-/** Why a pattern cannot be used, or undefined. */
+/** Suggests how to write an invalid default. */
+function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
+  if (value === 'now' || value === 'today') {
+    return '. A default is a fixed value. The time of creation is in "created_at" of common.yaml.';
+  }
+  const isLiteral = typeof value === 'string' && /^(true|false|-?(0|[1-9]\d{0,14})(\.\d+)?)$/.test(value);
+  return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';
+}
+
+/** Returns why a pattern is invalid, or undefined. */
 function patternProblem(pattern: string): string | undefined {
   try {
     RE2JS.compile(pattern);
     return undefined;
   } catch (cause) {
-    return (cause as Error).message;
+    const message = (cause as Error).message.replace(/^error parsing regexp: /, '');
+    return /\(\?<?[=!]/.test(pattern) ? 'lookahead and lookbehind are not supported' : message;
   }
 }

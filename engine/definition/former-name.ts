@@ -1,33 +1,34 @@
 import type { Deprecation, Field, FieldType } from '../fields/index.ts';
 import type { RawRename } from './definition.ts';
 
-/** What a field or a resource says of the name that it had. */
+/** The former name of a field or a resource. */
 export interface FormerName {
   readonly renamedFrom?: string;
   readonly alias?: Deprecation;
 }
 
 const dayMs = 86_400_000;
-/** How long an old name stays by the suggestion that an incomplete alias gets. */
-const usualDays = 180;
+/** Days until the sunset that the message for an incomplete alias suggests. */
+const suggestedDays = 180;
 const day = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
 
-/** Reads the keys that declare a new name; `report` gets the key and the message of each mistake. */
+/** Reads the keys that declare a rename. Calls `report` with the key and the message of each issue. */
 export function readFormerName(
   name: string,
   { renamed_from: from, alias, deprecated, sunset }: RawRename,
   report: (key: 'renamed_from' | 'alias' | 'deprecated' | 'sunset', message: string) => void,
 ): FormerName {
-  if (from === name) report('renamed_from', `"${name}" is the name that it has`);
+  if (from === name) report('renamed_from', `"${name}" is already the current name. Remove "renamed_from".`);
   if (alias === true) {
     if (from === undefined) report('alias', '"alias" needs "renamed_from"');
     if (deprecated === undefined || sunset === undefined) {
       const since = deprecated ?? day(0);
       report(
         'alias',
-        `callers must know how long: add deprecated: ${since}, sunset: ${sunset ?? day(usualDays)}`,
+        `"alias" needs dates. Add deprecated: ${since}, sunset: ${sunset ?? day(suggestedDays)}`,
       );
-    } else if (sunset < deprecated) report('sunset', `must not be before "deprecated" (${deprecated})`);
+    } else if (sunset < deprecated)
+      report('sunset', `"sunset" must not be before "deprecated" (${deprecated})`);
   } else {
     for (const [key, value] of Object.entries({ deprecated, sunset })) {
       if (value !== undefined) report(key as 'sunset', `"${key}" needs "alias: true"`);
@@ -41,7 +42,7 @@ export function readFormerName(
   };
 }
 
-/** The field that shows the value of another one under its former name; undefined if callers do not have it. */
+/** Returns the field that exposes the value of another one under its former name, if it has an alias. */
 export function aliasOf(field: Field): Field | undefined {
   const { renamedFrom, alias, to: _to, set: _set, lookup: _lookup, ...rest } = field;
   if (renamedFrom === undefined || alias === undefined) return undefined;

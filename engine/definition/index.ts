@@ -1,4 +1,4 @@
-// Definition: YAML → checked definitions, or every mistake at once with file:line:column and a suggestion.
+// Definition: checks YAML and returns definitions, or reports all issues with file:line:column and a suggestion.
 // May import errors, fields, yaml, query.
 
 export { checkSources } from './check.ts';

@@ -1,20 +1,20 @@
 import { hasPath, type Parsed, suggestion, type Target, type YamlIssue } from '../yaml/index.ts';
 import type { RawResource } from './definition.ts';
-import { fileStem } from './sources.ts';
+import { commonName, fileStem } from './sources.ts';
 
-/** A file of the right shape. */
+/** A file that matches the schema. */
 export type ValidatedSource = Parsed & { data: RawResource };
 
-/** Keys of the file that is extended, which an overlay leaves as they are. */
+/** Keys of the extended file that an overlay cannot change. */
 const fixed = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
 
-/** The name of the resource that a file defines. */
+/** Returns the name of the resource that a file defines. */
 export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
 
 /**
- * Puts overlays into the files that they extend: fields are added or get other keys, filters and unique fields are added
- * (an entry of the same field replaces the one before), all else is replaced.
- * @param isBroken whether a file of this name could not be read, which is reported already
+ * Merges overlays into the files that they extend. Fields are added or changed, filters and unique fields are added
+ * (an entry for the same field replaces the previous one), and all other keys are replaced.
+ * @param isBroken whether the file with this name is invalid, which has been reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],
@@ -23,19 +23,20 @@ export function withOverlays(
 ): readonly ValidatedSource[] {
   const overlays = new Map<string, ValidatedSource>();
   const bases = files.filter(({ data }) => data.extends === undefined);
+  const shared = bases.find(({ file }) => fileStem(file) === commonName)?.data.fields ?? {};
   for (const overlay of files) {
     const { extends: name } = overlay.data;
     if (name === undefined) continue;
     const report = (target: Target, message: string) => problems.push(overlay.problem(target, message));
     const other = overlays.get(name);
     const base = bases.find((each) => resourceNameOf(each) === name);
-    if (other !== undefined) report({ path: ['extends'] }, `"${name}" is extended by ${other.file} already`);
+    if (other !== undefined) report({ path: ['extends'] }, `"${name}" is already extended by ${other.file}`);
     else if (base !== undefined) {
       overlays.set(name, overlay);
-      checkOverlay(overlay.data, base.data, name, report);
+      checkOverlay({ overlay: overlay.data, base: base.data, shared, name }, report);
     } else if (!isBroken(name)) {
       const hint = suggestion(name, bases.map(resourceNameOf));
-      report({ path: ['extends'] }, `there is no resource "${name}" to extend${hint}`);
+      report({ path: ['extends'] }, `unknown resource "${name}"${hint}`);
     }
   }
   return bases.map((base) => {
@@ -44,10 +45,16 @@ export function withOverlays(
   });
 }
 
+/** An overlay, the resource that it extends, and the shared fields. */
+interface Extension {
+  readonly overlay: RawResource;
+  readonly base: RawResource;
+  readonly shared: RawResource['fields'];
+  readonly name: string;
+}
+
 function checkOverlay(
-  overlay: RawResource,
-  { fields: known }: RawResource,
-  name: string,
+  { overlay, base, shared, name }: Extension,
   report: (target: Target, message: string) => void,
 ): void {
   for (const key of fixed.filter((each) => Object.hasOwn(overlay, each))) {
@@ -55,43 +62,55 @@ function checkOverlay(
   }
   for (const [field, { type, renamed_from: from }] of Object.entries(overlay.fields ?? {})) {
     const path = ['fields', field];
-    if (!Object.hasOwn(known, field) && type === undefined) {
-      const hint = suggestion(field, Object.keys(known));
-      report(
-        { path, key: true },
-        `${name} have no field "${field}" to change, and a new one needs "type"${hint}`,
-      );
+    if (!Object.hasOwn(base.fields, field) && type === undefined) {
+      report({ path, key: true }, unknownField(field, base.fields, shared, name));
     }
-    if (from !== undefined && Object.hasOwn(known, from)) {
-      const message = `"${from}" is a field of the ${name} that are extended: it keeps its name`;
+    if (from !== undefined && Object.hasOwn(base.fields, from)) {
+      const message = `"${from}" is a field of ${name}, which this file extends, and cannot be renamed here`;
       report({ path: [...path, 'renamed_from'] }, message);
     }
   }
 }
 
-/** An entry of a list, and where it is written. */
+/** Explains a field without a type that the extended resource does not declare. */
+function unknownField(
+  field: string,
+  fields: RawResource['fields'],
+  shared: RawResource['fields'],
+  name: string,
+): string {
+  if (Object.hasOwn(shared, field)) {
+    return `"${field}" is a shared field and cannot be changed by a file that extends ${name}`;
+  }
+  const [current] = Object.entries(fields).find(([, { renamed_from: from }]) => from === field) ?? [];
+  if (current !== undefined) return `"${field}" of ${name} is now called "${current}". Rename it here.`;
+  const hint = suggestion(field, Object.keys(fields));
+  return `unknown field "${field}" of ${name}${hint === '' ? '. A new field needs "type".' : hint}`;
+}
+
+/** An entry of a list, and its location. */
 interface Entry {
   readonly value: unknown;
   readonly parsed: ValidatedSource;
   readonly path: readonly (string | number)[];
 }
 
-/** Both files as one, whose mistakes are shown in the overlay if it says anything of the same key or field. */
+/** Merges a file and its overlay. Issues are reported in the overlay if it has the same key or field. */
 function merged(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changed = Object.entries(fields)
     .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
-    // The others are reported.
+    // Fields without a type have been reported.
     .filter(([, { type }]) => type !== undefined);
   const lists = {
     filters: joined(filtersOf(base), filtersOf(overlay), fieldOf),
     unique: joined(uniquesOf(base), uniquesOf(overlay), JSON.stringify),
   };
-  const given = Object.entries(lists).filter(([, entries]) => entries.length > 0);
+  const present = Object.entries(lists).filter(([, entries]) => entries.length > 0);
   const data = {
     ...base.data,
     ...rest,
-    ...Object.fromEntries(given.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
+    ...Object.fromEntries(present.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
     name: resourceNameOf(base),
     fields: { ...base.data.fields, ...Object.fromEntries(changed) },
   } as RawResource;
@@ -108,7 +127,7 @@ function merged(base: ValidatedSource, overlay: ValidatedSource): ValidatedSourc
   };
 }
 
-/** The entries of two lists; one of the second replaces those of the first with the same key. */
+/** Joins two lists. An entry of the second replaces entries of the first with the same key. */
 function joined(
   first: readonly Entry[],
   second: readonly Entry[],
@@ -128,7 +147,7 @@ const filtersOf = (parsed: ValidatedSource): Entry[] =>
     path: ['filters', index],
   }));
 
-/** The groups of fields that are unique together; a list of names is one group. */
+/** Returns the groups of fields that are unique together. A list of names is one group. */
 function uniquesOf(parsed: ValidatedSource): Entry[] {
   const { unique = [] } = parsed.data;
   const isOne = unique.some((each) => typeof each === 'string');

@@ -6,9 +6,9 @@ import { readYaml, type Source } from '../yaml/index.ts';
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
- * Reads every `*.yaml` of a folder, by name. Those of its sub-folders are mistakes.
- * @param isShipped whether they come with the engine, and instances extend them
- * @throws UserError when the folder or a file cannot be read
+ * Reads every `*.yaml` of a folder, sorted by name. Reports YAML files in subfolders.
+ * @param isShipped whether the files are part of the engine
+ * @throws UserError if the folder or a file cannot be read
  */
 export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
   const entries = await list(folder);
@@ -40,15 +40,15 @@ const list = (folder: string) =>
 function misplacedFile(folder: string, path: string): Source {
   const file = relative(process.cwd(), path);
   const into = relative(process.cwd(), folder) || '.';
-  const message = `sub-folders are not read: move this file to ${into}, or take it out`;
+  const message = `subfolders are not read. Move this file to ${into}, or delete it.`;
   return { file, text: '', problem: { file, line: 1, column: 1, message } };
 }
 
-/** The file's name without folder and ending. */
+/** Returns a file's name without folder and extension. */
 export const fileStem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
 
-/** The file of the fields that resources share, without its ending. */
+/** Name of the file with the shared fields, without extension. */
 export const commonName = 'common';
 
-/** Names of tables that belong to the platform or to PostgreSQL. */
+/** Names of tables reserved for the engine and PostgreSQL. */
 export const reservedTableNames = /^(?:crm|pg)_/;

@@ -1,26 +1,26 @@
 import type { Field } from '../fields/index.ts';
-import { suggestion } from '../yaml/index.ts';
+import { suggestion, withArticle } from '../yaml/index.ts';
 import type { RawResource, Unique } from './definition.ts';
 
-/** Reports mistakes where they are written. */
+/** Reports issues at their location. */
 interface Reports {
   readonly atField: (field: Field, message: string) => void;
   readonly atResource: (path: readonly number[], message: string) => void;
 }
 
-/** Reads which fields are unique, alone or together: `unique: true` of fields, then `unique` of the resource. */
+/** Reads unique fields and groups of fields: `unique: true` of fields, then `unique` of the resource. */
 export function readUniques(
   raw: RawResource,
   fields: ReadonlyMap<string, Field>,
   { atField, atResource }: Reports,
 ): Unique[] {
-  const found: Unique[] = [];
+  const uniques: Unique[] = [];
   const add = (unique: Unique, report: (message: string) => void): void => {
-    const same = found.some(
-      (each) => each.length === unique.length && unique.every((one) => each.includes(one)),
+    const same = uniques.some(
+      (other) => other.length === unique.length && unique.every((field) => other.includes(field)),
     );
-    if (same) report('these fields are unique already');
-    else found.push(unique);
+    if (same) report('these fields are already unique');
+    else uniques.push(unique);
   };
   for (const field of fields.values()) {
     if (!field.unique) continue;
@@ -33,7 +33,7 @@ export function readUniques(
       const field = fields.get(name);
       const problem =
         field === undefined
-          ? `no field "${name}"${suggestion(name, [...fields.keys()])}`
+          ? `unknown field "${name}"${suggestion(name, [...fields.keys()])}`
           : problemOf(field, names.length === 1);
       if (problem !== undefined) atResource(isOne(raw) ? [place] : [index, place], problem);
       return problem === undefined ? field : undefined;
@@ -42,25 +42,26 @@ export function readUniques(
     if (first === undefined || 1 + rest.length < names.length) continue;
     add([first, ...rest], (message) => atResource(isOne(raw) ? [] : [index], message));
   }
-  return found;
+  return uniques;
 }
 
-/** Whether the key of the resource has one group, without further brackets. */
+/** Whether `unique` is a single group of names. */
 const isOne = ({ unique = [] }: RawResource): boolean => typeof unique[0] === 'string';
 
-/** The names of the fields that are unique together. */
+/** Returns the groups of names that are unique together. */
 function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] {
   const names = unique.filter((each) => typeof each === 'string');
   return names.length > 0 ? [names] : unique.filter((each) => typeof each !== 'string');
 }
 
-/** Why a field cannot be unique, or undefined. */
+/** Returns why a field cannot be unique, or undefined. */
 function problemOf(field: Field, alone: boolean): string | undefined {
   const { name, typeName, type, readOnly, required, default: value } = field;
-  if (type.distinct === undefined) return `a ${typeName} field cannot be unique`;
-  if (readOnly) return `"${name}" is read-only: nobody could mend a value that another record has`;
+  if (type.distinct === undefined) return `${withArticle(typeName)} field cannot be unique`;
+  if (readOnly)
+    return `"${name}" is read-only and cannot be unique, because callers could not fix a duplicate value`;
   if (alone && !required && value !== null && value !== '') {
-    return `only one record could have the default of "${name}": give "nullable: true" or "required: true"`;
+    return `only one record could have the default of "${name}". Add "nullable: true" or "required: true".`;
   }
   return undefined;
 }

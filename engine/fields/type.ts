@@ -62,9 +62,9 @@ export interface FieldType {
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** WHERE condition "column is one of placeholder" (an array), likewise. */
   readonly among?: (column: string, placeholder: string, lookup?: Lookup) => string;
-  /** WHERE condition "column begins with placeholder"; absent: is no text. */
+  /** WHERE condition "column starts with placeholder". Absent for types other than text. */
   readonly startsWith?: (column: string, placeholder: string) => string;
-  /** WHERE condition "column contains placeholder"; absent: is no text. */
+  /** WHERE condition "column contains placeholder". Absent for types other than text. */
   readonly contains?: (column: string, placeholder: string) => string;
   /** What makes a value unique, from SQL of the value; absent: cannot be unique. */
   readonly distinct?: (value: string) => Distinction;

@@ -11,29 +11,29 @@ import { renaming } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
-/** What the definitions change since the last migration. */
+/** The changes of the definitions since the last migration. */
 export interface ModelChange {
   readonly statements: readonly string[];
-  /** Values that do not stay as they are. */
+  /** Checks for values that are not preserved. */
   readonly checks: readonly ConversionCheck[];
-  /** What callers notice. */
+  /** Changes that callers can see. */
   readonly api: readonly ApiChange[];
-  /** What would be dropped without being named, each with what to choose from: no migration may be written then. */
+  /** Unconfirmed drops, each with its alternatives. No migration can be written while there are any. */
   readonly undecided: readonly string[];
-  /** For the file next to the migration; undefined if nothing changes. */
+  /** The patch stored next to the migration, or undefined if nothing changes. */
   readonly patch: ModelPatch | undefined;
 }
 
-/** What is meant by changes that could lose values. */
+/** Confirmations and replacements for changes that could lose values. */
 export interface Intent {
-  /** Tables, and columns as `leads.fax`, whose values are dropped. */
+  /** Tables, and columns such as `leads.fax`, to drop. */
   readonly drop?: readonly string[];
-  /** By fields as `leads.score`, SQL of a text for values that do not fit. */
+  /** SQL of a text that replaces values that do not fit, by field, for example `leads.score`. */
   readonly using?: ReadonlyMap<string, string>;
 }
 
 /**
- * The statements that bring the tables of the last migration to those of the definitions. Needs no database.
+ * Returns the statements that migrate the tables of the last migration to the definitions. Does not need a database.
  * @throws UserError for a column that two migrations add, a `renamed_from` or a drop that names nothing, and a reference that would point to other records
  */
 export async function changeOf(
@@ -71,17 +71,17 @@ export async function changeOf(
   };
 }
 
-/** @throws UserError for a field that there is not */
+/** @throws UserError for an unknown field */
 function assertKnown(using: ReadonlyMap<string, string>, definitions: readonly ResourceDefinition[]): void {
   const known = definitions.flatMap(({ name, fields }) => fields.map((field) => `${name}.${field.name}`));
   for (const name of using.keys()) {
-    if (!known.includes(name)) throw new UserError(`there is no field ${name}${suggestion(name, known)}`);
+    if (!known.includes(name)) throw new UserError(`unknown field "${name}"${suggestion(name, known)}`);
   }
 }
 
 /**
  * Checks that every reference still points to the same resource.
- * @throws UserError with the place of each
+ * @throws UserError with the location of each changed reference
  */
 export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
   const { tables } = storedModel(config);
@@ -98,28 +98,28 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
       .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
         const target = linkOf(table, field.name)?.to;
-        // Any other value becomes a reference where there is such a record.
+        // Values of other types are converted if the record exists.
         if (target === field.to || target === undefined) return [];
         return [
-          `${field.place}  "${field.name}" refers to ${target} so far and cannot refer to ${field.to}: the stored ids of ${target} would point at ${field.to} that have nothing to do with them. Give the new reference a field of its own`,
+          `${field.place}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
         ];
       });
   });
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** Something stored that the definitions have no more. */
+/** A stored table or column that the definitions no longer have. */
 interface Removed {
-  /** As `--allow-drop` names it. */
+  /** The name for `--allow-drop`. */
   readonly name: string;
   readonly text: string;
 }
 
-/** Whether a column only completes another one: the offset of a timestamp. */
+/** Whether a column is the offset of a timestamp. */
 const isSecond = (column: string, all: readonly string[]): boolean =>
   column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
 
-/** What is removed and not named, with how to say what is meant. @throws UserError for a drop of what is not removed */
+/** Returns the unconfirmed drops. @throws UserError if `drop` names anything that was not removed */
 function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: readonly string[]): string[] {
   const definitions = new Map(definitionsOf(model).map((each) => [each.name, each]));
   const added = Object.keys(after).filter((name) => !Object.hasOwn(before, name) && definitions.has(name));
@@ -129,21 +129,23 @@ function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: r
     const [candidate] = added;
     const rename =
       candidate === undefined
-        ? `the file with ${name} put back`
+        ? `restore the file with ${name}`
         : `renamed_from: ${name}    in the file of ${candidate}`;
     return [
       {
         name,
-        text: `the resource "${name}" is gone, and with it all its records. Choose one:
-  ${rename}: its records stay
-  --allow-drop ${name}    with this command: its records are dropped`,
+        text: `the resource "${name}" was removed with all its records. Choose one:
+  ${rename}: keep its records
+  --allow-drop ${name}    with this command: drop its records`,
       },
     ];
   });
   const known = removed.map(({ name }) => name);
   for (const name of drop) {
     if (known.includes(name)) continue;
-    throw new UserError(`--allow-drop ${name}: nothing of this name is removed${suggestion(name, known)}`);
+    throw new UserError(
+      `--allow-drop ${name}: no removed field or resource has this name${suggestion(name, known)}`,
+    );
   }
   return removed.filter(({ name }) => !drop.includes(name)).map(({ text }) => text);
 }
@@ -165,17 +167,17 @@ function removedColumns(
     const type = typeOf(before, column);
     const names = (added ?? []).map((field) => `"${field.name}"`).join(' or ');
     const rename =
-      names === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${names}: if that is its new name`;
+      names === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${names}: rename the field`;
     return {
       name,
-      text: `${file === '' ? '' : `${file}  `}"${column}" is gone, and with it the values of ${name}. Choose one:
-  ${column}: { ${type}, retired: true }    in ${file}: the API has it no more, its values stay
-  --allow-drop ${name}    with this command: its values are dropped${rename}`,
+      text: `${file === '' ? '' : `${file}  `}"${column}" was removed with the values of ${name}. Choose one:
+  ${column}: { ${type}, retired: true }    in ${file}: remove it from the API and keep its values
+  --allow-drop ${name}    with this command: drop its values${rename}`,
     };
   });
 }
 
-/** The YAML of the type that is stored in a column. */
+/** Returns the YAML of a column's stored type. */
 function typeOf(shape: TableShape, column: string): string {
   const link = linkOf(shape, column);
   if (link !== undefined) return `type: reference, to: ${link.to}, nullable: true`;

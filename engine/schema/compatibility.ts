@@ -31,7 +31,7 @@ export async function assertCompatible(
   if (first === undefined) return;
   const rest = more.length === 0 ? '' : `, and ${more.length} more`;
   throw new UserError(
-    `the database is ahead of this code, which cannot go on with it: ${first}${rest}. Start the version that has ${others.at(-1)}`,
+    `the database is ahead of this code, which is not compatible with it: ${first}${rest}. Start the version that has ${others.at(-1)}`,
   );
 }
 
@@ -41,17 +41,17 @@ async function lackingIn(execute: Execute, config: DatabaseConfig, model: Model)
   const found = Map.groupBy(await execute(columnsSql(Object.keys(shapes))), ({ name }) => String(name));
   return Object.entries(shapes).flatMap(([table, { columns }]) => {
     const rows = (found.get(table) ?? []).filter(({ column }) => column !== null);
-    if (rows.length === 0) return [`the table ${table} is gone`];
+    if (rows.length === 0) return [`the table ${table} is missing`];
     const types = new Map(rows.map(({ column, type }) => [String(column), String(type)]));
     return [
       ...Object.entries(columns).flatMap(([name, { type }]) => {
         const is = types.get(name);
-        if (is === undefined) return [`the column ${table}.${name} is gone`];
+        if (is === undefined) return [`the column ${table}.${name} is missing`];
         return is === typeName(type) ? [] : [`the column ${table}.${name} is ${is}, not ${typeName(type)}`];
       }),
       ...rows
         .filter(({ column, required }) => required === true && !Object.hasOwn(columns, String(column)))
-        .map(({ column }) => `the column ${table}.${column} has to be given`),
+        .map(({ column }) => `the column ${table}.${column} is required, but this code does not set it`),
     ];
   });
 }

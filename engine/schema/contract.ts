@@ -65,7 +65,7 @@ export async function contract(config: DatabaseConfig, { orm }: Pick<Database, '
   if (waiting.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
     if (waiting.some((row) => row.contract === takingAway)) {
-      // Whoever began it is at it, or has gone.
+      // Another node is running it, or has stopped.
       if ((await withAdvisoryLockIfFree(database.orm, migrationLock, async () => true)) === undefined)
         return false;
       await finishMigrations(database, config);

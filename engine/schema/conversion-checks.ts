@@ -8,50 +8,50 @@ import { convertField, defaultOf } from './conversions.ts';
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
-/** Values that a change does not leave as they are. */
+/** A check for values that a change does not preserve. */
 export interface ConversionCheck {
-  /** The field, such as `leads.score`. */
+  /** The field, for example `leads.score`. */
   readonly name: string;
-  /** Completes "… records: leads.score …". */
+  /** Completes "leads.score … in 3 records". */
   readonly says: string;
-  /** The condition of these records, in the tables as they are before the change. */
+  /** Condition for the affected records, in the tables before the change. */
   readonly where: string;
-  /** The table as it is named before the change. */
+  /** The table's name before the change. */
   readonly table: string;
-  /** The column whose values may be shown, named as before the change; undefined for new and sensitive fields. */
+  /** The column with example values, by its name before the change. Undefined for new and sensitive fields. */
   readonly shown: string | undefined;
-  /** Whether the migration refuses them. */
+  /** Whether the migration fails if there are such records. */
   readonly refuses: boolean;
 }
 
-/** What changes of stored values take. */
+/** The statements and checks that convert stored values. */
 export interface ConversionChecks {
   readonly statements: readonly string[];
   readonly checks: readonly ConversionCheck[];
-  /** The tables with what the statements changed. */
+  /** The tables after these statements. */
   readonly tables: TableShapes;
 }
 
-/** The SQLSTATE of a migration that finds records which would not survive it. */
+/** SQLSTATE of a migration that fails because of stored values. */
 export const guardSqlState = 'CRM01';
 
-/** What is needed to find out what becomes of values. */
+/** The model before the change. */
 export interface PreviousState {
-  /** With their new names. */
+  /** Tables with their new names. */
   readonly tables: TableShapes;
   readonly renamed: Renames;
   readonly api: Api;
 }
 
-/** Names of a field's table and columns. */
+/** The names of a field's table and columns. */
 interface Names {
   readonly table: string;
   readonly columns: readonly string[];
 }
 
 /**
- * The statements for values of fields that get another type, become required or shorter, and what does not survive them.
- * @param instead SQL of a text, by the name of a field, for values that do not fit
+ * Returns statements and checks for fields whose type, length, values or nullability change.
+ * @param instead SQL expressions of type text that replace values that do not fit, by field name
  */
 export function conversionChecks(
   before: PreviousState,
@@ -81,7 +81,7 @@ export function conversionChecks(
   return { statements, checks, tables };
 }
 
-/** A field, and how its table is and should be. */
+/** A field with its table before and after the change. */
 interface Subject {
   readonly definition: ResourceDefinition;
   readonly field: Field;
@@ -95,7 +95,7 @@ interface FieldChange {
   readonly stored?: TableShape;
 }
 
-/** The former names of a resource and a field in what migrations have stored of the API. */
+/** Returns the former names of a table and a column. */
 function formerly(before: PreviousState, table: string, column: string): { table: string; column: string } {
   const find = (names: Readonly<Record<string, string>> = {}, name: string) =>
     Object.entries(names).find(([, to]) => to === name)?.[0] ?? name;
@@ -152,7 +152,7 @@ function changeOfField(
   if (gone.length > 0) {
     const where = ({ columns: [own = ''] }: Names) => `${quote(own)} in (${gone.map(literal).join(', ')})`;
     const value = given === undefined ? undefined : `(${given})::text`;
-    bounds.push(bounded(add, 'has a value that is not listed any more', where, value, true));
+    bounds.push(bounded(add, 'has a value that is no longer listed', where, value, true));
   }
   return bounds.length === 0
     ? undefined
@@ -170,7 +170,7 @@ interface Adding {
   readonly given: string | undefined;
 }
 
-/** A check, and what the migration does about it. @param value SQL of what such records get */
+/** Returns a check with the statements that handle it. @param value SQL of the replacement value */
 function bounded(
   adding: Adding,
   says: string,
@@ -185,7 +185,7 @@ function bounded(
       ? []
       : [`update ${quote(names.table)} set ${quote(field.name)} = ${value} where ${where(names)};`];
   const check = checkOf(adding, says, where, refuses && value === undefined);
-  // What is put in place of values may be as bad as they were.
+  // Replacement values can be invalid too.
   const guards = refuses ? [conversionGuard(names.table, adding.name, says, where(names))] : [];
   return { statements: [...update, ...guards], checks: [check] };
 }
@@ -205,11 +205,11 @@ function checkOf(
   return { name, says, where: where({ table, columns }), table, shown, refuses };
 }
 
-/** A new field that every record needs a value of, or that those that are there get one of. */
+/** Adds a field that is required, or that gets a value in existing records. */
 function newField(adding: Adding, stored: TableShape, next: SchemaPart): FieldChange {
   const { definition, field, given, name } = adding;
   if (given === undefined) {
-    const says = 'is required, and records that are there have no value';
+    const says = 'is required but has no value';
     return {
       statements: [conversionGuard(definition.name, name, says, 'true')],
       checks: [{ ...checkOf(adding, says, () => 'true', true), shown: undefined }],
@@ -222,7 +222,7 @@ function newField(adding: Adding, stored: TableShape, next: SchemaPart): FieldCh
   const own = quote(field.name);
   const rule = next.nullable ? '' : ' not null';
   const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
-  // Any other default takes its place.
+  // A default of the field replaces this one.
   if (next.default === null) statements.push(`alter table ${table} alter column ${own} drop default;`);
   const added = { ...next, default: next.default === null ? null : value };
   return {
@@ -232,7 +232,7 @@ function newField(adding: Adding, stored: TableShape, next: SchemaPart): FieldCh
   };
 }
 
-/** Types that hold every value of another one. */
+/** Types that can represent every value of another type. */
 const wider: Readonly<Record<string, readonly string[]>> = {
   integer: ['int64', 'number', 'string', 'text'],
   int64: ['number', 'string', 'text'],
@@ -241,7 +241,7 @@ const wider: Readonly<Record<string, readonly string[]>> = {
 const isWider = (from: string, to: string): boolean =>
   to === 'string' || to === 'text' || wider[from]?.includes(to) === true;
 
-/** Values become those of another type. */
+/** Converts values to another type. */
 function conversion(
   adding: Adding,
   {
@@ -254,7 +254,7 @@ function conversion(
   const table = quote(definition.name);
   const suffixes = stored.columns[`${field.name}_offset`] && from === 'timestamp' ? ['', '_offset'] : [''];
   const names = { table: definition.name, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // What replaces a reference that leads nowhere has to be there before: such records are found by a query.
+  // Broken references are found by a query, so that they have to be replaced first.
   const isLinked = field.to !== undefined;
   const of = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);
@@ -264,7 +264,7 @@ function conversion(
     return defaultOf(field) === undefined ? `((${isNone}) or ${isLost})` : `(not (${isNone}) and ${isLost})`;
   };
   const { wanted: word, isNone, columns: values } = of(names, isLinked ? undefined : given);
-  const says = word === 'true or false' ? 'is neither true nor false' : `is no ${word}`;
+  const says = `is not ${word}`;
   const isSafe = isWider(from, field.typeName) && (defaultOf(field) !== undefined || isWider(from, 'string'));
   const checked = !isSafe || defaultOf(field) === undefined;
   const storedType = String(stored.columns[field.name]?.type);
@@ -317,7 +317,7 @@ function conversion(
   }
   for (const column of names.columns.slice(1)) {
     if (wanted.columns[column] !== undefined) continue;
-    // Its value is part of the text that the first column has now.
+    // The text in the first column now includes its value.
     statements.push(`alter table ${table} drop column ${quote(column)};`);
     delete shape.columns[column];
   }
@@ -332,19 +332,19 @@ function conversion(
 const collate = (collation: string | undefined): string =>
   collation === undefined ? '' : ` collate ${quote(collation)}`;
 
-/** A statement that refuses the migration when records would not survive it. */
+/** Returns a statement that fails the migration if records match a condition. */
 export function conversionGuard(table: string, name: string, says: string, where: string): string {
   const body = `declare lost bigint; ids text; begin
   select count(*) into lost from ${quote(table)} where ${where};
   if lost > 0 then
     select string_agg(shown, ', ') into ids from (select "id" || ' of organization ' || "organization_id" as shown from ${quote(table)} where ${where} order by "organization_id", "id" limit 10) s;
-    raise exception using errcode = '${guardSqlState}', message = ${literal(`${name} ${says}: `)} || lost || ' records, such as ' || ids;
+    raise exception using errcode = '${guardSqlState}', message = ${literal(`${name} ${says} in `)} || lost || case lost when 1 then ' record' else ' records' end || ', for example ' || ids;
   end if;
 end`;
   return `do $check$ ${body} $check$;`;
 }
 
-/** Values that are there more than once of fields that become unique. */
+/** Finds duplicate values of fields that become unique. */
 function duplicates(
   before: PreviousState,
   { name, fields, uniques }: ResourceDefinition,
@@ -370,7 +370,7 @@ function duplicates(
     };
     const now = where({ table: name, columns: own });
     const label = `${name}.${own.join('+')}`;
-    const says = 'is the same in several records';
+    const says = 'has a duplicate value';
     const given = instead.get(label);
     const [first] = unique;
     const update =

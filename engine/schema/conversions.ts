@@ -1,17 +1,17 @@
 import { type Field, type FieldType, fieldTypes } from '../fields/index.ts';
 import { literal, quote } from '../sql/index.ts';
 
-/** How a text becomes a value of a type, as SQL. */
+/** Conversion of a text to a value of a type, as SQL. */
 interface Conversion {
-  /** Completes "is no …". */
+  /** Completes "is not …". */
   readonly wanted: string;
-  /** Whether a text is a value of the type. Never fails. */
+  /** SQL condition that a text is a value of the type. Never fails. */
   readonly fits: (text: string, target: Target) => string;
-  /** The columns of the value, from a text that fits. */
+  /** SQL of the value's columns, from a text that fits. */
   readonly columns: (text: string) => readonly string[];
 }
 
-/** Where a converted value is. */
+/** The field and the record of a converted value. */
 interface Target {
   readonly field: Field;
   /** SQL of the record's organization. */
@@ -24,7 +24,7 @@ const whole = '^[+-]?[0-9]{1,19}([.]0+)?$';
 const toWhole = (type: string) => (text: string) => [`(${text})::numeric::${type}`];
 const int64 = within(whole, '-9223372036854775808', '9223372036854775807');
 
-/** Whether the first ten characters of a text that has the shape of a day are one. */
+/** SQL condition that the first ten characters of a text are a valid date. */
 const isDay = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
   const last = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
@@ -36,20 +36,20 @@ const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const offset = '([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])';
 const time = `[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?${offset}`;
 
-const string: Conversion = { wanted: 'text', fits: () => 'true', columns: (text) => [text] };
+const string: Conversion = { wanted: 'a text', fits: () => 'true', columns: (text) => [text] };
 
-/** How texts become values, by the type that a field gets. */
+/** Conversions from text by field type. */
 const conversions: Readonly<Record<string, Conversion>> = {
   string,
   text: string,
   integer: {
-    wanted: 'integer of 32 bits',
+    wanted: 'a 32-bit integer',
     fits: within(whole, '-2147483648', '2147483647'),
     columns: toWhole('integer'),
   },
-  int64: { wanted: 'integer of 64 bits', fits: int64, columns: toWhole('bigint') },
+  int64: { wanted: 'a 64-bit integer', fits: int64, columns: toWhole('bigint') },
   number: {
-    wanted: 'number',
+    wanted: 'a number',
     fits: (text) => `${text} ~ '^[+-]?[0-9]{1,100}([.][0-9]{1,100})?$'`,
     columns: (text) => [`(${text})::numeric`],
   },
@@ -59,12 +59,12 @@ const conversions: Readonly<Record<string, Conversion>> = {
     columns: (text) => [`(lower(${text}) in ('true', '1'))`],
   },
   date: {
-    wanted: 'day without a time',
+    wanted: 'a date without a time',
     fits: ofDay(`^${day}([Tt ]00:00:00([.]0+)?${offset})?$`),
     columns: (text) => [`substr(${text}, 1, 10)::date`],
   },
   timestamp: {
-    wanted: 'timestamp',
+    wanted: 'a timestamp',
     fits: ofDay(`^${day}(${time})?$`),
     columns: (text) => {
       const zone = `upper(coalesce(substring(${text} from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$'), 'Z'))`;
@@ -73,30 +73,30 @@ const conversions: Readonly<Record<string, Conversion>> = {
     },
   },
   reference: {
-    wanted: 'id of a record',
+    wanted: 'the ID of a record',
     fits: (text, { field, organization }) =>
       `case when ${int64(text)} then exists (select from ${quote(field.to ?? '')} _r where _r."organization_id" = ${organization} and _r."id" = (${text})::numeric::bigint) else false end`,
     columns: toWhole('bigint'),
   },
 };
 
-/** A change of what a field stores. */
+/** The conversion of a field's stored values. */
 export interface FieldConversion {
-  /** Completes "… is no". */
+  /** Completes "is not …". */
   readonly wanted: string;
-  /** Whether the value of a record becomes one of the new type. */
+  /** SQL condition that the value can be converted. */
   readonly fits: string;
-  /** Whether a record has no value, so that it gets the default. */
+  /** SQL condition that the record has no value and gets the default. */
   readonly isNone: string;
   /** SQL of the new columns. */
   readonly columns: readonly string[];
 }
 
 /**
- * How the values of a field become those of its type.
- * @param from the name of the type so far
- * @param columns SQL of the columns so far
- * @param instead SQL of a text for values that do not fit
+ * Returns the conversion of a field's values to its new type.
+ * @param from the name of the previous type
+ * @param columns SQL of the previous columns
+ * @param instead SQL of a text that replaces values that do not fit
  */
 export function convertField(
   field: Field,
@@ -118,7 +118,7 @@ export function convertField(
       ? stored
       : `(case when ${conversion.fits(stored, target)} then ${stored} else (${instead})::text end)`;
   const textTarget = fieldTypes[field.typeName] as FieldType;
-  // A text without characters is no value, unless that is what the new type stores.
+  // An empty text counts as null unless the new type stores texts.
   const none = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
   return {
     wanted: conversion.wanted,
@@ -128,7 +128,7 @@ export function convertField(
   };
 }
 
-/** SQL of the value that records without one get; undefined if there is none. */
+/** Returns SQL of the default for records without a value, or undefined. */
 export function defaultOf({ default: value, nullable, required }: Field): string | undefined {
   if (nullable) return 'null';
   if (required || value === null) return undefined;

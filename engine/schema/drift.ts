@@ -1,7 +1,7 @@
 import type { Database, TableShapes } from '../database/index.ts';
 
-/** The tables of ours that a database has: columns with their types, indexes and foreign keys. */
-interface Found {
+/** A table in the database: columns with their types, indexes and foreign keys. */
+interface ActualTable {
   readonly columns: ReadonlyMap<string, string>;
   readonly names: ReadonlySet<string>;
 }
@@ -15,7 +15,7 @@ const namesSql = `select c.relname::text, i.indexrelid::regclass::text, (i.indis
   where c.relnamespace = current_schema()::regnamespace and k.contype = 'f'`;
 
 const types: Readonly<Record<string, string>> = { int: 'integer', timestamptz: 'timestamp with time zone' };
-/** A type as PostgreSQL names it, without its length. */
+/** Returns PostgreSQL's name of a type, without its length. */
 export const typeName = (type: unknown): string => {
   const [name = ''] = String(type).split('(');
   return types[name] ?? name;
@@ -23,17 +23,16 @@ export const typeName = (type: unknown): string => {
 const unquoted = (name: string): string => name.replaceAll('"', '');
 
 /**
- * How the tables of a database differ from what its migrations made, a line for each difference. Tables that are none of
- * ours are nobody's business.
+ * Returns the differences between a database and its migrations, one per line. Ignores tables outside the model.
  */
 export async function driftOf(
   { run }: Pick<Database, 'run'>,
   expected: TableShapes,
 ): Promise<readonly string[]> {
-  const found = new Map<string, Found & { columns: Map<string, string>; names: Set<string> }>();
+  const tables = new Map<string, ActualTable & { columns: Map<string, string>; names: Set<string> }>();
   const tableOf = (name: unknown) => {
-    const table = found.get(String(name)) ?? { columns: new Map(), names: new Set<string>() };
-    found.set(String(name), table);
+    const table = tables.get(String(name)) ?? { columns: new Map(), names: new Set<string>() };
+    tables.set(String(name), table);
     return table;
   };
   for (const [table, column, type, notNull] of await run({ name: '', text: columnsSql, values: [] })) {
@@ -43,20 +42,21 @@ export async function driftOf(
     if (isValid === 'true') tableOf(table).names.add(unquoted(String(name)));
   }
   return Object.entries(expected).flatMap(([table, { columns, indexes, foreignKeys }]) => {
-    const actual = found.get(table);
+    const actual = tables.get(table);
     if (actual === undefined) return [`the table ${table} is missing`];
     const lines: string[] = [];
     for (const [name, { type, nullable }] of Object.entries(columns)) {
-      const wanted = `${typeName(type)}${nullable === true ? '' : ' not null'}`;
+      const expectedType = `${typeName(type)}${nullable === true ? '' : ' not null'}`;
       const is = actual.columns.get(name);
       if (is === undefined) lines.push(`the column ${table}.${name} is missing`);
-      else if (is !== wanted) lines.push(`the column ${table}.${name} is ${is}, not ${wanted}`);
+      else if (is !== expectedType) lines.push(`the column ${table}.${name} is ${is}, not ${expectedType}`);
     }
     for (const name of actual.columns.keys()) {
-      if (!Object.hasOwn(columns, name)) lines.push(`the column ${table}.${name} is in no migration`);
+      if (!Object.hasOwn(columns, name))
+        lines.push(`the column ${table}.${name} was not created by a migration`);
     }
     for (const name of [...Object.keys(indexes), ...Object.keys(foreignKeys)]) {
-      if (!actual.names.has(name)) lines.push(`${name} of ${table} is missing, or not valid`);
+      if (!actual.names.has(name)) lines.push(`${name} of ${table} is missing or invalid`);
     }
     return lines;
   });

@@ -110,6 +110,6 @@ export function assertNodesUpdated(name: string, behind: readonly LiveNode[], ap
   const blind = behind.find(({ seesViews }) => !seesViews);
   if (blind === undefined) return;
   throw new UserError(
-    `${name} gives something another name or type, and ${blind.says}: its connections share a pooler, where it cannot go on with the old ones. ${applied} Stop it, then migrate again`,
+    `${name} renames or converts a table or column, and ${blind.says}. Its connections share a pooler, so it cannot use the old schema. ${applied} Stop it, then migrate again.`,
   );
 }

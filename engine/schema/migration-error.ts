@@ -2,12 +2,12 @@ import { sqlState, violatedConstraint } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { guardSqlState } from './conversion-checks.ts';
 
-/** Characters of a statement that a message repeats. */
+/** Maximum characters of a statement in a message. */
 const maxStatement = 200;
 export const nothingMigrated = 'Nothing was migrated.';
-export const partlyMigrated = 'All but this is applied; the next run goes on with it.';
+export const partlyMigrated = 'Everything else is applied; the next run continues from here.';
 
-/** Why a migration failed, in words; undefined if the database did not refuse a statement. */
+/** Describes why a migration failed, or returns undefined if the error is not from the database. */
 export function migrationError(
   cause: unknown,
   file: string,
@@ -21,27 +21,25 @@ export function migrationError(
   const index = violatedConstraint(cause);
   if (index !== undefined) {
     return new UserError(
-      `the unique index "${index}" cannot be made, because records have the same values. ${applied} Change or delete these records, then migrate again (${file})`,
+      `cannot create the unique index "${index}", because records have duplicate values. ${applied} Change or delete these records, then migrate again (${file}).`,
       { cause },
     );
   }
-  // The detail, and what is quoted of wrong data, are values of records, which may be sensitive.
+  // The detail and quoted data are values of records, which can be sensitive.
   const [line = ''] = String(message).split('\n');
   const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === guardSqlState) {
     const name = why.split(' ')[0];
     const again =
-      applied === nothingMigrated
-        ? `, or write ${file} again with --using ${name}=…, SQL of a text for them`
-        : '';
+      applied === nothingMigrated ? `, or create ${file} again with --using ${name}=… (SQL of a text)` : '';
     return new UserError(
-      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again' : ''}`,
+      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again.' : '.'}`,
       { cause },
     );
   }
-  const shown = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
+  const excerpt = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
   return new UserError(
-    `${file} failed: ${why}. In: ${shown}. ${applied} Mend what stands in its way, then migrate again`,
+    `${file} failed: ${why}. Statement: ${excerpt}. ${applied} Fix the cause, then migrate again.`,
     { cause },
   );
 }

@@ -64,7 +64,7 @@ export async function listNodes(execute: Execute): Promise<LiveNode[]> {
   });
 }
 
-/** The nodes of a database that run at the moment, a line for each; none where there is no place for them. */
+/** Returns the running nodes of a database, one per line, or an empty list if it does not register nodes. */
 export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
   if (kind === 'embedded') return [];
   const execute = executeIn(orm.em.fork());

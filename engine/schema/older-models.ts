@@ -42,7 +42,7 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
   }
 }
 
-/** A view of a table: whoever may use the table may use it, and writes through it. */
+/** Returns a writable view of a table, with the permissions of the table. */
 const viewOf = (schema: string, table: string): string => `do $view$ begin
   if to_regclass('${quote(schema)}.${quote(table)}') is null then
     execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'

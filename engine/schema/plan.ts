@@ -149,7 +149,7 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
-  // -1: there are no statistics.
+  // -1 means that the table has no statistics.
   if (counted === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
   const [row] = counted;
   const count = Number(row?.[0]);

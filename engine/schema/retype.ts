@@ -3,7 +3,7 @@ import { conversionGuard } from './conversion-checks.ts';
 import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
 
-/** A column that gets another type. */
+/** A column whose type changes. */
 interface RetypedColumn {
   readonly name: string;
   /** With its collation. */
@@ -12,17 +12,17 @@ interface RetypedColumn {
   readonly using: string;
 }
 
-/** What a migration does with the columns of a table that get another type, and with what belongs to them. */
+/** The type changes of a table's columns in a migration, with their indexes and constraints. */
 export interface Retype {
   readonly table: string;
-  /** All of it, in place. */
+  /** All statements, for a change in place. */
   readonly statements: readonly string[];
   readonly columns: readonly RetypedColumn[];
-  /** Columns that have no counterpart any more. */
+  /** Columns without a counterpart after the change. */
   readonly gone: readonly string[];
-  /** What is done before: values that do not fit are replaced, or refused. */
+  /** Statements to run first, which replace or reject values that do not fit. */
   readonly before: readonly string[];
-  /** Indexes and constraints of the columns as they are. */
+  /** Statements that drop the current indexes and constraints. */
   readonly drops: readonly string[];
   readonly indexes: readonly string[];
   readonly links: readonly string[];
@@ -38,7 +38,7 @@ const rule =
 const indexed = /^create (?:unique )?index ("\w+") on "(\w+)" /;
 const linked = /^alter table "(\w+)" add constraint ("\w+") foreign key \("\w+", "(\w+)"\)/;
 
-/** The statements of a migration, with those that change types of a table taken together, at the place of the last one. */
+/** Groups the statements that change types of a table into one {@link Retype}, at the position of the last one. */
 export function withRetypes(statements: readonly string[]): readonly (string | Retype)[] {
   const found = new Map<string, Retype>();
   const taken = new Map<number, string>();
@@ -52,7 +52,7 @@ export function withRetypes(statements: readonly string[]): readonly (string | R
     if (first === undefined) continue;
     const own = `alter table ${quote(table)} alter column ${quote(first.name)}`;
     const start = statements.slice(0, at).findLastIndex((each) => each.startsWith(`${own} drop default`));
-    // Written by hand: it runs as it is.
+    // A statement written by hand runs unchanged.
     if (start === -1) continue;
     const offset = `alter table ${quote(table)} drop column ${quote(`${first.name}_offset`)};`;
     const end = statements[at + 1] === offset ? at + 1 : at;
@@ -66,7 +66,7 @@ export function withRetypes(statements: readonly string[]): readonly (string | R
       gone: [...known.gone, ...(end > at ? [`${first.name}_offset`] : [])],
       before: [
         ...known.before,
-        // What takes the place of values that do not fit may be null.
+        // The replacement for values that do not fit can be null.
         ...(isNullable && group.some((each) => each.startsWith('update ')) ? [`${own} drop not null`] : []),
         ...group.filter((each) => /^(update|do) /.test(each)),
       ],
@@ -120,7 +120,7 @@ const empty = (table: string): Retype => ({
   nullable: [],
 });
 
-/** The last part of a change of types: the columns change places. Kept as JSON until then. */
+/** The last step of a type change, which swaps the columns. Stored as JSON until it runs. */
 export interface ColumnSwap {
   readonly table: string;
   readonly columns: readonly (RetypedColumn & {
@@ -131,11 +131,11 @@ export interface ColumnSwap {
   readonly gone: readonly StoredColumn[];
   readonly drops: readonly string[];
   readonly renames: readonly string[];
-  /** All columns of the table before. */
+  /** All columns of the table before the swap. */
   readonly all: readonly string[];
 }
 
-/** A column as the database has it. */
+/** A column in the database. */
 export interface StoredColumn {
   readonly name: string;
   readonly type: string;
@@ -143,37 +143,37 @@ export interface StoredColumn {
   readonly default: string | null;
 }
 
-/** Writes the rows of a table in batches, from a key on: those without a value get one, or the trigger computes new columns of all. */
+/** Updates a table's rows in batches, from a key on: sets missing values, or lets the trigger compute the new columns. */
 export interface Backfill {
   readonly fill: string;
   readonly after?: readonly [organization: string, id: string];
   readonly missing?: { readonly column: string; readonly value: string };
 }
 
-/** What has to be done after the transaction of a migration: a statement, or one of these. */
+/** A step that runs after the migration's transaction. */
 export type DeferredStep = string | Backfill | { readonly swap: ColumnSwap };
 
-/** SQL of steps as the table of migrations keeps them. */
+/** Returns SQL of deferred steps for the migration log. */
 export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
-/** Says why records have no value of the new type. */
+/** Column that marks records whose value does not fit the new type. */
 const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));
 const beforeOf = (name: string): string => quote(identifier(`_${name}_before`));
 const routineOf = (table: string): string => quote(identifier(`${table}__types_fn`));
-// After the one that counts writes, whose work it takes back while columns are filled.
+// Runs after the version trigger, whose increment it reverts during a backfill.
 const trigger = '"_zz_types"';
 
-/** The columns of a table as it is, by SQL that gives them as {@link StoredColumn}. */
+/** Returns SQL that selects the current columns of a table as {@link StoredColumn}. */
 export const storedColumnsSql = (table: string): string =>
   `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as "isFilled", pg_get_expr(d.adbin, d.adrelid) as default
    from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
    where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`;
 
 /**
- * How types of a table with rows change while others read and write it: a second column for each, which a trigger keeps
- * in step, is filled in batches, gets its indexes, and takes the place of the first in a moment.
+ * Plans a type change for a table that is in use: a trigger keeps a second column in sync, which is backfilled in
+ * batches, indexed, and then swapped with the first one.
  */
 export function stageRetype(
   retype: Retype,
@@ -225,7 +225,7 @@ export function stageRetype(
           select ${values} into ${into} from (select new.*) ${own};
           new.${unfit} := null;
         exception when others then
-          -- The write goes on; the columns do not change places as long as there is such a record.
+          -- The write succeeds, but the columns are not swapped while such a record exists.
           new.${unfit} := true;
           select ${values} into ${into} from (select (jsonb_populate_record(new, '${nulls}')).*) ${own};
         end;
@@ -270,13 +270,13 @@ export function stageRetype(
   };
 }
 
-/** The name of something on a new column until that takes its place. */
+/** Temporary name of an index or constraint of a new column until the swap. */
 const temporary = (name: string): string => quote(identifier(`_${name.slice(1, -1)}_next`));
 const checkOf = (table: string, name: string): string => quote(identifier(`${table}_${name}_filled`));
 
 /**
- * The statements of a {@link ColumnSwap}, in one transaction.
- * @param behind nodes that know the columns as they were: for them these stay, under the old names of their views
+ * Returns the statements of a {@link ColumnSwap}, which run in one transaction.
+ * @param behind nodes that use the previous columns, which are kept for them and exposed by views
  */
 export function swapStatements(
   { table, columns, gone, drops, renames, all }: ColumnSwap,
@@ -290,7 +290,7 @@ export function swapStatements(
   const isKept = behind.length > 0;
   const now = [
     `lock table ${own} in access exclusive mode`,
-    conversionGuard(table, `${table}.${names}`, 'got a value meanwhile that does not fit', unfit),
+    conversionGuard(table, `${table}.${names}`, 'does not fit its new type', unfit),
     ...(isKept ? older.show(table, behind) : []),
     `drop function ${routineOf(table)}() cascade`,
     ...drops,
@@ -323,7 +323,7 @@ export function swapStatements(
   };
 }
 
-/** A trigger that gives older nodes what newer ones write, and the other way round. */
+/** Returns a trigger that keeps the columns of older and newer nodes in sync. */
 function bothTypes(
   table: string,
   columns: ColumnSwap['columns'],
@@ -342,7 +342,7 @@ function bothTypes(
   const anyOf = (names: readonly string[], is: (name: string) => string) => names.map(is).join(' or ');
   const changed = (name: string) => `new.${name} is distinct from old.${name}`;
   const before = old.map(({ name }) => beforeOf(name));
-  /** A field may have two columns: each changes with its own, because neither type may hold every value of the other. */
+  /** The field of a column. Fields are synced separately, because conversions between types can lose values. */
   const fieldOf = (name: string): string => {
     const [first] = columns.filter((each) => name === `${each.name}_offset`);
     return first?.name ?? name;
@@ -387,11 +387,11 @@ function bothTypes(
   ];
 }
 
-/** SQL of an old column's value, from the new ones. */
+/** Returns SQL of an old column's value, computed from the new ones. */
 function backward(columns: ColumnSwap['columns'], name: string, type: string): string {
   const value = columns.find((each) => each.name === name);
   if (value === undefined) {
-    // The offset of a timestamp that is a text now.
+    // The offset of a timestamp that became a text.
     const [text] = columns.filter((each) => name === `${each.name}_offset`);
     return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
   }
@@ -401,10 +401,10 @@ function backward(columns: ColumnSwap['columns'], name: string, type: string): s
     : `${own}::text::${type}`;
 }
 
-/** How many rows are filled in one transaction: others who write them wait that long. */
+/** Rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
 const batchRows = 500;
 
-/** Fills the next rows of a table. Gives the key of the last one, or no row at the end. */
+/** Returns SQL that backfills the next batch and selects the key of its last row, or no row at the end. */
 export function backfillSql({ fill, after, missing }: Backfill): string {
   const own = quote(fill);
   const column = missing === undefined ? unfit : quote(missing.column);

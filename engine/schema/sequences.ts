@@ -41,7 +41,7 @@ function sequence(folder: string, has: (migration: string) => boolean): Sequence
   return { folder, files: new Map(files), patches: patches.filter(has) };
 }
 
-/** @throws UserError where it is no folder */
+/** @throws UserError if the path is not a folder */
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder).sort();

@@ -22,7 +22,7 @@ export async function withDatabase<T>(
   statementTimeoutMs = 0,
 ): Promise<T> {
   const database = await openDatabase(
-    // What is concurrent waits for everybody and makes nobody wait; all else limits its waits for locks itself.
+    // Concurrent index builds wait without blocking others. Other statements set their own lock timeout.
     { ...config, statementTimeoutMs, lockTimeoutMs: 0, pool: 2, replicaAddresses: [] },
     entitiesOf(model),
   );

@@ -1,18 +1,18 @@
-/** What a statement does to those who use its table meanwhile, and what may stand in its way. */
+/** Risk of a statement for concurrent requests, or a reason why it can fail. */
 export type Risk = 'destructive' | 'data-dependent' | 'blocking' | 'needs a restart';
 
-/** What is known of a statement of a migration. */
+/** The analysis of a migration statement. */
 export interface Analyzed {
   readonly sql: string;
-  /** What to show of it in one line. */
+  /** One-line summary. */
   readonly title: string;
-  /** The lock that it holds until the migration is done. */
+  /** The lock that it holds until the migration completes. */
   readonly lock: string;
   readonly table: string | undefined;
-  /** Whether every row of the table is written again, or read. */
+  /** Whether the statement rewrites, reads or updates the table's rows. */
   readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
   readonly risks: readonly Risk[];
-  /** What it means, in words. */
+  /** The effect as a verb phrase. */
   readonly says: string;
 }
 
@@ -25,15 +25,15 @@ const brief = (says: string, risks: readonly Risk[] = []): Kind => ({
   risks,
   says,
 });
-const old = 'nodes with the old definitions go on with what they know until they are restarted';
-const last = 'it waits until no node with the old definitions runs';
+const old = 'nodes with the old definitions use the old name until they restart';
+const last = 'runs after all nodes with the old definitions have stopped';
 
-/** What statements are, by their beginnings; the first that fits counts. */
+/** Kinds of statements by pattern. The first match applies. */
 const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
   [/^alter table \S+ rename to/, brief(`renames the table; ${old}`, ['needs a restart'])],
   [
     /^alter table \S+ rename column/,
-    brief(`renames the column, and every value stays; ${old}`, ['needs a restart']),
+    brief(`renames the column and keeps every value; ${old}`, ['needs a restart']),
   ],
   [/^alter table \S+ rename constraint/, brief('renames a constraint')],
   [/^alter index/, { ...brief('renames an index'), lock: 'SHARE UPDATE EXCLUSIVE' }],
@@ -48,7 +48,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: exclusive,
       touches: 'rewrites',
       risks: ['blocking', 'data-dependent', 'needs a restart'],
-      says: `writes every row again with the new type; nobody reads or writes the table meanwhile, and ${old}`,
+      says: `rewrites every row with the new type and blocks all reads and writes of the table`,
     },
   ],
   [
@@ -57,7 +57,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: exclusive,
       touches: 'reads',
       risks: ['blocking', 'data-dependent'],
-      says: 'reads every row for one without a value; nobody reads or writes the table meanwhile',
+      says: 'checks every row for a missing value and blocks all reads and writes of the table',
     },
   ],
   [
@@ -66,7 +66,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: exclusive,
       touches: 'reads',
       risks: ['blocking', 'data-dependent'],
-      says: 'makes the primary key from every row',
+      says: 'builds the primary key from every row',
     },
   ],
   [
@@ -75,22 +75,22 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: 'SHARE ROW EXCLUSIVE',
       touches: 'reads',
       risks: ['blocking', 'data-dependent'],
-      says: 'checks the reference of every row; nobody writes either table meanwhile',
+      says: 'checks the reference of every row and blocks writes to both tables',
     },
   ],
   [/^alter table .*\bdrop constraint/, brief('drops a constraint')],
+  [/^alter table \S+ add /, brief('adds the column without rewriting rows; existing rows have the default')],
   [
-    /^alter table \S+ add /,
-    brief('adds the column; no row is written, those that are there show the default'),
+    /^alter table \S+ alter column/,
+    brief('changes the column in the catalog without reading or writing rows'),
   ],
-  [/^alter table \S+ alter column/, brief('changes what the catalog says of the column; no row is touched')],
   [
     /^create unique index/,
     {
       lock: 'SHARE',
       touches: 'reads',
       risks: ['blocking', 'data-dependent'],
-      says: 'reads every row, and fails if two have the same; nobody writes the table meanwhile',
+      says: 'reads every row, fails on duplicate values, and blocks writes to the table',
     },
   ],
   [
@@ -99,18 +99,23 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: 'SHARE',
       touches: 'reads',
       risks: ['blocking'],
-      says: 'reads every row; nobody writes the table meanwhile',
+      says: 'reads every row and blocks writes to the table',
     },
   ],
   [/^drop index/, brief('drops an index')],
-  [/^create table/, { lock: 'none', touches: 'nothing', risks: [], says: 'makes a new table' }],
+  [/^create table/, { lock: 'none', touches: 'nothing', risks: [], says: 'creates a table' }],
   [
     /^create (or replace )?function|^alter function|^drop function|^create extension/,
-    { lock: 'none', touches: 'nothing', risks: [], says: 'concerns no rows' },
+    { lock: 'none', touches: 'nothing', risks: [], says: 'does not read or write rows' },
   ],
   [
     /^(create|drop) trigger/,
-    { lock: 'SHARE ROW EXCLUSIVE', touches: 'nothing', risks: [], says: 'changes what runs with each write' },
+    {
+      lock: 'SHARE ROW EXCLUSIVE',
+      touches: 'nothing',
+      risks: [],
+      says: 'changes the triggers that run with each write',
+    },
   ],
   [
     /^update/,
@@ -118,7 +123,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: 'ROW EXCLUSIVE',
       touches: 'writes',
       risks: ['blocking'],
-      says: 'writes the rows that its condition names; their writers wait',
+      says: 'updates the rows that match its condition; concurrent writes to them wait',
     },
   ],
   [
@@ -127,7 +132,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       lock: 'ACCESS SHARE',
       touches: 'reads',
       risks: ['data-dependent'],
-      says: 'ends the migration if records would not survive it',
+      says: 'fails the migration if records have values that do not fit',
     },
   ],
 ];
@@ -136,41 +141,43 @@ const unknown: Kind = {
   lock: 'unknown',
   touches: 'nothing',
   risks: ['blocking', 'data-dependent'],
-  says: 'is not a statement that is known here: review it by hand',
+  says: 'is an unknown statement. Review it by hand.',
 };
 
 const tableOf =
   /^(?:alter table|update|drop table(?: if exists)?|create (?:unique )?index \S+ on|create trigger \S+ BEFORE UPDATE on|drop trigger (?:if exists )?\S+ on) "(\w+)"|^do .*? from "(\w+)"/s;
 
-/** What a statement of a migration does. */
+/** Analyzes a migration statement. */
 export function analyzed(sql: string): Analyzed {
   const [, kind = unknown] = kinds.find(([pattern]) => pattern.test(sql)) ?? [];
-  const [, table, guarded] = tableOf.exec(sql) ?? [];
-  const [, refusal] = /message = '(.*?): '/.exec(sql) ?? [];
+  const [, table, checkedTable] = tableOf.exec(sql) ?? [];
+  const [, guarded] = /message = '(.*?) in '/.exec(sql) ?? [];
   const title =
-    refusal === undefined ? sql.replace(/\s+/g, ' ') : `check that no ${refusal.replaceAll("''", "'")}`;
-  return { sql, title, table: table ?? guarded, ...kind };
+    guarded === undefined
+      ? sql.replace(/\s+/g, ' ')
+      : `fail if ${guarded.replaceAll("''", "'")} in any record`;
+  return { sql, title, table: table ?? checkedTable, ...kind };
 }
 
-/** The same for a statement that PostgreSQL carries out after the rest of the migration, while others read and write. */
+/** Analyzes a statement that runs after the migration's transaction without blocking reads and writes. */
 export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
   ...statement,
   lock: 'SHARE UPDATE EXCLUSIVE',
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
-  says: 'reads every row after the rest of the migration, while others read and write the table',
+  says: 'reads every row after the rest of the migration, without blocking reads or writes of the table',
 });
 
-/** The same for a statement that belongs to a change of types, which PostgreSQL carries out while others read and write. */
+/** Analyzes a statement of a type change, which runs without blocking reads and writes. */
 export const inASecondColumn = (statement: Analyzed): Analyzed =>
   statement.touches === 'rewrites'
     ? {
         ...statement,
         lock: 'ROW EXCLUSIVE',
         risks: statement.risks.filter((risk) => risk !== 'blocking'),
-        says: `fills a second column after the rest of the migration, in batches, while others read and write the table; then the two change places; ${old}`,
+        says: `backfills a second column in batches after the rest of the migration, without blocking reads or writes, then swaps the columns`,
       }
     : {
         ...statement,
         risks: statement.risks.filter((risk) => risk !== 'blocking'),
-        says: `is a part of the change of types: ${statement.says}`,
+        says: `part of the type change: ${statement.says}`,
       };

@@ -5,7 +5,7 @@ import { quote } from './names.ts';
 /** The alias of the record in every statement for records. */
 export const record = 't';
 
-/** The column that counts the writes of a record; a trigger raises it, whoever writes. */
+/** The column that counts writes to a record. A trigger increments it on every write. */
 export const versionColumn = '_version';
 
 /** The quoted column of the record, or the first one of a field that has several. */

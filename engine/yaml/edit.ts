@@ -1,14 +1,14 @@
 import { isMap, isNode, isScalar, isSeq, type Node, parseDocument, type YAMLMap } from 'yaml';
 
-/** Where a part of a file ends, and how many spaces are before it. */
-interface Last {
+/** The end offset of a node and its indentation in spaces. */
+interface NodeEnd {
   readonly end: number;
   readonly indentation: number;
 }
 
 /**
- * Adds an entry to a map at the top of a YAML file, after the last one. All else stays as it is, to the last space.
- * @param entry in YAML, in one line
+ * Appends an entry to a top-level map of a YAML file. The rest of the file is unchanged, including whitespace.
+ * @param entry a single line of YAML
  */
 export function withEntry(text: string, section: string, key: string, entry: string): string {
   const line = `${key}: ${entry}`;
@@ -26,7 +26,7 @@ export function withEntry(text: string, section: string, key: string, entry: str
   );
 }
 
-/** Adds an item to a list at the top of a YAML file, as {@link withEntry}; makes the list where there is none. */
+/** Appends an item to a top-level list of a YAML file, like {@link withEntry}. Creates the list if it is missing. */
 export function withItem(text: string, section: string, item: string): string {
   const value = sectionOf(text, section);
   if (value === undefined) return appended(text, `${section}: [${item}]`);
@@ -36,7 +36,7 @@ export function withItem(text: string, section: string, item: string): string {
   return afterLine(text, { end: endOf(last), indentation: column(text, value.range?.[0] ?? 0) }, `- ${item}`);
 }
 
-/** The value of a key at the top; undefined where there is none. */
+/** Returns the value of a top-level key, or undefined if it is missing. */
 function sectionOf(text: string, section: string): Node | undefined {
   const { contents } = parseDocument(text);
   const pair = (contents as YAMLMap | null)?.items.find(({ key }) => isScalar(key) && key.value === section);
@@ -47,16 +47,16 @@ const endOf = (node: Node): number => node.range?.[1] ?? 0;
 const column = (text: string, offset: number): number => offset - (text.lastIndexOf('\n', offset - 1) + 1);
 const endingOf = (text: string): string => (text.includes('\r\n') ? '\r\n' : '\n');
 
-/** A line of its own after that in which a part ends. */
-function afterLine(text: string, { end, indentation }: Last, line: string): string {
+/** Inserts a line after the line in which a node ends. */
+function afterLine(text: string, { end, indentation }: NodeEnd, line: string): string {
   const ending = endingOf(text);
-  // Texts of several lines end with the line.
+  // The end of a multi-line text is after its line break.
   const at = text[end - 1] === '\n' ? end - 1 : text.indexOf('\n', end);
   const before = at === -1 ? `${text}${ending}` : text.slice(0, at + 1);
   return `${before}${' '.repeat(indentation)}${line}${ending}${at === -1 ? '' : text.slice(at + 1)}`;
 }
 
-/** Within the brackets of a list or map that has some. */
+/** Inserts into a list or map in flow style, before its closing bracket. */
 function inBrackets(text: string, whole: Node, last: Node | undefined, added: string): string {
   if (last !== undefined) return `${text.slice(0, endOf(last))}, ${added}${text.slice(endOf(last))}`;
   const [start, end] = [whole.range?.[0] ?? 0, endOf(whole)];

@@ -1,4 +1,4 @@
-// Yaml: YAML that people edit: read and parsed with the place of every part, so that mistakes can be shown where they are.
+// Yaml: reads and parses YAML with the position of every node, so that messages can name the location of an issue.
 // May import errors.
 
 export { withEntry, withItem } from './edit.ts';
@@ -16,4 +16,4 @@ export {
 export { readYaml } from './read.ts';
 export { hasKey, implies, oneOfSchema } from './schemas.ts';
 export { type AlternativeFor, shape } from './shape.ts';
-export { suggestion, suggestionOrList } from './words.ts';
+export { didYouMean, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';

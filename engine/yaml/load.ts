@@ -13,17 +13,17 @@ import {
 import { UserError } from '../errors.ts';
 import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
-/** A YAML text and the name to show for it. */
+/** A YAML text and its file name for messages. */
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** Why it has no text that can be read. */
+  /** Why the file could not be read. */
   readonly problem?: YamlIssue;
-  /** Whether it comes with the engine, and belongs to nobody who edits files. */
+  /** Whether the file is part of the engine, so that instances extend it instead of editing it. */
   readonly isShipped?: boolean;
 }
 
-/** A mistake in a YAML file. */
+/** An issue in a YAML file. */
 export interface YamlIssue {
   readonly file: string;
   /** 1-based. */
@@ -33,11 +33,11 @@ export interface YamlIssue {
   readonly message: string;
 }
 
-/** A mistake as one line. */
+/** Formats an issue as one line. */
 export const lineOf = ({ file, line, column, message }: YamlIssue): string =>
   `${file}:${line}:${column}  ${message}`;
 
-/** All mistakes found in YAML files, one per line as `file:line:column  message`. */
+/** All issues in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly problems: readonly YamlIssue[];
   constructor(problems: readonly YamlIssue[]) {
@@ -46,30 +46,30 @@ export class YamlError extends UserError {
   }
 }
 
-/** Mistakes in the order of the given files, and by position within each. */
+/** Sorts issues by file, in the order of `files`, then by position. */
 export function sortIssues(problems: readonly YamlIssue[], files: readonly string[] = []): YamlIssue[] {
-  const place = new Map(files.map((file, index) => [file, index]));
-  const of = ({ file }: YamlIssue) => place.get(file) ?? 0;
-  return problems.toSorted((a, b) => of(a) - of(b) || a.line - b.line || a.column - b.column);
+  const order = new Map(files.map((file, index) => [file, index]));
+  const orderOf = ({ file }: YamlIssue) => order.get(file) ?? 0;
+  return problems.toSorted((a, b) => orderOf(a) - orderOf(b) || a.line - b.line || a.column - b.column);
 }
 
-/** A path into a YAML document; a key itself (not its value) is meant when `key` is set. */
+/** A path into a YAML document. It points to the key instead of its value if `key` is set. */
 export interface Target {
   readonly path: readonly (string | number)[];
   readonly key?: boolean;
 }
 
-/** A parsed YAML file that knows the position of each of its parts. */
+/** A parsed YAML file with the position of every node. */
 export interface Parsed {
   readonly file: string;
   readonly data: unknown;
   readonly problem: (target: Target, message: string) => YamlIssue;
 }
 
-/** The first few show what a file with very many has. */
-const maxMistakes = 10;
+/** Maximum number of syntax issues reported per file. */
+const maxIssues = 10;
 
-/** Parses YAML 1.2 without aliases, tags or duplicate keys. Syntax mistakes are collected into `problems`. */
+/** Parses YAML 1.2 without aliases, tags or duplicate keys. Adds syntax issues to `problems`. */
 export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undefined {
   if (source.problem !== undefined) {
     problems.push(source.problem);
@@ -86,10 +86,10 @@ export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undef
       uniqueKeys: true,
       prettyErrors: false,
     });
-    const mistakes = findSyntaxIssues(source.text, document);
-    if (mistakes.length === 0) mistakes.push(...aliases(document));
-    if (mistakes.length > 0) {
-      problems.push(...mistakes.slice(0, maxMistakes).map(({ offset, message }) => at(offset, message)));
+    const issues = findSyntaxIssues(source.text, document);
+    if (issues.length === 0) issues.push(...aliases(document));
+    if (issues.length > 0) {
+      problems.push(...issues.slice(0, maxIssues).map(({ offset, message }) => at(offset, message)));
       return undefined;
     }
     return {
@@ -104,32 +104,32 @@ export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undef
   }
 }
 
-/** Aliases are refused: a few nodes could expand to very many. */
+/** Rejects aliases, because a few nodes could expand to very many. */
 function aliases(document: Document): SyntaxIssue[] {
-  const found: SyntaxIssue[] = [];
+  const issues: SyntaxIssue[] = [];
   visit(document, {
     Alias: (_key, { range, source }) => {
-      const message = `aliases (*${source}) are not allowed; a text that begins with "*" needs quotes`;
-      found.push({ offset: range?.[0] ?? 0, message });
+      const message = `aliases (*${source}) are not allowed. A text that starts with "*" needs quotes.`;
+      issues.push({ offset: range?.[0] ?? 0, message });
     },
   });
-  return found;
+  return issues;
 }
 
 const pairs = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
-/** The pairs of a map by their keys; each of thousands of fields is looked up. */
+/** Returns the pairs of a map by key. Cached, because files can have thousands of fields. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
-  const known = pairs.get(map);
-  if (known !== undefined) return known;
-  const found = new Map(
+  const cached = pairs.get(map);
+  if (cached !== undefined) return cached;
+  const byKey = new Map(
     map.items.flatMap((item) => (isScalar(item.key) ? [[String(item.key.value), item] as const] : [])),
   );
-  pairs.set(map, found);
-  return found;
+  pairs.set(map, byKey);
+  return byKey;
 }
 
-/** The position of a part: the nearest node that exists on its path. */
+/** Returns the offset of the deepest existing node on a path. */
 function offsetOf(document: Document, { path, key }: Target): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
@@ -150,7 +150,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   return offset;
 }
 
-/** Whether data has something at a path. */
+/** Whether data has a value at a path. */
 export function hasPath(data: unknown, path: readonly (string | number)[]): boolean {
   let value = data;
   for (const step of path) {

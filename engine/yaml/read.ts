@@ -5,30 +5,30 @@ import type { Source, YamlIssue } from './load.ts';
 const maxBytes = 1024 * 1024;
 
 /**
- * Reads a YAML file. One that is no text has its problem instead, so that it hides no mistake in another file.
+ * Reads a YAML file. An unreadable one carries its issue instead of text, so that issues in other files are still reported.
  * @throws NodeJS.ErrnoException
  */
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;
-  const refused = (message: string, line = 1, column = 1): Source => {
+  const unreadable = (message: string, line = 1, column = 1): Source => {
     const problem: YamlIssue = { file, line, column, message };
     return { file, text: '', problem };
   };
-  const found = await stat(path);
-  if (!found.isFile()) throw Object.assign(new Error(), { code: 'EISDIR' });
-  if (found.size > maxBytes) return refused('the file is larger than 1 MiB');
+  const stats = await stat(path);
+  if (!stats.isFile()) throw Object.assign(new Error(), { code: 'EISDIR' });
+  if (stats.size > maxBytes) return unreadable('the file is larger than 1 MiB');
   const bytes = await readFile(path);
   try {
     return { file, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
   } catch {
     if (bytes[0] === 0xff || bytes[0] === 0xfe) {
-      return refused('the file is UTF-16: save it as UTF-8');
+      return unreadable('the file is UTF-16. Save it as UTF-8.');
     }
-    // Up to its first wrong byte a text is the same read leniently, where no character is its sign for one.
+    // Lenient decoding marks the first invalid byte with U+FFFD. The text before it is unaffected.
     const before = bytes.toString('utf8').split('\ufffd', 1)[0] ?? '';
     const lines = before.split('\n');
-    return refused(
-      'the file is not UTF-8 from here on: save it as UTF-8',
+    return unreadable(
+      'invalid UTF-8. Save the file as UTF-8.',
       lines.length,
       (lines.at(-1)?.length ?? 0) + 1,
     );

@@ -2,12 +2,12 @@ import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist
 import type { Parsed, YamlIssue } from './load.ts';
 import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
 
-/** Whether a file matches a schema; every violation is added to `problems`. */
+/** Checks whether a file matches a schema. Adds every violation to `problems`. */
 export type Shape<T> = (parsed: Parsed, problems: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
- * What to say of a word that the schema does not know, as in `unknown key "references": use …`.
- * @param value what stands under the key
+ * Returns advice on an unknown word or a wrong value, as in `unknown key "references". Use …`.
+ * @param value the value of the key
  */
 export type AlternativeFor = (
   word: string,
@@ -15,14 +15,14 @@ export type AlternativeFor = (
   value?: unknown,
 ) => string | undefined;
 
-/** The schema is ours, and strict mode refuses unknown keywords: compiling the meta-schema would only cost each start time. */
+/** Skips the meta-schema, which would slow down each start. Strict mode rejects unknown keywords anyway. */
 const ownSchema = { validateSchema: false } as const;
 
-/** Few files are checked, once each: optimizing the code of the check costs more than it gives. */
+/** Skips code optimization, which takes longer than it saves because each file is checked once. */
 const rarelyRun = { code: { optimize: false } } as const;
 
 /**
- * Compiles a JSON Schema into a check of YAML files. A subschema's `x-expected` completes "<key> must be …".
+ * Compiles a JSON Schema into a check for YAML files. A subschema's `x-expected` completes "<key> must be …".
  */
 export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undefined): Shape<T> {
   const validate = new Validator({
@@ -46,11 +46,21 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
         const meant = meantKey(String(params.additionalProperty), (parentSchema ?? {}) as Subschema);
         return `${instancePath} ${meant}`;
       });
+    const advised = errors.flatMap(({ keyword, instancePath, params, data }) => {
+      const word = String(params.additionalProperty);
+      const path = pathOf(instancePath);
+      const isAdvised = keyword === 'additionalProperties' && typeof path.at(-1) === 'number';
+      return isAdvised && advice(word, path, (data as Readonly<Record<string, unknown>>)[word]) !== undefined
+        ? [instancePath]
+        : [];
+    });
     for (const error of errors) {
-      // A misspelt key is reported as such, not as one that is missing.
+      // Advice on an unknown key of a list item makes its missing keys redundant.
+      if (error.keyword === 'required' && advised.includes(error.instancePath)) continue;
+      // A misspelled key is reported as such, not as a missing key.
       const missing = `${error.instancePath} ${error.params.missingProperty}`;
       if (error.keyword === 'required' && misspelt.includes(missing)) continue;
-      // What stands under a wrong name is read again once that is right.
+      // Values below an invalid name are checked once the name is fixed.
       if (misnamed.some((path) => `${error.instancePath}/`.startsWith(`${path}/`))) continue;
       const rule = (validate.errors ?? []).find(
         ({ keyword, instancePath, propertyName }) =>
@@ -64,9 +74,16 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
   };
 }
 
-/** Not a branch of a choice, and not a key's own rule: the choice and the name themselves are reported. */
+/** Excludes branches of a choice and rules for names, which are reported as a whole. */
 const isOfItsOwn = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
   !/\/(oneOf|anyOf)\/\d+\//.test(schemaPath) && (keyword === 'propertyNames' || propertyName === undefined);
+
+/** Parses a JSON Pointer. */
+const pathOf = (pointer: string): (string | number)[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((step) => (/^\d+$/.test(step) ? Number(step) : step.replaceAll('~1', '/').replaceAll('~0', '~')));
 
 const escaped = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -76,14 +93,11 @@ interface Subschema {
 }
 
 /**
- * Ajv's error as messages with their positions; none for errors that only follow from another.
- * @param pattern of the names, where a name is wrong
+ * Converts an Ajv error to issues. Returns an empty list for errors that follow from another one.
+ * @param pattern the pattern for names, if a name is invalid
  */
 function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pattern: string): YamlIssue[] {
-  const path = error.instancePath
-    .split('/')
-    .slice(1)
-    .map((step) => (/^\d+$/.test(step) ? Number(step) : step.replaceAll('~1', '/').replaceAll('~0', '~')));
+  const path = pathOf(error.instancePath);
   const last = path.at(-1) ?? 'the file';
   const name = typeof last === 'number' ? `item ${last + 1} of ${path.at(-2)}` : last;
   const around = (error.parentSchema ?? {}) as Subschema;
@@ -93,17 +107,18 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
   ];
   switch (error.keyword) {
     case 'additionalProperties': {
-      const key = String(error.params.additionalProperty);
+      // The parser converts the key `null` to an empty string.
+      const key = String(error.params.additionalProperty) || 'null';
       return atKey(
         key,
         unknownKey(key, path, error.data as Readonly<Record<string, unknown>>, around, advice),
       );
     }
-    // The branch that does not hold is reported.
+    // The failed branch is reported instead.
     case 'if':
       return [];
     case 'required':
-      return [parsed.problem({ path, key: true }, `${name} lacks "${error.params.missingProperty}"`)];
+      return [parsed.problem({ path, key: true }, `${name} needs "${error.params.missingProperty}"`)];
     case 'propertyNames': {
       const key = String(error.params.propertyName);
       const rule = error.schema as Subschema & { readonly pattern?: string };
@@ -115,7 +130,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
       const word = String(error.data);
       const hint = nearest(word, allowed);
       const advised = advice(word, path);
-      const end = advised === undefined ? (hint ? didYouMean(hint) : '') : `: ${advised}`;
+      const end = advised === undefined ? (hint ? didYouMean(hint) : '') : `. ${advised}`;
       return atValue(`${name} must be one of ${allowed.join(', ')}${end}`);
     }
     case 'uniqueItems':
@@ -126,7 +141,9 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
       if (error.schema === 'object' && typeof error.data === 'string' && withoutSpace.test(error.data)) {
         return atValue(spaceMissing(error.data));
       }
-      return atValue(`${name} must be ${around['x-expected'] ?? typeWords(error.schema)}${given(error)}`);
+      return atValue(
+        `${name} must be ${around['x-expected'] ?? typeWords(error.schema)}${actual(error, advice(String(last), path, error.data))}`,
+      );
     case 'pattern': {
       const expected = around['x-expected'] ?? 'another text';
       return atValue(`${name} must be ${expected}${snakeHint(String(error.data), String(error.schema))}`);
@@ -138,7 +155,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
   }
 }
 
-/** What a key that the schema does not know is probably about. */
+/** Explains an unknown key. */
 function unknownKey(
   key: string,
   path: readonly (string | number)[],
@@ -148,29 +165,29 @@ function unknownKey(
 ): string {
   if (withoutSpace.test(key)) return spaceMissing(key);
   const advised = advice(key, path, data[key]);
-  if (advised !== undefined) return `unknown key "${key}": ${advised}`;
+  if (advised !== undefined) return `unknown key "${key}". ${advised}`;
   const hint = suggestion(key, Object.keys(around.properties ?? {}));
   if (hint === '' && data[key] === null) {
-    return `"${key}" is read as a key without a value; a text that contains a comma needs quotes`;
+    return `"${key}" is read as a key without a value. A text that contains a comma needs quotes.`;
   }
   return `unknown key "${key}"${hint}`;
 }
 
 const withoutSpace = /^([\w-]+):(\S.*)$/;
-const spaceMissing = (key: string): string => `a space is missing after the colon of "${key}"`;
+const spaceMissing = (key: string): string => `missing space after the colon in "${key}"`;
 
-/** The key that another one was meant to be. */
+/** Returns the known key that a key is probably a misspelling of. */
 const meantKey = (key: string, { properties = {} }: Subschema): string | undefined =>
   withoutSpace.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
 
-/** The same name as definitions write names, where that matches the pattern. */
+/** Suggests the name in snake case if that matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
   const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }
 
-/** Items that an earlier one of the list is equal to. */
+/** Returns the items that repeat an earlier item. */
 function repeated(items: readonly unknown[]): { index: number; value: unknown }[] {
   const seen = new Set<string>();
   return items.flatMap((value, index) => {
@@ -185,7 +202,7 @@ function repeated(items: readonly unknown[]): { index: number; value: unknown }[
 
 const typeNames: Readonly<Record<string, string>> = {
   object: 'a map (key: value)',
-  array: 'a list, such as [ a, b ]',
+  array: 'a list, for example [ a, b ]',
   string: 'a text',
   number: 'a number',
   integer: 'an integer',
@@ -197,23 +214,23 @@ const typeWords = (types: unknown): string =>
     .map((type) => typeNames[String(type)] ?? String(type))
     .join(' or ');
 
-/** The value of another type, and how it is written as one of this type. */
-function given({ schema, data }: ErrorObject): string {
-  if (data === null || data === undefined) return ', but nothing is there';
-  return `, not ${excerpt(data)}${instead(data, [schema].flat() as string[])}`;
+/** Describes a value of the wrong type, with advice or the same value in the right type. */
+function actual({ schema, data }: ErrorObject, advice: string | undefined): string {
+  const hint = advice === undefined ? instead(data, [schema].flat() as string[]) : `. ${advice}`;
+  return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
 }
 
-function instead(data: unknown, [wanted, ...more]: readonly string[]): string {
-  if (more.length > 0 || typeof data === 'object') return '';
+function instead(data: unknown, [type, ...others]: readonly string[]): string {
+  if (others.length > 0 || data === undefined || typeof data === 'object') return '';
   const text = String(data);
-  if (wanted === 'string') return `: write "${text}"`;
-  if (wanted === 'array') return `: write [ ${text} ]`;
-  if (wanted === 'boolean' && /^(yes|on|true|1)$/i.test(text)) return ': write true';
-  if (wanted === 'boolean' && /^(no|off|false|0)$/i.test(text)) return ': write false';
-  return wanted === 'integer' && /^\d+$/.test(text) ? `: write ${text}, without quotes` : '';
+  if (type === 'string') return `. Write "${text}".`;
+  if (type === 'array') return typeof data === 'boolean' ? '' : `. Write [ ${text} ].`;
+  if (type === 'boolean' && /^(yes|on|true|1)$/i.test(text)) return '. Write true.';
+  if (type === 'boolean' && /^(no|off|false|0)$/i.test(text)) return '. Write false.';
+  return type === 'integer' && /^\d+$/.test(text) ? `. Write ${text} without quotes.` : '';
 }
 
-/** A limit of the schema in words. */
+/** Completes "<key> must …" for a limit of the schema. */
 function limitWords({ keyword, params, message }: ErrorObject): string {
   const limit = Number(params.limit);
   const items = `item${limit === 1 ? '' : 's'}`;

@@ -1,11 +1,11 @@
 import leven from 'leven';
 
-/** The known word that was meant by another one; undefined if none is near. Case and separators do not count. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
+/** Returns the candidate closest to a word, ignoring case and separators, or undefined if none is close. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const bare = plain(word);
   const { length } = bare;
   const allowed = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
-  return known
+  return candidates
     .map((candidate) => ({ candidate, distance: leven(bare, plain(candidate)) }))
     .filter(
       ({ candidate, distance }) =>
@@ -18,25 +18,25 @@ const plain = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, ''
 
 const letters = (word: string): string => [...word].sort().join('');
 
-/** `. Did you mean "…"?` if a known word is near, else an empty text. */
-export function suggestion(word: string, known: readonly string[]): string {
-  const meant = nearest(word, known);
-  return meant === undefined ? '' : didYouMean(meant);
+/** Returns `. Did you mean "…"?` if a candidate is close, otherwise an empty string. */
+export function suggestion(word: string, candidates: readonly string[]): string {
+  const candidate = nearest(word, candidates);
+  return candidate === undefined ? '' : didYouMean(candidate);
 }
 
-/** More names than this are no help. */
+/** Longer lists of names are not helpful. */
 const maxListed = 12;
 
-/** As {@link suggestion}; where no known word is near, the few that there are. */
-export function suggestionOrList(word: string, known: readonly string[]): string {
-  const hint = suggestion(word, known);
-  if (hint !== '' || known.length === 0 || known.length > maxListed) return hint;
-  return `: there ${known.length === 1 ? 'is' : 'are'} ${known.join(', ')}`;
+/** Returns a {@link suggestion}, or a list of the candidates if none is close and they are few. */
+export function suggestionOrList(word: string, candidates: readonly string[]): string {
+  const hint = suggestion(word, candidates);
+  if (hint !== '' || candidates.length === 0 || candidates.length > maxListed) return hint;
+  return `. Available: ${candidates.join(', ')}`;
 }
 
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
-/** A name as definitions have it, from one in another style: `firstName`, `First Name` and `first-name` are `first_name`. */
+/** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
 export const snakeCase = (name: string): string =>
   name
     .normalize('NFKD')
@@ -45,7 +45,10 @@ export const snakeCase = (name: string): string =>
     .replace(/[\s.-]+/g, '_')
     .replace(/[^a-z0-9_]|^[_0-9]+|_+$/g, '');
 
-/** A value as a message repeats it: short. */
+/** A noun with its indefinite article, for example "an integer". */
+export const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
+
+/** Formats a value for a message, shortened to 40 characters. */
 export function excerpt(value: unknown): string {
   if (value === null) return 'nothing';
   if (Array.isArray(value)) return 'a list';

@@ -87,9 +87,9 @@ describe('commands', { concurrency: 1 }, () => {
   });
 
   const refused: readonly (readonly [args: readonly string[], message: string])[] = [
-    [['field', 'leeds', 'a', 'string'], 'there is no resource "leeds". Did you mean "leads"?'],
-    [['field', 'leads', 'a', 'interger'], 'there is no type "interger". Did you mean "integer"?'],
-    [['field', 'leads', 'email', 'string'], 'leads have a field "email" already'],
+    [['field', 'leeds', 'a', 'string'], 'unknown resource "leeds". Did you mean "leads"?'],
+    [['field', 'leads', 'a', 'interger'], 'unknown type "interger". Did you mean "integer"?'],
+    [['field', 'leads', 'email', 'string'], 'leads already has a field "email"'],
     [['resource', 'deliveries'], 'resources/deliveries.yaml exists already'],
   ];
   for (const [args, message] of refused) {
@@ -102,7 +102,7 @@ describe('commands', { concurrency: 1 }, () => {
     assert.equal(code, 1);
     assert.equal(
       stderr,
-      'crm: resources/deliveries.yaml:6:3  a timestamp has no empty value: give "nullable: true" or "required: true"\nNothing was written\n',
+      'crm: resources/deliveries.yaml:6:3  a timestamp field needs "nullable: true", "required: true" or a default\nNothing was written.\n',
     );
     assert.deepEqual(
       readdirSync(file('')).map((name) => text(name)),

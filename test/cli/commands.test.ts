@@ -264,7 +264,7 @@ describe('commands about the model', () => {
     assert.equal(code, 0);
     assert.match(
       stdout,
-      /^5 resources are right, .*accounts, cases, contacts, leads, opportunities\n.*config\.yaml is right\.\n(Note: .* is off \(501\): \w+ is not set\n){2}$/,
+      /^5 resources are valid and fully migrated: accounts, cases, contacts, leads, opportunities\n.*config\.yaml is valid\.\n(Note: .* is off \(501\): \w+ is not set\n){2}$/,
     );
   });
 
@@ -332,7 +332,7 @@ describe('bin/crm.js', () => {
     assert.deepEqual((await crmJson(['check'], storage.environment, options)).resources, resources);
     const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /^crm: "\.\.\/up" is no migration name/);
+    assert.match(refused.stderr, /^crm: "\.\.\/up" is not a valid migration name/);
   });
 
   test('passes on standard input', async () => {

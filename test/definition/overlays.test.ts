@@ -1,4 +1,4 @@
-// A file that extends a resource: what becomes of it, and which mistakes are told where.
+// Files that extend a resource: the merged definition, and the locations of issues.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check.ts';
@@ -15,6 +15,7 @@ common: all
 fields:
   name: { type: string, max_length: 90, description: Name of the lead. }
   zone: { type: string }
+  city: { type: string, renamed_from: town }
 filters: [name, { field: zone, operators: [eq] }]
 unique: [name, zone]
 search: [name]
@@ -58,7 +59,7 @@ search: [name, fax]
       singular: 'lead',
       file: 'own/leads.yaml',
       description: 'Ours.',
-      fields: ['id', 'organization_id', 'name', 'zone', 'fax'],
+      fields: ['id', 'organization_id', 'name', 'zone', 'city', 'fax'],
       name: [200, 'Name of the lead.', 'own/leads.yaml:5:3'],
       uniques: [['name', 'zone'], ['name'], ['fax']],
       filters: ['zone', 'fax', 'name'],
@@ -78,22 +79,19 @@ test('a field that only the overlay has is retired', () => {
   );
 });
 
-const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...lines: string[]])[] = [
+const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lines: string[]])[] = [
   [
     { 'own/leads.yaml': 'fields:\n  fax: { type: string }\n' },
-    'own/leads.yaml:1:1  "leads" comes with the engine: begin with "extends: leads", and write only what differs',
+    'own/leads.yaml:1:1  "leads" is part of the engine. Start the file with "extends: leads" and declare only your changes.',
   ],
   [
     { 'own/common.yaml': 'fields:\n  fax: { type: string }\n' },
-    'own/common.yaml:1:1  "common" comes with the engine: give further fields in the files of the resources, and write only what differs',
+    'own/common.yaml:1:1  "common" is part of the engine. Declare additional fields in the files of the resources.',
   ],
-  [
-    { 'own/x.yaml': 'extends: leeds\n' },
-    'own/x.yaml:1:10  there is no resource "leeds" to extend. Did you mean "leads"?',
-  ],
+  [{ 'own/x.yaml': 'extends: leeds\n' }, 'own/x.yaml:1:10  unknown resource "leeds". Did you mean "leads"?'],
   [
     { 'own/a.yaml': 'extends: leads\n', 'own/b.yaml': 'extends: leads\n' },
-    'own/b.yaml:1:10  "leads" is extended by own/a.yaml already',
+    'own/b.yaml:1:10  "leads" is already extended by own/a.yaml',
   ],
   [
     { 'own/x.yaml': 'extends: leads\ncommon: all\nname: prospects\n' },
@@ -102,20 +100,33 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  nam: { max_length: 3 }\n' },
-    'own/x.yaml:3:3  leads have no field "nam" to change, and a new one needs "type". Did you mean "name"?',
+    'own/x.yaml:3:3  unknown field "nam" of leads. Did you mean "name"?',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  area: { type: string, renamed_from: zone }\n' },
-    'own/x.yaml:3:39  "zone" is a field of the leads that are extended: it keeps its name',
+    'own/x.yaml:3:25  the field "zone" is still declared. Remove it, or "renamed_from" here.',
+    'own/x.yaml:3:39  "zone" is a field of leads, which this file extends, and cannot be renamed here',
   ],
-  // Mistakes of the whole are shown in the file that makes them.
+  [
+    { 'own/x.yaml': 'extends: leads\nfields:\n  organization_id: { sensitive: true }\n' },
+    'own/x.yaml:3:3  "organization_id" is a shared field and cannot be changed by a file that extends leads',
+  ],
+  [
+    { 'own/x.yaml': 'extends: leads\nfields:\n  town: { max_length: 3 }\n' },
+    'own/x.yaml:3:3  "town" of leads is now called "city". Rename it here.',
+  ],
+  [
+    { 'own/x.yaml': 'extends: leads\nfields:\n  birthday: { nullable: true }\n' },
+    'own/x.yaml:3:3  unknown field "birthday" of leads. A new field needs "type".',
+  ],
+  // Issues of the merged definition are reported in the file that causes them.
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { maxlength: 3 }\n' },
-    'own/x.yaml:3:11  unknown key "maxlength": use "max_length"',
+    'own/x.yaml:3:11  unknown key "maxlength". Use "max_length".',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfields:\n  name: { type: int64 }\n' },
-    'own/x.yaml:3:9  a int64 field has no "max_length"',
+    'own/x.yaml:3:9  an int64 field cannot have "max_length"',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nfilters: [zone, nme]\n' },
@@ -123,7 +134,7 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   ],
   [
     { 'own/x.yaml': 'extends: leads\nunique: [zone, nme]\n' },
-    'own/x.yaml:2:16  no field "nme". Did you mean "name"?',
+    'own/x.yaml:2:16  unknown field "nme". Did you mean "name"?',
   ],
   [
     { 'own/x.yaml': 'extends: leads\nsort: { by: nme }\n' },
@@ -131,8 +142,8 @@ const mistakes: readonly (readonly [own: Readonly<Record<string, string>>, ...li
   ],
 ];
 
-describe('mistakes', () => {
-  for (const [own, ...lines] of mistakes) {
+describe('issues', () => {
+  for (const [own, ...lines] of invalid) {
     test(lines[0] ?? '', () => {
       assert.throws(
         () => check(own),

@@ -280,7 +280,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   test('a replica that is promoted is no replica any more', async () => {
     await onStandby('select pg_promote()');
     await until(() => problem() !== undefined, 'the replica to be left out');
-    assert.equal(problem(), 'is no standby');
+    assert.equal(problem(), 'is not a replica');
     assert.equal(await status(await create()), 200);
   });
 });

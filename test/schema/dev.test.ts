@@ -92,7 +92,7 @@ for (const driver of drivers.slice(-1)) {
     test('what says nothing of its values is told, and served neither', async () => {
       const right = files.text('leads');
       files.edit('leads', / {2}fax: .*\n/, '');
-      await tells('"fax" is gone, and with it the values of leads.fax. Choose one:');
+      await tells('"fax" was removed with the values of leads.fax. Choose one:');
       files.add('leads', right);
       await pause(200);
       told.length = 0;

@@ -102,7 +102,7 @@ for (const driver of drivers) {
       }));
       const resources = compileResource(checkSources(sources), apiPrefix, []);
       const { statements } = await createMigration(config, modelOf(resources), 'unique');
-      assert.match(statements[0] ?? '', /^do \$check\$ .*leads\.email is the same in several records: /s);
+      assert.match(statements[0] ?? '', /^do \$check\$ .*leads\.email has a duplicate value in /s);
       assert.deepEqual(statements.slice(1), [
         `create unique index "leads_email_unique" on "leads" ("organization_id", left("email", 100), (case when length("email") > 100 then md5("email") else '' end)) where "email" <> '';`,
       ]);
@@ -111,7 +111,7 @@ for (const driver of drivers) {
         assert.ok(error instanceof UserError, String(error));
         assert.match(
           error.message,
-          /^leads\.email is the same in several records: 2 records, such as \d+ of organization \d+, .* Nothing was migrated\./,
+          /^leads\.email has a duplicate value in 2 records, for example \d+ of organization \d+, .* Nothing was migrated\./,
         );
         assert.doesNotMatch(error.message, /\n|twice@/);
         return true;
@@ -123,7 +123,7 @@ for (const driver of drivers) {
     });
 
     const failures: readonly (readonly [statement: string, says: RegExp])[] = [
-      [`create unique index "twice" on "leads" ("company")`, /^the unique index "twice" cannot be made/],
+      [`create unique index "twice" on "leads" ("company")`, /^cannot create the unique index "twice"/],
       [
         `alter table "leads" add constraint "c" check (length("company") > 10)`,
         /failed: check constraint "c"/,

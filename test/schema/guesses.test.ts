@@ -46,10 +46,10 @@ for (const driver of drivers) {
       const refused = await crm(['migrate', '--create', 'zone'], environment);
       assert.deepEqual([refused.code, refused.stdout], [1, '']);
       for (const line of [
-        /^crm: \S*leads\.yaml {2}"timezone" is gone, and with it the values of leads\.timezone\. Choose one:$/m,
+        /^crm: \S*leads\.yaml {2}"timezone" was removed with the values of leads\.timezone\. Choose one:$/m,
         /^ {2}timezone: \{ type: string, retired: true \} {4}in \S*leads\.yaml: .*$/m,
         /^ {2}--allow-drop leads\.timezone {4}.*$/m,
-        /^ {2}renamed_from: timezone {4}in \S*leads\.yaml at "zone": if that is its new name\nNothing was written\n$/m,
+        /^ {2}renamed_from: timezone {4}in \S*leads\.yaml at "zone": rename the field\nNothing was written\.\n$/m,
       ]) {
         assert.match(refused.stderr, line);
       }
@@ -78,7 +78,7 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
     [
       'a reference to another resource, whatever may be lost',
       (own) => own.edit('opportunities', 'to: accounts', 'to: contacts'),
-      /opportunities\.yaml:\d+:3 {2}"account_id" refers to accounts so far and cannot refer to contacts: .*field of its own/,
+      /opportunities\.yaml:\d+:3 {2}"account_id" refers to accounts and cannot refer to contacts, because .*Declare a new field/,
     ],
     [
       'a field that a partner endpoint writes',
@@ -86,12 +86,12 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
         own.edit('leads', /^ {2}company: .*\n/m, '');
         own.edit('leads', /^search: .*$/m, 'search: [email]');
       },
-      /leads\.yaml {2}leads have no field "company", but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
+      /leads\.yaml {2}"company" of leads is missing, but webhooks\/inbound-leads\/inbound-leads\.ts needs it\n/,
     ],
     [
       'a resource that a payment hook writes',
       (own) => own.drop('opportunities'),
-      /there is no resource "opportunities", but webhooks\/payments\/payments\.ts \(partners\.payments in config\.yaml\) needs it\n/,
+      /the resource "opportunities" is missing, but webhooks\/payments\/payments\.ts \(partners\.payments in config\.yaml\) needs it\n/,
     ],
   ];
   for (const [name, edit, message] of refusals) {
@@ -153,7 +153,7 @@ describe('statements of a migration', () => {
     [
       'a field removed',
       (own) => own.edit('leads', timezone, ''),
-      /"timezone" is gone, .*\n {2}timezone: \{ type: string, retired: true \} .*\n {2}--allow-drop leads\.timezone .*\nNothing/,
+      /"timezone" was removed .*\n {2}timezone: \{ type: string, retired: true \} .*\n {2}--allow-drop leads\.timezone .*\nNothing/,
       ['leads.timezone'],
       [/^alter table "leads" drop column "timezone";$/],
     ],
@@ -163,7 +163,7 @@ describe('statements of a migration', () => {
         own.edit('opportunities', 'account_id: { type', 'payer_id: { type');
         own.edit('opportunities', 'field: account_id', 'field: payer_id');
       },
-      /"account_id" is gone.*\n {2}account_id: \{ type: reference, to: accounts, nullable: true, retired: true \}.*\n.*\n {2}renamed_from: account_id .* at "payer_id"/,
+      /"account_id" was removed.*\n {2}account_id: \{ type: reference, to: accounts, nullable: true, retired: true \}.*\n.*\n {2}renamed_from: account_id .* at "payer_id"/,
       ['opportunities.account_id'],
       [
         /drop column "account_id"/,
@@ -177,7 +177,7 @@ describe('statements of a migration', () => {
         own.edit('opportunities', 'close_date:', 'closing:');
         own.edit('opportunities', 'field: close_date', 'field: closing');
       },
-      /^\S*opportunities\.yaml {2}"close_date" is gone.*\n {2}close_date: \{ type: timestamp, nullable: true, retired: true \}/,
+      /^\S*opportunities\.yaml {2}"close_date" was removed.*\n {2}close_date: \{ type: timestamp, nullable: true, retired: true \}/,
       ['opportunities.close_date'],
       [/drop column "close_date", drop column "close_date_offset"/, /add "closing" timestamptz/],
     ],
@@ -187,7 +187,7 @@ describe('statements of a migration', () => {
         own.drop('cases');
         own.add('tickets', singular('ticket'));
       },
-      /^the resource "cases" is gone, and with it all its records\. Choose one:\n {2}renamed_from: cases {4}in the file of tickets: .*\n {2}--allow-drop cases /,
+      /^the resource "cases" was removed with all its records\. Choose one:\n {2}renamed_from: cases {4}in the file of tickets: .*\n {2}--allow-drop cases /,
       ['cases'],
       [/^drop table if exists "cases"/, /^create table "tickets"/],
     ],
@@ -214,7 +214,8 @@ describe('statements of a migration', () => {
           assert.deepEqual(own.migrations(), before, 'nothing was written');
         }
         if (made.length === 0) {
-          if (drop.length > 0) await assert.rejects(create(own, drop), /nothing of this name is removed/);
+          if (drop.length > 0)
+            await assert.rejects(create(own, drop), /no removed field or resource has this name/);
           return;
         }
         const statements = await create(own, drop);

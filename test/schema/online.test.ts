@@ -300,7 +300,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.sql(`update things set code = 'no number' where name = 'n2'`);
     await assert.rejects(
       migrate(),
-      /things\.code got a value meanwhile that does not fit: 1 records, such as \d+ of organization 1\. All but this is applied/,
+      /things\.code does not fit its new type in 1 record, for example \d+ of organization 1\. Everything else is applied/,
     );
     await model.sql(`update things set code = '5' where name = 'n2'`);
     assert.equal((await migrate()).length, 1);
@@ -323,7 +323,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await model.create();
     await assert.rejects(
       migrate(),
-      /m\d+ gives something another name or type, and node old, which knows no migration, .* share a pooler/,
+      /m\d+ renames or converts a table or column, and node old, which knows no migration, .* share a pooler/,
     );
     await model.sql('update crm_nodes set sees_views = true');
     await migrate();

@@ -111,7 +111,7 @@ for (const driver of drivers) {
         [index.lock, index.risks],
         isOnline ? ['SHARE UPDATE EXCLUSIVE', []] : ['SHARE', ['blocking']],
       );
-      assert.ok(find(statements, /^check that no leads\.lead_score is no integer of 32 bits$/));
+      assert.ok(find(statements, /^fail if leads\.lead_score is not a 32-bit integer in any record$/));
 
       const [score, company] = checks;
       assert.deepEqual([score?.name, score?.count, score?.examples.length], ['leads.lead_score', 12, 10]);
@@ -141,7 +141,7 @@ for (const driver of drivers) {
       );
       assert.match(
         told.stdout,
-        /leads\.lead_score is no integer of 32 bits: 12 records: the migration will refuse them\n {4}record \d+ of organization 1: "3000000000"/,
+        /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
       assert.match(told.stdout, /renamed +leads\.timezone +is zone now +breaks clients/);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
@@ -176,7 +176,10 @@ for (const driver of drivers) {
           await client.query('lock table leads');
           const { code, stdout, stderr } = await crm(['plan'], environment);
           assert.deepEqual([code, stderr], [0, '']);
-          assert.match(stdout, /32 bits: more records than can be counted in 5 s: the migration will refuse/);
+          assert.match(
+            stdout,
+            /integer in more records than can be counted in 5 s\. The migration will fail/,
+          );
           assert.match(stdout, /rewrites (\?|~\d+) rows/);
           await client.query('rollback');
         });
@@ -231,8 +234,8 @@ for (const driver of drivers) {
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
       assert.deepEqual(database?.drift, [
-        'the column leads.by_hand is in no migration',
-        'leads_source_index of leads is missing, or not valid',
+        'the column leads.by_hand was not created by a migration',
+        'leads_source_index of leads is missing or invalid',
       ]);
       await sql('alter table leads drop column by_hand');
     });

@@ -103,7 +103,7 @@ describe('crm config --show', () => {
       lines.map((line) => lineOf(line).replace(/^\S*config/, 'config')),
       [
         'config.yaml:2:43  organization "clinc" does not exist. Did you mean "clinic"?',
-        'config.yaml:10:3  organization "shop" does not exist: there are clinic, demo',
+        'config.yaml:10:3  organization "shop" does not exist. Available: clinic, demo',
       ],
     );
   });

@@ -30,7 +30,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ],
   [
     'partners:\n  inbound_leads: { secrets: [1] }',
-    '2:30  item 1 of secrets must be a text, not 1: write "1"',
+    '2:30  item 1 of secrets must be a text, not 1. Write "1".',
   ],
   [
     'partners:\n  inbound_leads: { secrets: ["", short, just-sixteen-chr, fifteen-letters] }',
@@ -50,11 +50,11 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
     '2:30  "${}" is not a valid reference to an environment variable',
     '2:37  "${A B}" is not a valid reference to an environment variable',
   ],
-  ['partners:', '1:10  partners must be a map (key: value), but nothing is there'],
+  ['partners:', '1:10  partners must be a map (key: value), but is empty'],
   ['- a', '1:1  the file must be a map (key: value), not a list'],
-  ['a: [', '1:4  "[" is not closed: "]" is missing'],
+  ['a: [', '1:4  "[" is never closed. Add "]".'],
   ['inbox: {}\ninbox: {}', '2:1  "inbox" is given twice: it is in line 1 already'],
-  ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed; a text that begins with "*" needs quotes'],
+  ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed. A text that starts with "*" needs quotes.'],
   [
     'login: { second_factor: on, providers: { idp: { name: X, issuer: "http://idp.example", client_id: a } } }',
     '1:25  second_factor must be one of off, administrators, everyone',
@@ -108,11 +108,11 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['public_url: "${PUBLIC_URL"', '1:13  "${" has no closing "}"'],
   ['partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }', '2:30  "${" has no closing "}"'],
   // Syntax.
-  ['inbox: {\n\tattempts: 3 }', '2:1  a tab indents this line: YAML takes spaces only'],
+  ['inbox: {\n\tattempts: 3 }', '2:1  this line is indented with a tab. YAML allows only spaces.'],
   ['partners:\n  inbound_leads: { secrets: [a b: c] }', '2:30  item 1 of secrets must be a text, not a map'],
-  ['partners:\n  inbound_leads: { secrets: [a, b }', '2:29  "[" is not closed: "]" is missing'],
+  ['partners:\n  inbound_leads: { secrets: [a, b }', '2:29  "[" is never closed. Add "]".'],
   [
     '<<<<<<< HEAD\ninbox: {}\n=======\n>>>>>>> branch',
-    '1:1  a merge conflict is left here: keep one side, and take out the lines that begin with <<<<<<<, ======= and >>>>>>>',
+    '1:1  unresolved merge conflict. Keep one side and delete the lines that start with <<<<<<<, ======= and >>>>>>>.',
   ],
 ];

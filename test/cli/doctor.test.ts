@@ -208,7 +208,11 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     'a database that is ahead',
     /^migrations: the database is ahead of this code: it has Migration20991231235959_of_tomorrow/,
   ],
-  ['a replica that is none', /^replica \S+: it is not a replica, so its reads go to the primary/, 'postgresql'],
+  [
+    'a replica that is none',
+    /^replica \S+: it is not a replica, so its reads go to the primary/,
+    'postgresql',
+  ],
   [
     'workers with too few connections',
     /^DATABASE_POOL: 8 connections are too few for 4 workers\. Set it to at least 12/,

@@ -87,7 +87,7 @@ async function furnish(page: Page): Promise<void> {
   }
 }
 
-/** Adds channels; the secrets are nobody's. */
+/** Adds channels; the secrets are made up. */
 async function integrate(page: Page): Promise<void> {
   for (const [provider, name, label] of [
     ['telegram', 'Support bot', 'Secret token'],

@@ -32,7 +32,7 @@ export const intentOptions = {
       'SQL of a text for values of a field that do not fit; several',
     ).argParser(collect),
   default: () =>
-    new Option('--default <field=value>', 'the value instead of those that do not fit; several').argParser(
+    new Option('--default <field=value>', 'a value to replace values that do not fit; repeatable').argParser(
       collect,
     ),
 };

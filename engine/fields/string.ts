@@ -10,7 +10,7 @@ const sorted = 500;
 /** The highest code point: no text that begins with another one comes after that one followed by these. */
 const highest = `repeat(chr(1114111), ${indexedLength})`;
 
-/** The indexed key of a text. The result of `lower` depends on the collation: a value needs that of the column. */
+/** The indexed key of a text. The result of `lower` depends on the collation: a value needs the column's collation. */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 

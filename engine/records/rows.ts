@@ -13,7 +13,7 @@ export const organizationOf = (placeholder: Placeholder<RowScope>): string =>
   `${placeholder(organization)}::bigint`;
 
 /**
- * Which rows a caller may see: those of the caller's organization. Every statement for records has this condition on
+ * Defines the rows visible to a caller: the rows of the caller's organization. Every statement for records has this condition on
  * every table that it reads or writes; further conditions on rows belong here.
  * @param alias of the table in the statement; empty for none
  */

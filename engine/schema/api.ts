@@ -203,7 +203,7 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
     if (!after[key] && before[key]) add('looser', looser);
   }
   if (after.nullable && !before.nullable) add('stricter', 'responses may have null');
-  if (!after.nullable && before.nullable) add('looser', 'responses have no null any more');
+  if (!after.nullable && before.nullable) add('looser', 'responses are no longer null');
   const [short, long] = [
     after.max_length ?? Number.POSITIVE_INFINITY,
     before.max_length ?? Number.POSITIVE_INFINITY,
@@ -215,12 +215,12 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
   if (before.pattern !== after.pattern) {
     add(
       after.pattern === undefined ? 'looser' : 'stricter',
-      after.pattern === undefined ? 'has no pattern any more' : `must match ${after.pattern}`,
+      after.pattern === undefined ? 'no longer has a pattern' : `must match ${after.pattern}`,
     );
   }
   const gone = removedValues(before, after);
   const added = (after.enum ?? []).filter((value) => !(before.enum ?? []).includes(value));
-  if (gone.length > 0) add('stricter', `does not list ${gone.join(', ')} any more`);
+  if (gone.length > 0) add('stricter', `no longer lists ${gone.join(', ')}`);
   if (before.enum !== undefined && added.length > 0) add('looser', `lists ${added.join(', ')} too`);
   return changes;
 }
@@ -257,7 +257,7 @@ function partChanges(name: string, before: ApiResource, after: ApiResource): Api
     changes.push({
       kind: 'removed',
       name: `${name} match ${each}`,
-      text: 'is not unique any more',
+      text: 'is no longer unique',
       breaks: true,
     });
   }

@@ -46,7 +46,7 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
 
 /**
  * As {@link migrate}, on a database that is open already. On PostgreSQL, what takes long on tables with rows runs after
- * the rest, while others read and write; a migration is done once that is, and the next run goes on where one ended.
+ * the rest, while others read and write. A migration is complete when they have finished; an interrupted run continues at the next one.
  * @param isWanted which of them to apply; all if absent
  * @throws UserError naming the file, the statement and what stands in its way; then nothing of it is applied
  */
@@ -156,7 +156,7 @@ async function applyIn(
       parts: now,
       isStaged: behind.length > 0,
     });
-    // Views have to be taken away, if nothing else has.
+    // At least the views have to be dropped.
     const waits = contract.length > 0 || older.isUsed;
     await execute(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${waits ? literal(JSON.stringify(contract)) : 'null'})`,

@@ -56,7 +56,7 @@ function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds'
   });
 }
 
-/** Foreign keys are taken away first and come back last: while tables change their kind, some would not be allowed. */
+/** Foreign keys are dropped first and restored last, because some are not allowed while tables change their kind. */
 function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']): string[] {
   const of = (kind: CitusKind) =>
     tables.filter(({ name }) => kinds.get(name) === kind).map(({ name }) => name);

@@ -18,7 +18,7 @@ const columnsSql = (tables: readonly string[]): string => `select t.name, a.attn
   from unnest(array[${tables.map(literal).join(', ')}]::text[]) t(name)
   left join pg_attribute a on a.attrelid = to_regclass(quote_ident(t.name)) and a.attnum > 0 and not a.attisdropped`;
 
-/** @throws UserError if a migration that a node does not know has taken away what its statements use */
+/** Checks that a node can run. @throws UserError if a migration unknown to it has dropped something its statements use */
 export async function assertCompatible(
   execute: Execute,
   config: DatabaseConfig,

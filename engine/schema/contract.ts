@@ -24,7 +24,7 @@ import {
 } from './session.ts';
 
 /**
- * Takes away what migrations have left for running nodes that did not know them, as far as no such node runs any more.
+ * Drops what migrations have kept for older nodes, as far as such nodes no longer run.
  * @returns what waits still
  */
 export async function contractIn(

@@ -3,7 +3,7 @@ import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
 import type { Retype } from './retype.ts';
 
-/** A migration while nodes run that do not know it: what is done at once, and what waits until these nodes are gone. */
+/** A migration with older nodes running: what is applied immediately, and what waits until these nodes have stopped. */
 export interface Expansion {
   readonly now: readonly (string | Retype)[];
   readonly contract: readonly string[];
@@ -82,7 +82,7 @@ end $links$`;
 
 /**
  * What older nodes write about a resource under its old name is stored under the new one. Where the name is a part of the
- * key, such as with grants, rows are there under both names meanwhile.
+ * key, for example with grants, rows exist under both names in the meantime.
  */
 function bothNames(
   table: string,

@@ -24,7 +24,7 @@ import {
   withLockTimeout,
 } from './session.ts';
 
-/** Runs what is left of migrations, step by step, each with its own transaction. @returns the names of those that had something left */
+/** Runs the remaining steps of migrations, each in its own transaction. @returns the names of the completed migrations */
 export async function finishMigrations({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
   return withAdvisoryLock(orm, migrationLock, async (em) => {
     await removeStatementTimeout(em);
@@ -47,7 +47,7 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             current = step;
             if (step.includes(' concurrently ')) {
               await execute(step);
-              // What an interrupted one leaves is taken away by the step before: both are begun again then.
+              // The step before removes what an interrupted one has left, so both start over.
               if (!step.startsWith('drop ')) await execute(stored(rest));
             } else {
               await withLockTimeout(outside, async (run) => {

@@ -14,7 +14,7 @@ export interface MigrationLog {
   /** In the order in which they were applied. */
   readonly applied: readonly string[];
   readonly pending: readonly string[];
-  /** What has not been taken away yet, because nodes run that use it, a line each. */
+  /** What has not been dropped yet because running nodes use it, one line each. */
   readonly waiting: readonly string[];
   /** The tables that have something of before and something of after a migration. */
   readonly unfinishedTables: readonly string[];
@@ -117,7 +117,7 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
       behind.length === 0
         ? 'the next migrate, or a node, does it'
         : `it waits for ${behind.join(', and for ')}`;
-    waiting.push(`${name} has yet to take away what older nodes use: ${reason}`);
+    waiting.push(`${name} still has to drop what older nodes use: ${reason}`);
   }
   for (const [, , ...steps] of rows) {
     for (const [, table = ''] of steps

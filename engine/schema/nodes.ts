@@ -78,7 +78,7 @@ export const nodesWithoutMigration = (nodes: readonly LiveNode[], migration: str
 
 /** What becomes of a node that was taken for gone, and comes back. */
 export interface NodeReturn {
-  /** @throws UserError if what it uses was taken away meanwhile */
+  /** Checks the node. @throws UserError if something it uses has been dropped */
   readonly check: (execute: Execute) => Promise<void>;
   /** Called with that. */
   readonly lost: (cause: UserError) => void;

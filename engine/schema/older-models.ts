@@ -25,13 +25,13 @@ export class OlderModels {
     return this.#shown.size > 0;
   }
 
-  /** A table has another name now: its views go on with it. */
+  /** Renames a table; its views follow. */
   rename(from: string, to: string): void {
     for (const shown of this.#shown.values()) if (shown.delete(from)) shown.add(to);
   }
 }
 
-/** Takes away the views that no running node looks for. */
+/** Drops views that no running node uses. */
 export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): Promise<void> {
   const schemas = await execute(
     `select nspname::text as name from pg_namespace where starts_with(nspname, '${viewsPrefix}')`,

@@ -1,6 +1,6 @@
 import { identifier } from '../sql/index.ts';
 
-/** A statement of a migration as it runs on a table that others read and write meanwhile. */
+/** The online form of a migration's statement, for a table in use. */
 export interface OnlineForm {
   readonly table: string;
   /** Finds a row if the statement will fail: it runs as it is then, so that nothing of its migration is applied. */

@@ -55,7 +55,7 @@ export interface MigrationPlan {
 export interface DatabaseState {
   readonly pending: readonly string[];
   readonly problems: readonly string[];
-  /** What was not taken away yet, because nodes that use it run, a line each. */
+  /** What has not been dropped yet because running nodes use it, one line each. */
   readonly waiting: readonly string[];
   readonly drift: readonly string[];
 }

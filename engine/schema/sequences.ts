@@ -16,7 +16,7 @@ export interface Sequence {
 export const patchFile = (migration: string): string => `${migration}.json`;
 
 /**
- * The migrations of an instance: one sequence, or that of the platform and one of its own. Then the platform's are those of
+ * The migrations of an instance: one sequence, or the platform's and one of its own. Then the platform's are those of
  * this package that change no resource: what becomes of the tables of resources is for the instance to say, which may
  * have changed their definitions.
  */

@@ -22,12 +22,12 @@ export interface Statement {
   readonly values: readonly BoundValue[];
   /** How its rows become text; absent for rows that are taken as they are. */
   readonly records?: RecordWriter;
-  /** The statement for many inputs at once; absent if there is none. */
+  /** The batch form of the statement, if any. */
   readonly many?: BatchStatement;
 }
 
 /**
- * A statement that does for many inputs at once what another one does for each. Its parameters are those of the other
+ * A statement that does for many inputs what another one does for one. Its parameters are the ones of the other
  * one as arrays, with a value for each input; the first column of its rows is the number of the input, from 1.
  */
 export interface BatchStatement {
@@ -58,7 +58,7 @@ export const inputs = '_in';
 /** The number of an input, as the first column of a row. */
 export const inputIndex = `${inputs}."_number"::text`;
 
-/** How a statement does its work for many inputs at once. */
+/** The batch form of a statement. */
 export interface BatchForm<Input> {
   /**
    * Writes what comes after the expression of the inputs: further ones, each beginning with a comma, and the rest of the
@@ -79,7 +79,7 @@ export interface BatchForm<Input> {
  * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
  * @param name unique for the text; empty for an unnamed statement
  * @param selected for a statement whose rows are records
- * @param many for one that can do its work for many inputs at once
+ * @param many builds the batch form, if the statement has one
  */
 export function prepare<Input>(
   name: string,
@@ -138,7 +138,7 @@ function writeMany<Input>(
 export const arrayText = (values: readonly (string | null)[]): string =>
   `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
 
-/** The values of a statement for many inputs, from those of the statements for each. */
+/** Combines the values of single statements into the values of a batch. */
 export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
   const texts = statements.map(({ values }) =>
     values.map((value) => (value === null || typeof value === 'string' ? value : arrayText(value))),

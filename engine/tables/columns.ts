@@ -61,7 +61,7 @@ export const tenant = () => link('organization_id', 'crm_organizations', { prima
 /**
  * Where a table of tenants is when the database is distributed by organization (`crm citus`), unless with the
  * organization's other rows: `everywhere`, for small tables that are read before the organization is known, or
- * `coordinator`, for tables whose statements concern all organizations at once.
+ * `coordinator`, for tables whose statements concern all organizations.
  */
 export type Placement = 'everywhere' | 'coordinator';
 

@@ -49,7 +49,7 @@ export const readTransaction = <T>(
     orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()), { readOnly: true }),
   );
 
-/** Runs work that sees the tables as they are at one moment, however long it takes and whatever others write meanwhile. */
+/** Runs work on a consistent snapshot of the tables, however long it takes. */
 export const inSnapshot = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,
   work: (tables: Tables) => Promise<T>,

@@ -66,7 +66,7 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
 
 /**
  * The id of the organization with a slug.
- * @throws UserError when there is none
+ * @throws UserError if it does not exist
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {
   const id = await findOrganization(tables, slug);

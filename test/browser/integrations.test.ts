@@ -15,7 +15,7 @@ inBrowser('integrations in a browser', (world) => {
     const { acme, page } = await enter({ permissions: ['clipboard-read', 'clipboard-write'] });
     const said = (text: string) => page.getByRole('status').getByText(text).waitFor();
     await page.getByRole('link', { name: 'Integrations' }).click();
-    await page.getByText('An integration takes messages and leads').waitFor();
+    await page.getByText('Integrations receive messages and leads').waitFor();
     const made = await addIntegration(page, 'Main number', 'WhatsApp Cloud', 'first-secret');
     const copied = async (button: string) => {
       await page.getByRole('button', { name: button }).click();
@@ -29,7 +29,7 @@ inBrowser('integrations in a browser', (world) => {
     assert.ok(!address.includes(token));
     assert.doesNotMatch(await page.content(), /first-secret/);
     await page.reload();
-    await page.getByRole('alert').getByText('this form was sent already').waitFor();
+    await page.getByRole('alert').getByText('this form was already submitted').waitFor();
     await go(page, acme, 'integrations');
     assert.ok(!(await page.content()).includes(token), 'shown once');
     assert.equal(await row(page, 'Main number').count(), 1, 'made once');
@@ -93,7 +93,7 @@ inBrowser('integrations in a browser', (world) => {
     await choose(page, 'Main number', 'Remove');
     await page.getByRole('button', { name: 'Remove integration' }).click();
     await said('Main number and its deliveries have been removed.');
-    await page.getByText('An integration takes messages and leads').waitFor();
+    await page.getByText('Integrations receive messages and leads').waitFor();
     assert.equal(await send('wamid.5', 'second-secret'), 404);
     await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
     await page.getByText('What providers deliver').waitFor();

@@ -20,7 +20,7 @@ inBrowser('the setup screens in a browser', (world) => {
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), key);
 
     await page.reload();
-    await page.getByRole('alert').getByText('this form was sent already').waitFor();
+    await page.getByRole('alert').getByText('this form was already submitted').waitFor();
     assert.ok(!(await page.content()).includes(key), 'shown once');
     await go(page, acme, 'keys');
     await row(page, 'Website').getByText('never', { exact: true }).waitFor();
@@ -45,7 +45,7 @@ inBrowser('the setup screens in a browser', (world) => {
 
     for (const left of [1, 0]) {
       await choose(page, 'Website', 'Revoke Website');
-      await page.getByText('Programs that use it get 401 at once.').waitFor();
+      await page.getByText('Programs using it get 401 immediately.').waitFor();
       await page.getByRole('button', { name: 'Revoke key' }).click();
       await page.getByRole('status').getByText('Website is revoked.').waitFor();
       assert.equal(await page.getByLabel('Actions for Website').count(), left);

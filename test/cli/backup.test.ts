@@ -150,7 +150,7 @@ for (const driver of drivers) {
         assert.deepEqual([feed.status, feed.json.code], [410, 'cursor_expired']);
         const made = await again.call('POST /api/v1/leads', { headers, body: { last_name: 'new' } });
         const ids = rowsIn(file, 'leads').map(({ id }) => Number(id));
-        assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'numbers go on');
+        assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'numbers continue');
       });
     });
 
@@ -284,7 +284,7 @@ for (const driver of drivers) {
   });
 }
 
-describe('a file that is no whole backup', () => {
+describe('an incomplete backup file', () => {
   const source = join(folder.path, `${drivers[0]}.backup`);
   const wrong: readonly (readonly [name: string, make: (path: string) => void, says: RegExp])[] = [
     ['missing', () => {}, /cannot be read: it does not exist/],

@@ -33,7 +33,7 @@ test('damaged files', async () => {
   await storage.remove();
 });
 
-test('output that is cut off is no failure', async () => {
+test('truncated output is not a failure', async () => {
   for (const args of [['--help'], ['completion', 'bash'], ['check', '--json'], ['openapi']]) {
     const child = spawn(process.execPath, [join(project, 'app/main.ts'), ...args], {
       cwd: project,

@@ -128,7 +128,7 @@ describe('what commands there are', async () => {
     assert.ok(referenceText(program) === stored);
   });
 
-  test('help from the outline is the same as that of the commands', () => {
+  test('help from the CLI reference equals the help printed by the commands', () => {
     const helpOf = (line: CommandUnknownOpts) =>
       whole(line).map(([, each]) => `${each.helpInformation()}${helpFooter(each)}`);
     assert.deepEqual(helpOf(referenceProgram('1')), helpOf(program));
@@ -166,7 +166,7 @@ describe('what commands there are', async () => {
     }
   });
 
-  test('help is there at once', async () => {
+  test('help is printed immediately', async () => {
     const timed = `process.on('exit', () => { const { user, system } = process.cpuUsage(); console.error((user + system) / 1000) })`;
     const program = ['--import', `data:text/javascript,${timed}`, join(project, 'app/main.ts')];
     const { stdout, stderr } = await crm(['org', 'delete', '--help'], {}, { program });
@@ -357,7 +357,7 @@ describe('bin/crm.js', () => {
       service.signal(signal);
       const { code, stderr } = await service.ended;
       assert.deepEqual([code, stderr], [0, '']);
-      await assert.rejects(fetch(`${url}/docs/openapi.json`), 'nothing listens any more');
+      await assert.rejects(fetch(`${url}/docs/openapi.json`), 'nothing is listening');
     });
   }
 });

@@ -186,7 +186,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     /^organization acme: 2 inbox items failed permanently\. See the reason with "crm inbox list --org acme --status dead"/,
   ],
   [
-    'events that nobody processes',
+    'events that are not processed',
     /^organization acme: one inbox item has been due for more than 10 minutes\. No server/,
   ],
   [
@@ -234,7 +234,7 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
     /^organization shop: integration \d+, "Old bot" \(telegram\), is disabled, so its URL responds with 404/,
   ],
   [
-    'maintenance that goes on',
+    'maintenance that was left on',
     /^read_only of \S+: every write is rejected with 503, and background work is paused/,
   ],
   [
@@ -549,7 +549,7 @@ describe('doctor of what cannot be opened', () => {
     );
   });
 
-  test('wrong variables, all at once', async () => {
+  test('wrong variables, together', async () => {
     const { wrong, skipped } = await doctor({ PORT: 'abc', DATABASE_URL: 'mysql://x' });
     assert.deepEqual(
       wrong.map(({ place, problem }) => `${place}: ${problem}`),

@@ -316,7 +316,7 @@ describe('commands beside a running service (postgresql)', () => {
   const status = async (text: unknown, request = 'GET /api/v1/leads') =>
     (await service.call(request, { key: String(text) })).status;
 
-  test('a new profile and its key work at once; a revoked key ends within a second', async () => {
+  test('a new profile and its key work immediately; a revoked key ends within a second', async () => {
     const profile = ['profile', 'create', 'lister', '--org', 'acme', '--grant', 'leads:list'];
     await crmJson(profile, storage.environment);
     const made = await crmJson(key('lister'), storage.environment);

@@ -177,7 +177,7 @@ onBothDrivers(
     });
 
     describe('lists', () => {
-      test('all walks every page, and a cursor goes on where a page ended', async () => {
+      test('all walks every page, and a cursor continues where a page ended', async () => {
         const records = Array.from({ length: 45 }, (_, n) => ({ subject: `walk ${n}`, status: 'Walked' }));
         await crm.cases.createMany(records);
         const seen = [];
@@ -291,7 +291,7 @@ onBothDrivers(
         assert.equal(network.arrived.length, 3);
       });
 
-      test('Retry-After is obeyed, and one that is too long is an error at once', async () => {
+      test('Retry-After is obeyed, and one that is too long is an error immediately', async () => {
         const body = JSON.stringify({ error: 'slowly', code: 'rate_limited', request_id: 'x' });
         next({ status: 429, headers: { 'retry-after': '1' }, body });
         await crm.leads.list();
@@ -357,7 +357,7 @@ onBothDrivers(
     });
 
     describe('changes', () => {
-      test('update loses no change of anybody', async () => {
+      test('update loses no concurrent change', async () => {
         const { id } = await crm.leads.create({});
         const clients = Array.from({ length: 6 }, () => clientWith());
         await Promise.all(

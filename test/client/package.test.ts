@@ -192,7 +192,7 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
   await crm.leads.list({ where: { mail: 'x' } });
   // @ts-expect-error: no such operator
   await crm.leads.list({ where: { email: { contains: 'x' } } });
-  // @ts-expect-error: an id is no text
+  // @ts-expect-error: an id is not a text
   await crm.leads.get('7');
   // @ts-expect-error: cases have a fixed order
   await crm.cases.list({ sort: 'id' });

@@ -31,7 +31,7 @@ const bounds: AdmissionLimits = {
   waitMs: 60_000,
 };
 
-/** Work that goes on until it is ended, in the order in which it was started. */
+/** Work that continues until it is ended, in the order in which it was started. */
 function works({ run }: Admission) {
   const started: { name: string; end: () => void }[] = [];
   const ask = (lane: Parameters<Admission['run']>[0], organization: string, name = organization) => {
@@ -124,7 +124,7 @@ describe('admission', () => {
     assert.equal(names(), 'a-scan b-scan a');
   });
 
-  test('a full queue refuses at once: of one organization, and of all', async () => {
+  test('a full queue rejects immediately: of one organization, and of all', async () => {
     const { ask, names, end } = works(createAdmission(bounds));
     for (let count = 0; count < 6; count++) ask('read', 'a');
     await assert.rejects(ask('read', 'a'), overloaded);
@@ -151,7 +151,7 @@ describe('admission', () => {
     ask('write', 'a', 'a1');
     const second = ask('write', 'a', 'a2');
     const third = ask('write', 'a', 'a3');
-    // Nothing else runs in this process meanwhile.
+    // Nothing else runs in this process in the meantime.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
     await new Promise((resolve) => setTimeout(resolve, 0));
     await end(0);
@@ -183,11 +183,11 @@ describe('admission', () => {
     ask('read', 'b', 'b2');
     assert.equal(names(), 'b1', 'all together hold as much as they may');
     ask('read', 'c');
-    assert.equal(names(), 'b1 c', 'who holds nothing goes on');
+    assert.equal(names(), 'b1 c', 'an organization that holds nothing continues');
     release();
     release();
     await end(0);
-    assert.deepEqual(names().split(' ').sort(), ['a', 'b1', 'b2', 'c'], 'both go on');
+    assert.deepEqual(names().split(' ').sort(), ['a', 'b1', 'b2', 'c'], 'both continue');
   });
 });
 

@@ -35,7 +35,7 @@ onBothDrivers(
         text: `select string_agg(row_to_json(_r)::text, ',') from (${text}) _r`,
         values: values as string[],
       });
-      // What comes next to the record is no part of it.
+      // What comes next to the record is not part of it.
       return row?.[0]?.toString().replaceAll(/,"_versions":"[^"]*"/g, '');
     }
     const requestOf = (query: Readonly<Record<string, string>>, id?: string) => ({
@@ -107,7 +107,7 @@ onBothDrivers(
       }
     });
 
-    test('values next to a record are those of the last one, and not in its JSON', async () => {
+    test('values next to a record belong to the last one, and not in its JSON', async () => {
       const { database } = instance();
       const { definition } = resourceOf('loose');
       const fields = definition.fields.filter(({ name }) => name === 'id');

@@ -266,7 +266,7 @@ describe('the folder of definitions', () => {
     });
   }
 
-  test('a folder that is not there is told by name', async () => {
+  test('a folder that is not there is reported by name', async () => {
     await assert.rejects(readSources('/nowhere/at/all'), {
       message: 'cannot read the folder /nowhere/at/all: it does not exist',
     });

@@ -58,7 +58,7 @@ describe('the Dockerfile', () => {
     }
   });
 
-  test('what runs is no root, and says whether it is well without a program of its own', () => {
+  test('the image does not run as root, and says whether it is well without a program of its own', () => {
     for (const name of ['service', 'pooler']) {
       const stage = stages.get(name) ?? '';
       assert.match(stage, /^USER (?!root|0)\w+$/m, name);

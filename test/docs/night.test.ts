@@ -169,7 +169,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     });
   }
 
-  test('each fault is told of by all, and nothing secret is said', () => {
+  test('every incident is reported everywhere, without secrets', () => {
     for (const section of said.keys())
       for (const voice of voices)
         assert.ok(

@@ -1,4 +1,4 @@
-// A statement ends on the server when nobody waits for it any more: its client has disconnected, its time is up, or the process stops.
+// A statement ends on the server when it is no longer needed: its client has disconnected, its time is up, or the process stops.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
@@ -9,7 +9,7 @@ import { type Service, serve, until } from '../support/process.ts';
 const list = '/api/v1/leads?page=6';
 const boundMs = 10_000;
 
-describe('statements that nobody waits for', { concurrency: 1 }, () => {
+describe('statements that are no longer needed', { concurrency: 1 }, () => {
   let server: Server;
   let url: string;
   let service: Service;

@@ -38,8 +38,8 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   const requests = () => [
     service.call('GET /api/v1/leads', { key }),
     service.call(`GET /api/v1/leads/${lead}`, { key }),
-    service.call('POST /api/v1/leads', { key, body: { last_name: 'meanwhile' } }),
-    service.call(`PUT /api/v1/leads/${lead}`, { key, body: { last_name: 'meanwhile' } }),
+    service.call('POST /api/v1/leads', { key, body: { last_name: 'concurrent' } }),
+    service.call(`PUT /api/v1/leads/${lead}`, { key, body: { last_name: 'concurrent' } }),
     service.call(`DELETE /api/v1/leads/${lead}`, { key }),
   ];
   const isServed = async () => (await service.call('GET /api/v1/leads', { key })).status === 200;
@@ -85,7 +85,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   test('stopped: every request gets a 500 in a bounded time; started again: serves by itself', async () => {
     for (let time = 0; time < 2; time++) {
       await server.pause();
-      // At once, and later, when the connections of the pool are known to be gone.
+      // Immediately, and later, when the connections of the pool are known to be gone.
       for (let round = 0; round < 2; round++) {
         for (const answer of await bounded(Promise.all(requests()))) assertFailed(answer);
       }
@@ -129,7 +129,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.ok(await isServed());
   });
 
-  test('no connection left for lists: a bounded wait, 503, then fine; all else is served meanwhile', async () => {
+  test('no connection left for lists: a bounded wait, 503, then fine; all else is served in the meantime', async () => {
     assert.ok(await isServed());
     // Pages further on have no part in the connections that short statements share.
     const list = () => service.call('GET /api/v1/accounts?page=6', { key });
@@ -150,7 +150,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
         1_400,
       );
       const others = Array.from({ length: 20 }, list);
-      const made = await service.call('POST /api/v1/accounts', { key, body: { name: 'meanwhile' } });
+      const made = await service.call('POST /api/v1/accounts', { key, body: { name: 'concurrent' } });
       assert.equal(made.status, 201, 'what is not a list has connections of its own');
       const answers = await bounded(Promise.all(others));
       const failed = answers.filter(({ status }) => status !== 200);

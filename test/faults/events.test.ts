@@ -74,7 +74,7 @@ for (const driver of tested) {
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
         choose(nodes)
           .call(request, { key, ...(body !== undefined && { body }) })
-          // Of a process that is gone; nobody knows whether it was written.
+          // Of a process that is gone; it is unknown whether it was written.
           .catch(() => pause(20).then(() => undefined));
       const ids: number[] = [];
       let [isWritten, written] = [false, 0];
@@ -93,7 +93,7 @@ for (const driver of tested) {
       const writing = Promise.all(Array.from({ length: writers }, write));
       await until(async () => written >= 60 && taken.size > 5, 'write and send');
       await nodes[0]?.kill();
-      // What the process was sending is leased for 20 s; nobody waits for that here, unless another node sends too.
+      // What the process was sending is leased for 20 s; this test does not wait for that, unless another node sends too.
       if (driver === 'embedded')
         await onStored(storage.environment, ({ database }) =>
           sql`update crm_event_deliveries set next_at = now() where status = 'waiting'`.execute(

@@ -36,7 +36,7 @@ for (const driver of drivers) {
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
         choose(nodes)
           .call(request, { key, ...(body !== undefined && { body }) })
-          // Of a process that is gone; nobody knows whether it was written.
+          // Of a process that is gone; it is unknown whether it was written.
           .catch(() => pause(20).then(() => undefined));
       const get = async (path: string): Promise<Answer> => (await call(`GET ${path}`)) ?? get(path);
       const copy = new Copy(get);

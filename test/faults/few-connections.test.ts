@@ -27,7 +27,7 @@ describe('a role that may have 6 connections', () => {
     await server?.stop();
   });
 
-  test('lists and writes at once: none fails', async () => {
+  test('concurrent lists and writes: none fails', async () => {
     const failures: string[] = [];
     const each = async (name: string, body?: object) => {
       let { status, text } = await service.call(name, { key, ...(body && { body }) });

@@ -105,7 +105,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     await database.close();
   });
 
-  test('what is stored is open to nobody else, also in a folder from before', async () => {
+  test('what is stored is not accessible to other users, also in a folder from before', async () => {
     const others = (folder: string) =>
       ['', ...entries(folder)].filter((name) => (lstatSync(join(folder, name)).mode & 0o077) !== 0);
     assert.deepEqual(others(complete), []);
@@ -186,7 +186,7 @@ describe('the data folder', { concurrency: 1 }, () => {
       ['most files', () => files() >= 700],
       ['the whole', () => existsSync(cluster)],
     ];
-    // Each goes on from what the one before has left; the last is not cut off.
+    // Each continues from what the one before has left; the last is not cut off.
     for (const [what, hasCome] of [...moments, ['open', undefined] as const]) {
       const opening: Process = start([], { DATA_DIR: folder }, opener);
       const hasOpened = () => opening.stdout() === 'open\n';

@@ -49,7 +49,7 @@ describe('writes that are carried out together', () => {
     return String(json.id);
   };
 
-  test('100 at once of three organizations, of every kind: each has its own response, record and activity', async () => {
+  test('100 concurrent writes of three organizations, of every kind: each has its own response, record and activity', async () => {
     await ready();
     const { together } = counts;
     const made = await Promise.all(
@@ -131,7 +131,7 @@ describe('writes that are carried out together', () => {
     many: { name: 'x_many', text: '', differ: 0, lists: false },
   } as const;
 
-  test('one record changed by many at once: one after the other, none waits for a lock', async () => {
+  test('one record changed by many concurrently: one after the other, none waits for a lock', async () => {
     await ready();
     const { key } = organizationOf(0);
     const { alone } = counts;

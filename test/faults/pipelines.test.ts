@@ -67,14 +67,14 @@ describe('statements that share a connection', () => {
   }
   const bothReady = () => until(async () => (await backends()).length === 2, 'both connections');
 
-  test('what is sent at once comes back in order, on few connections, rows and no rows', async () => {
+  test('what is sent together comes back in order, on few connections, rows and no rows', async () => {
     await bothReady();
     // What is late on a machine that is busy is left to the pool; no other's row comes in its place.
     await until(async () => {
       const asked: ReturnType<typeof run>[] = [];
       for (let index = 0; index < 3000; index++) {
         asked.push(run(echo(String(index))));
-        // Those of the next turn take the other connection.
+        // Statements of the next tick take the other connection.
         if (index % 100 === 99) await turn();
       }
       const results = await Promise.all(asked);
@@ -140,7 +140,7 @@ describe('statements that share a connection', () => {
       const found = await backends();
       return found.length === 2 && !found.includes(pid);
     }, 'have another connection instead');
-    // One that is late with nothing behind it costs nobody anything: its connection stays.
+    // One that is late with nothing behind it costs other organizations nothing: its connection stays.
     const kept = await backends();
     assert.equal(await run(sleeps(9)), undefined);
     assert.deepEqual((await backends()).sort(), kept.sort());
@@ -298,7 +298,7 @@ describe('statements that share a connection', () => {
       }),
     );
 
-  test('lists that come at once are one statement: each has its own records or none, in any order', async () => {
+  test('lists that arrive together are one statement: each has its own records or none, in any order', async () => {
     await ready();
     const sizes = ['3', '0', '1', '0', '2'];
     for (const order of ['', 'order by _number desc', 'order by _number % 2, _number']) {

@@ -1,4 +1,4 @@
-// Lists are quick after many records came at once, though their statements were prepared on empty tables.
+// Lists are quick after many records were added together, though their statements were prepared on empty tables.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -21,7 +21,7 @@ for (const driver of drivers) {
     before(async () => {
       const environment: Record<string, string> = {};
       if (driver === 'postgresql') {
-        // Without anybody else who analyzes tables.
+        // Nothing else analyzes tables.
         server = await startPostgres({ autovacuum: 'off' });
         environment.DATABASE_URL = (await makeDatabase(server.url)).url;
         await migrate(readConfig(environment), modelOf([]));

@@ -59,7 +59,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       acme = await instance.organization('acme');
     });
 
-    test('requests at once, on fewer connections than there are, all succeed', async () => {
+    test('concurrent requests, on fewer connections than there are, all succeed', async () => {
       const { key } = acme;
       const made = await Promise.all(
         Array.from({ length: 30 }, (_, index) =>

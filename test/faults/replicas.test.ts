@@ -33,7 +33,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     replica.pathname = new URL(url).pathname;
     const environment = {
       DATABASE_URL: url,
-      // Nobody is at the first one, and the second one has a database of another name.
+      // The first one does not exist, and the second one has a database of another name.
       DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
     };
@@ -117,7 +117,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.equal(onReplica, before);
   });
 
-  test('a replica that stands still: whoever may write sees every write at once, on both nodes; others within the lag', () =>
+  test('a replica that stands still: callers who can write see every write immediately, on both nodes; others within the lag', () =>
     paused(async () => {
       const began = performance.now();
       const id = await create();
@@ -277,7 +277,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     });
   });
 
-  test('a replica that is promoted is no replica any more', async () => {
+  test('a replica that is promoted is no longer a replica', async () => {
     await onStandby('select pg_promote()');
     await until(() => problem() !== undefined, 'the replica to be left out');
     assert.equal(problem(), 'is not a replica');

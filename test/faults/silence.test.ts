@@ -1,4 +1,4 @@
-// PostgreSQL, or the way to it, says nothing any more: no wait is without end, and service comes back by itself.
+// PostgreSQL, or the way to it, stops responding: every wait is limited, and service comes back by itself.
 import assert from 'node:assert/strict';
 import { createServer, type Server as TcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';

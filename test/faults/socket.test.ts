@@ -73,7 +73,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     }
   });
 
-  test('what a command writes is served at once, and what the server wrote is exported', async () => {
+  test('what a command writes is served immediately, and what the server wrote is exported', async () => {
     await crmJson(['org', 'create', 'acme', '--name', 'Acme Ltd'], environment);
     const made = await crmJson(
       ['key', 'create', '--org', 'acme', '--profile', 'administrator', '--name', 'x'],
@@ -105,7 +105,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('the server goes on while commands do, one statement at a time', async () => {
+  test('the server continues while commands do, one statement at a time', async () => {
     const commands = Promise.all(
       Array.from({ length: 4 }, (_, index) => crm(['org', 'create', `beside-${index}`], environment)),
     );
@@ -201,7 +201,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('what a killed server leaves is in nobody’s way', async () => {
+  test('what a killed server leaves is not in the way', async () => {
     await service.kill();
     assert.ok(existsSync(join(folder, socketName)));
     await crmJson(['org', 'create', 'after'], environment);

@@ -197,7 +197,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     ['no list', 'as_of: 2026-11-21\nrecords: none\n'],
     ['no YAML', 'records: [\n'],
   ] as const) {
-    test(`a sample that is ${what} is told with its place, and nothing is made`, async () => {
+    test(`a sample that is ${what} is reported with its location, and nothing is created`, async () => {
       const { environment } = await withTables();
       const samples = temporaryFolder();
       try {
@@ -211,7 +211,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     });
   }
 
-  test('a database that does not exist is told, not made', async () => {
+  test('a database that does not exist is reported, not created', async () => {
     const url = new URL(await postgresServer());
     url.pathname = '/no_such_database';
     for (const command of [['migrate'], ['serve']]) {

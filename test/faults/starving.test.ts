@@ -1,4 +1,4 @@
-// One organization asks for as much as it can; others are served meanwhile. The figures: npm run bench:starve.
+// One organization asks for as much as it can; others are served in the meantime. The figures: npm run bench:starve.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { statementsPerConnection } from '../../engine/database/named-statements.ts';
@@ -55,7 +55,7 @@ describe('one organization cannot starve another', () => {
     }
   }
 
-  test('64 worst lists at once: one of them runs, and others are served while it does', async () => {
+  test('64 worst concurrent lists: one of them runs, and others are served while it does', async () => {
     let opened = () => {};
     const open = new Promise<void>((resolve) => {
       opened = resolve;
@@ -120,7 +120,7 @@ describe('a list that takes too long', () => {
   });
   after(() => instance.close());
 
-  test('is ended by the server: 503 too_slow; statements that are no lists have their own time', async () => {
+  test('is ended by the server: 503 too_slow; statements other than lists have their own time', async () => {
     const { id, key } = await instance.organization('large');
     await connected(String(instance.config.environment.DATABASE_URL), (client) =>
       client.query(
@@ -150,7 +150,7 @@ describe('named statements of one connection', () => {
   });
   after(() => instance.close());
 
-  // Those of the pool; test/faults/pipelines.test.ts has those of shared connections.
+  // For pooled connections; test/faults/pipelines.test.ts has those of shared connections.
   test('are bounded, the least recently used ended first, while every shape of a list is asked for', async () => {
     const { key } = await instance.organization('curious');
     const onConnection = (text: string) =>

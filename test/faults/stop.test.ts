@@ -75,7 +75,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not where clients are served');
   });
 
-  test('not ready: a configuration that was refused, until it is mended', async () => {
+  test('not ready: a rejected configuration, until it is fixed', async () => {
     writeFileSync(settingsFile, 'no_such_key: 1\n');
     assert.equal(await failing('configuration'), 'the last change was refused; see the log');
     cpSync(readConfig({}).settingsFile, settingsFile);
@@ -174,7 +174,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     service = nodes[0] as Service;
     const other = nodes[1] as Service;
 
-    // What a client sees of one node meanwhile.
+    // What a client sees of one node in the meantime.
     other.signal('SIGTERM');
     await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready', 1_000);
     const { json } = await send(adminOf(other), 'GET /readyz');

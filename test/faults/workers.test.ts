@@ -295,7 +295,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   });
 
   const ids = Array.from({ length: 40 }, (_, index) => String(900_000_000_000_000 + index));
-  test('a worker that is killed is replaced; only its own requests fail, and the inbox goes on', async (t) => {
+  test('a worker that is killed is replaced; only its own requests fail, and the inbox continues', async (t) => {
     for (const id of ids) graph.leads.set(id, { id, field_data: [{ name: 'last_name', values: [id] }] });
     const clients = startClients(8);
     t.after(clients.end);
@@ -354,7 +354,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     await until(areReady, 'replace it', 60_000);
   });
 
-  test('SIGTERM: one after another is drained, others serve meanwhile, and no request is lost', async (t) => {
+  test('SIGTERM: one after another is drained, others keep serving, and no request is lost', async (t) => {
     const clients = startClients(8, false);
     t.after(clients.end);
     await connected(String(environment.DATABASE_URL), async (client) => {

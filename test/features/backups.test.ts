@@ -70,7 +70,7 @@ for (const driver of drivers) {
       });
     });
 
-    test('others write meanwhile, and of two nodes one makes it', async () => {
+    test('others write concurrently, and of two nodes one makes it', async () => {
       await forget();
       let isOver = false;
       const during: number[] = [];

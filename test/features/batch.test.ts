@@ -1,4 +1,4 @@
-// Many records by one request: what is written, what is told of each record, and when nothing is written.
+// Many records by one request: what is written, what is reported for each record, and when nothing is written.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';

@@ -54,7 +54,7 @@ onBothDrivers('bodies', (instance) => {
         });
       });
 
-      test(`${definition.name}: all wrong fields at once, right ones beside them; nothing is written`, async () => {
+      test(`${definition.name}: all wrong fields at the same time, right ones beside them; nothing is written`, async () => {
         const fields = writable(definition);
         await writes.nothing(async () => {
           for (const wrong of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {

@@ -41,7 +41,7 @@ onBothDrivers(
 
     for (const definition of definitions) {
       describe(definition.name, () => {
-        test('the tag is that of the last answer, and new after each write', async () => {
+        test('the tag is equal to the one in the last response, and new after each write', async () => {
           const made = await make(instance(), key, definition);
           const path = pathOf(definition, made.id);
           const read = await call(`GET ${path}`);
@@ -204,7 +204,7 @@ onBothDrivers(
       }
     });
 
-    test('the version is no field: not in answers, not in lists, not to be written', async () => {
+    test('the version is not a field: not in answers, not in lists, not to be written', async () => {
       const ids = await oneOfEach(instance(), key, 'plain');
       for (const definition of definitions) {
         for (const path of [pathOf(definition), pathOf(definition, ids[definition.name])]) {

@@ -33,7 +33,7 @@ const defaults: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   cases: { status: 'New', priority: 'Medium' },
 };
 
-/** What a field is that nobody ever gave a value; by its JSON type alone, not by what the engine holds of it. */
+/** What a field is that never got a value; by its JSON type alone, not by what the engine holds of it. */
 function emptyValue({ name }: ResourceDefinition, field: Field) {
   if (field.nullable) return null;
   if (field.type.json.type !== 'string') return { number: '0' };

@@ -277,7 +277,7 @@ onBothDrivers(
           async (sort, dir, writes) => {
             const { key, id } = await instance().organization(`walk-${++organizations}`);
             const path = '/api/v1/leads';
-            // At once, so that many timestamps are equal; every third has no owner.
+            // In one batch, so that many timestamps are equal; every third has no owner.
             await instance().database.run({
               name: '',
               text: `insert into leads (organization_id, created_at, updated_at, last_name, owner_id)

@@ -59,7 +59,7 @@ test('a response that began before it closes arrives whole, and its connection e
   socket.write(
     ['GET /api/v1/leads HTTP/1.1', 'Host: crm', `Authorization: Bearer ${key}`, '', ''].join(crlf),
   );
-  // Its head arrives; then nobody reads on.
+  // Its head arrives; then the client stops reading.
   let received = 0;
   await new Promise<void>((resolve) => {
     socket.once('data', (chunk: Buffer) => {

@@ -66,7 +66,7 @@ onBothDrivers('erasures in the background', (instance) => {
     assert.deepEqual(await erasures().selectAll().where('id', '=', id).execute(), []);
   });
 
-  test('what a process left when it died is done by the next, once, and names nobody afterwards', async () => {
+  test('what a process left when it died is done by the next, once, and names no person afterwards', async () => {
     const { id } = await call('POST /api/v1/leads', {
       last_name: 'Restartley',
       email: 'restartley@example.com',
@@ -81,7 +81,7 @@ onBothDrivers('erasures in the background', (instance) => {
       /restartley/i,
       'requests are sealed',
     );
-    // As if the process had died after it claimed the erasure: it has expired, and nobody has done it.
+    // As if the process had died after it claimed the erasure: it has expired without being done.
     await tablesOf(instance().database)
       .updateTable('crm_erasures')
       .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })

@@ -194,7 +194,7 @@ onBothDrivers(
       stop.abort();
     });
 
-    test('a stream begins at once, also where it has nothing to show', async () => {
+    test('a stream starts immediately, also where it has nothing to show', async () => {
       const stop = new AbortController();
       const headers = { authorization: `Bearer ${acme.key}` };
       // Heartbeats come every 10 s: the first one comes before a wait that began earlier and lasts half as long has ended.
@@ -204,7 +204,7 @@ onBothDrivers(
       });
       const stream = events(await streamOf('after=now&resources=accounts', stop.signal, headers));
       const { id, ...comment } = await next(stream);
-      assert.ok(!isOver, 'at once');
+      assert.ok(!isOver, 'immediately');
       assert.deepEqual(comment, { '': 'heartbeat' });
       assert.deepEqual((await read(`after=${id}`)).changes, []);
       stop.abort();
@@ -264,7 +264,7 @@ onBothDrivers(
       const used = instance().app.sessionLastUsed(session);
       await make('leads', { last_name: 'Shown' });
       await next(stream);
-      // Nothing where it was stored meanwhile.
+      // Nothing where it was stored in the meantime.
       assert.ok([used, undefined].includes(instance().app.sessionLastUsed(session)));
       stop.abort();
     });
@@ -341,7 +341,7 @@ onBothDrivers(
         const after = (transactions: bigint) =>
           write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
         assert.equal((await get(`after=${after(0n)}`)).status, 200);
-        // Other transactions may begin meanwhile, but not as many.
+        // Other transactions may begin in the meantime, but not as many.
         await refused(after(1_000_000_000n));
       });
       test('older than what is kept', async () => {

@@ -19,7 +19,7 @@ const phone = '+49 170 5550199';
 const traces = [/zo.{1,8}\.quill/i, /0?1?70\s*5550199/, /Quillfeather/];
 const other = 'somebody.else@example.com';
 
-/** Tables of tenants with texts that are of nobody whom records are about: names that members give, states, hashes, addresses, accounts. */
+/** Tables of tenants with texts that do not concern the people in records: names that members give, states, hashes, addresses, accounts. */
 const nobodys = [
   'crm_api_keys',
   // Sealed, and for a limited time.
@@ -97,7 +97,7 @@ onBothDrivers('erasure', (instance) => {
     assert.deepEqual(names.sort(), [...personalDataTables.keys()].sort());
   });
 
-  test('by command: shown first, then erased everywhere; nobody else is', async () => {
+  test('by command: shown first, then erased everywhere; other people are not', async () => {
     const ids = await known(acme);
     await known(globex);
     const { id: kept } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });

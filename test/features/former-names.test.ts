@@ -1,4 +1,4 @@
-// A field and a resource with new names: callers may go on with the old ones while `alias: true` stands, and are told
+// A field and a resource with new names: callers can still use the old ones while `alias: true` stands, and are informed
 // until when.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';

@@ -240,7 +240,7 @@ onBothDrivers(
     // The embedded database has one connection: nothing is deleted while a transaction is open.
     for (const many of driver === 'embedded' ? [] : [false, true]) {
       test(`a reference that is written while its record is deleted${many ? ' with others' : ''} is a change too`, async () => {
-        const account = await make('accounts', { name: 'Meanwhile' });
+        const account = await make('accounts', { name: 'Concurrent' });
         const { database, resources } = instance();
         const { id: organization } = acme;
         const principal = {
@@ -275,7 +275,7 @@ onBothDrivers(
       });
     }
 
-    test('a reference of a retired field is no obstacle', async () => {
+    test('a retired reference does not block a delete', async () => {
       const guardian = await make('family', { name: 'guardian' });
       const ward = await make('family', { name: 'ward' });
       const run = (text: string, ...values: readonly number[]) =>

@@ -143,7 +143,7 @@ onBothDrivers(
           assert.equal(head.headers['content-length'], String(bytes.length));
         }
       });
-      test('large lists at once, compressed or not: each is whole and has its length', async () => {
+      test('large concurrent lists, compressed or not: each is whole and has its length', async () => {
         const { key: many } = await instance().organization('many');
         for (let count = 0; count < 8; count++) {
           const body = { company: 'large', description: 'xyz '.repeat(10_000) };
@@ -200,7 +200,7 @@ onBothDrivers(
           assert.equal(changed.json.company, 'repacked');
         });
       }
-      test('identity is no coding', async () =>
+      test('identity is not a coding', async () =>
         assert.equal((await post(Buffer.from('{}'), 'identity')).status, 201));
       for (const coding of ['br', 'deflate', 'gzip, gzip', 'zstd', '*']) {
         test(`${coding} is refused by name`, async () => {

@@ -190,7 +190,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     });
     after(() => second.close());
 
-    test('on two nodes: one record, and everybody is told of it or to try again', async () => {
+    test('on two nodes: one record, and both learn about it or are asked to retry', async () => {
       for (let round = 0; round < 10; round++) {
         const company = `nodes ${round}`;
         const answers = await Promise.all(

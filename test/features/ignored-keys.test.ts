@@ -1,4 +1,4 @@
-// Keys of a body that nobody may write: ignored, or refused where the caller asks for strict handling.
+// Keys of a body that callers cannot write: ignored, or refused where the caller asks for strict handling.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { onBothDrivers } from '../support/instance.ts';

@@ -177,7 +177,7 @@ onBothDrivers('API keys', (instance) => {
     test('expiring', async () => {
       const { key, id } = await organization.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
       await becomes(key, 200, 401, async () => {
-        // Sooner than anybody could ask, and later than what is remembered of the key is asked for again.
+        // Sooner than a client could ask, and later than what is remembered of the key is asked for again.
         const expiresAt = new Date(Date.now() + 1500);
         await tablesOf(instance().database)
           .updateTable('crm_api_keys')
@@ -311,7 +311,7 @@ onBothDrivers('API keys', (instance) => {
         key: organization.key,
         body,
       });
-      assert.equal(absent.status, 404, 'a missing record is told before a missing reference');
+      assert.equal(absent.status, 404, 'a missing record is reported before a missing reference');
     });
   }
 });

@@ -339,7 +339,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('every wrong parameter is named at once', async () => {
+    test('all invalid parameters are reported together', async () => {
       for (const definition of selectable) {
         const { status, json } = await get(definition, 'page=x&sort=y&dir=z');
         const fields = (json.fields as { field: string }[]).map(({ field }) => field);
@@ -348,7 +348,7 @@ onBothDrivers('lists', (instance) => {
     });
   });
 
-  test('filters: those of the contract, and more', () => {
+  test('filters of the contract, and more', () => {
     for (const definition of definitions) {
       assert.deepEqual(
         plainFilters(definition).map(({ field }) => field.name),
@@ -383,7 +383,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}.${name}: an empty value is no filter`, async () => {
+      test(`${definition.name}.${name}: an empty value is ignored`, async () => {
         assert.equal(await expect(`${name}=`, () => true), count);
         assert.equal(await expect(`${name}`, () => true), count);
         assert.equal(await expect(`${name}=&${name}=`, () => true), count);

@@ -108,7 +108,7 @@ for (const driver of drivers) {
       });
     }
 
-    test('a refused login is told, with neither address nor password: people mix them up', async () => {
+    test('a rejected login is logged without email address and password: people mix them up', async () => {
       const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };
       const [refused, request] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
@@ -129,7 +129,7 @@ for (const driver of drivers) {
       assert.doesNotMatch(JSON.stringify(refused), /admin@acme/);
     });
 
-    test('a statement that takes long is told', async () => {
+    test('a slow statement is logged', async () => {
       const { slowMs } = instance.app;
       instance.app.slowMs = 0;
       try {
@@ -178,7 +178,7 @@ for (const driver of drivers) {
       await app?.close();
     });
 
-    test('a change of the settings that is refused is told, and organizations that there are not', async () => {
+    test('a change of the settings that is rejected is logged, and unknown organizations are too', async () => {
       const lines = await logged(async () => {
         writeFileSync(file, 'messaging: { acmee: { sender: log } }\n');
         await new Promise((resolve) => setTimeout(resolve, 500));

@@ -18,7 +18,7 @@ afterEach(() => {
   opened.clear();
 });
 
-/** A connection whose client reads only when it is told to. */
+/** A connection whose client reads only when it is asked to. */
 async function open(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -47,7 +47,7 @@ async function rest(socket: Socket): Promise<string> {
 
 describe('slow readers', () => {
   const windowMs = 600;
-  /** More than the kernel takes of what nobody reads. */
+  /** More than the kernel takes of unread data. */
   const size = 24 * 1024 * 1024;
   let app: FastifyInstance;
   let url: string;
@@ -142,7 +142,7 @@ describe('slow readers', () => {
     await until(() => held === 0, 'everything to be given back');
   });
 
-  test('large bodies at once are refused beyond half of the bound, before they are read; small ones never', async () => {
+  test('large concurrent bodies are refused beyond half of the bound, before they are read; small ones never', async () => {
     const megabyte = 1024 * 1024;
     const post = async (length: number) => {
       const socket = await open(url);
@@ -201,7 +201,7 @@ onBothDrivers(
       }, 'a connection to be served');
     });
 
-    test('an organization whose responses nobody reads waits; another does not', async () => {
+    test('an organization whose responses are not read waits; another does not', async () => {
       const { call, url } = instance();
       const [slow, other] = [await instance().organization('slow'), await instance().organization('other')];
       const body = { last_name: 'large', description: 'x'.repeat(900_000) };

@@ -1,4 +1,4 @@
-// Which API keys named which resources and fields: known to `crm plan` when one is taken away.
+// Which API keys named which resources and fields: known to `crm plan` when one is removed.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';

@@ -104,7 +104,7 @@ onBothDrivers('The description of the API', (instance) => {
       assert.deepEqual([...allowed].sort(), [...told, ...inWords].sort(), template);
       for (const method of [...told, ...inWords.filter((method) => method === 'head')]) {
         const served = await instance().call(`${method.toUpperCase()} ${path}`);
-        // 501: a partner endpoint without a secret. 404: a payment hook of nobody.
+        // 501: a partner endpoint without a secret. 404: an unknown payment hook.
         assert.ok([400, 401, 404, 501].includes(served.status), `${method} ${path}: ${served.status}`);
       }
     }

@@ -152,7 +152,7 @@ onBothDrivers(
       for (const [args, message] of [
         [['org', 'rename', 'acme'], /--name or --slug/],
         [['org', 'rename', 'acme', '--slug', 'globex'], /"globex" exists already/],
-        [['org', 'rename', 'acme', '--slug', 'A b'], /is no slug/],
+        [['org', 'rename', 'acme', '--slug', 'A b'], /is not a valid slug/],
         [['org', 'rename', 'acme', '--name', ' '], /name/],
         [['org', 'rename', 'nope', '--name', 'x'], /no organization "nope"/],
       ] as const) {
@@ -160,7 +160,7 @@ onBothDrivers(
       }
     });
 
-    test('profiles: grants are added, shown and taken away', async () => {
+    test('profiles: grants are added, shown and removed', async () => {
       await run('profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read');
       const granted = await run('profile', 'grant', 'sales', 'leads:update', 'leads:read', '--org', 'acme');
       assert.deepEqual(granted.json.grants, ['leads:list', 'leads:read', 'leads:update']);
@@ -178,7 +178,7 @@ onBothDrivers(
       await assert.rejects(run('profile', 'delete', 'sales', '--org', 'acme'), /no profile "sales"/);
     });
 
-    test('a key is rotated: the old one goes on for the overlap, or ends', async () => {
+    test('a key is rotated: the old one works during the overlap, or ends', async () => {
       const made = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
       const next = await run('key', 'rotate', String(made.json.id), '--org', 'acme');
       assert.equal(next.json.name, 'old');

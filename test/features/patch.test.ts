@@ -122,7 +122,7 @@ onBothDrivers('PATCH', (instance) => {
     ]);
   });
 
-  test('a missing reference: everything wrong at once, and nothing is written', async () => {
+  test('a missing reference: every error together, and nothing is written', async () => {
     const path = `/api/v1/cases/${values.cases}`;
     const before = (await instance().call(`GET ${path}`, { key })).text;
     const answer = await instance().call(`PATCH ${path}`, {

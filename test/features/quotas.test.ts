@@ -60,7 +60,7 @@ onBothDrivers(
     describe('records', () => {
       before(() => set({ organizations: { acme: { records: 5 } } }));
 
-      test('a create, a batch, an import and a form are refused once there is no room; the rest goes on', async () => {
+      test('a create, a batch, an import and a form are refused once there is no room; the rest still works', async () => {
         const batch = { records: [{ last_name: 'D' }, { last_name: 'E' }, { last_name: 'F' }] };
         refused(await ask('POST', 'leads/batch', batch));
         assert.equal(await count(), 3, 'a batch that does not fit writes nothing');
@@ -120,7 +120,7 @@ onBothDrivers(
         assert.match(waiting?.error ?? '', /has reached its limit of 5 records/);
       });
 
-      test('what is deleted makes room at once, and another quota counts at once', async () => {
+      test('what is deleted makes room immediately, and a new quota applies immediately', async () => {
         assert.equal((await ask('DELETE', 'leads/3')).status, 200);
         await until(async () => (await ask('POST', 'leads', { last_name: 'H' })).status === 201, 'have room');
         refused(await ask('POST', 'leads', { last_name: 'I' }));
@@ -205,7 +205,7 @@ onBothDrivers(
         assert.ok(!(await passes(1)));
       });
 
-      test('of many creates at once no more pass than there is room for', async () => {
+      test('of many concurrent creates, only as many succeed as the quota allows', async () => {
         await set({ records: 20 });
         const bodies = Array.from({ length: 40 }, (_, index) => ({ last_name: `P${index}` }));
         const all = await Promise.all(bodies.map((body) => ask('POST', 'leads', body)));
@@ -236,14 +236,14 @@ onBothDrivers(
       assert.match(await home(), /Storage in MB: 1 of 1\. You cannot create more\./);
     });
 
-    test('keys: counted with each new one; rotating goes on', async () => {
+    test('keys: counted with each new one; rotating still works', async () => {
       await set({ organizations: { acme: { keys: 2 } } });
       const create = '/setup/o/acme/keys/create';
       const page = await admin.get(create);
       const profile = /<option value="(\d+)">/.exec(page.text)?.[1] ?? '';
       const made = () => admin.submit(create, create, { name: 'K', profile, expires: '30' });
       const both = await Promise.all([made(), made()]);
-      assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two at once');
+      assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two concurrent requests');
       const again = await made();
       assert.equal(again.status, 400);
       assert.match(problemOf(again), /may have 2 API keys, and has them: revoke one/);

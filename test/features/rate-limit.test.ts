@@ -26,7 +26,7 @@ onBothDrivers(
     let other: FastifyInstance;
     let otherUrl: string;
     before(async () => {
-      // A window that ends meanwhile would begin again with all requests.
+      // A window that ends in the meantime would begin again with all requests.
       const rest = 3_600_000 - (Date.now() % 3_600_000);
       if (rest < 60_000) await pause(rest);
       acme = await instance().organization('acme');

@@ -1,4 +1,4 @@
-// read_only in config.yaml: whatever the router has, nothing changes while it is true; reads and logins go on.
+// read_only in config.yaml: whatever the router has, nothing changes while it is true; reads and logins still work.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -118,7 +118,7 @@ for (const driver of drivers) {
       assert.deepEqual(await kept(), before);
     });
 
-    test('reads go on, pages say so, and people log in and out', async () => {
+    test('reads still work, pages say so, and people log in and out', async () => {
       const gets = routes.filter(({ methods, url }) => methods.includes('GET') && url.startsWith('/setup'));
       for (const route of gets) {
         const { status } = await admin.get(addressOf(route));

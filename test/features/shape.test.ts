@@ -15,7 +15,7 @@ const ofCases = [
   'priority, account_id, contact_id, queue_id, description, sla_due_date, account_name, contact_name',
 ].join(', ');
 
-/** The members of a record's JSON as they stand there. No quote within a string stands there without a backslash. */
+/** Returns the members of a record's JSON as written. Every quote inside a string has a backslash. */
 function members(text: string): Map<string, string> {
   const names = Object.keys(JSON.parse(text) as object);
   const starts = names.map((name) => text.search(new RegExp(`[{,]"${name}":`)));

@@ -146,7 +146,7 @@ onBothDrivers(
       { as: 'beta', does: 'DELETE /api/v1/projects/{project}', gets: 404 },
       { as: 'beta', does: 'GET /api/v1/projects', gets: 200, without: ['Bridge', 'Acme'] },
       { as: 'alpha', does: 'GET /api/v1/projects', gets: 200, without: ['Foreign'] },
-      // Required, max_length, pattern, wrong kinds: all at once.
+      // Required, max_length, pattern, wrong kinds: together.
       {
         as: 'alpha',
         does: 'POST /api/v1/projects',

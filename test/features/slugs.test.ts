@@ -1,4 +1,4 @@
-// Slugs are no authority: a freed slug stays with its organization, and config.yaml decides about those that it names.
+// Slugs are not authority: a freed slug stays with its organization, and config.yaml decides about those that it names.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { commandLine } from '../../engine/effects/actor.ts';

@@ -19,7 +19,7 @@ const said: Readonly<Record<string, string>> = {
   'not found': 'Page not found.',
 };
 
-/** What may be thrown, by name: how it is made, and what the caller is told. */
+/** What may be thrown, by name: how it is made, and the caller's response. */
 const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
   'an error': [() => new Error(hidden), 500, failed],
   'a type error': [() => new TypeError(hidden), 500, failed],
@@ -122,13 +122,13 @@ for (const driver of drivers) {
     });
 
     const statements = {
-      'a text that is no number': [`select '${hidden}'::int`, '22P02'],
+      'a text that is not a number': [`select '${hidden}'::int`, '22P02'],
       'a table that is not there': [`select * from "${hidden}"`, '42P01'],
       'a value that is there': [
         `insert into crm_organizations (slug, name) values ('${hidden}', 'a'), ('${hidden}', 'b')`,
         '23505',
       ],
-      'what is no SQL': [`select ${hidden}`, undefined],
+      'invalid SQL': [`select ${hidden}`, undefined],
     } as const;
     for (const [name, [text, state]] of Object.entries(statements)) {
       test(`what the database says: ${name}`, async () => {

@@ -69,7 +69,7 @@ for (const driver of drivers) {
       assert.ok(!JSON.stringify([span.attributes, statement.attributes]).includes('what-was-sent'));
     });
 
-    test('the trace of the caller goes on; a malformed one does not, and fails nothing', async () => {
+    test('the trace of the caller continues; a malformed one does not, and fails nothing', async () => {
       const call = (id: string, traceparent: string) =>
         instance.call('GET /api/v1/leads/1', {
           key: acme.key,

@@ -1,4 +1,4 @@
-// Fields that are unique within an organization: what counts as the same value, and what is told of a duplicate.
+// Fields that are unique within an organization: what counts as the same value, and what is reported for a duplicate.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -68,7 +68,7 @@ onBothDrivers(
       await post({ email: 'unread@x' }, beta.key);
     });
 
-    test('empty values are no values; others are compared exactly, however long', async () => {
+    test('empty values do not count; others are compared exactly, however long', async () => {
       for (const body of [{}, {}, { email: '', code: null }, { email: null }]) await post(body);
       const long = 'ü'.repeat(100);
       for (const email of [

@@ -1,4 +1,4 @@
-// Requests that break HTTP, over raw sockets: each is refused in the one shape, and the service goes on answering.
+// Requests that break HTTP, over raw sockets: each is refused in the one shape, and the service keeps responding.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
@@ -53,7 +53,7 @@ describe('The wire', { concurrency: 1 }, () => {
 
   afterEach(async () => {
     const answer = await instance.call('GET /api/v1/leads', { key: organization.key });
-    assert.equal(answer.status, 200, 'it goes on answering');
+    assert.equal(answer.status, 200, 'it keeps responding');
   });
 
   const head = (line: string, ...fields: string[]) =>
@@ -252,7 +252,7 @@ describe('The wire', { concurrency: 1 }, () => {
         });
       }
     }
-    test('announced and never sent: refused at once', async () => {
+    test('announced and never sent: rejected immediately', async () => {
       const [answer] = await exchanged(head(post, json, `Content-Length: ${100 * limit}`));
       assert.ok(answer);
       assertError(answer, 413);
@@ -268,7 +268,7 @@ describe('The wire', { concurrency: 1 }, () => {
       Array.from({ length: 20 }, () => instance.call('GET /api/v1/leads', { key: organization.key })),
     );
     for (const { status } of answers) assert.equal(status, 200);
-    // One that goes on is served, however many pieces it comes in.
+    // A continued one is served, however many chunks it has.
     const [first] = slow;
     assert.ok(first);
     for (const byte of ` crm${crlf}Authorization: Bearer ${organization.key}${crlf}${close}${crlf}${crlf}`)

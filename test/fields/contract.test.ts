@@ -244,7 +244,7 @@ onBothDrivers(
       });
     }
 
-    test('all wrong fields are told at once', async () => {
+    test('all invalid fields are reported together', async () => {
       const wrong = stored.map(([name, type]) => [`n_${name}`, wrongValues(type)[0] ?? ''] as const);
       const answer = await send(`POST ${list}`, objectText(wrong));
       assert.equal(answer.status, 400);

@@ -111,7 +111,7 @@ onBothDrivers(
       });
       after(() => second.close());
 
-      test('upserts at the same time: each key is one record, and everybody is told of it', async () => {
+      test('upserts at the same time: each key is one record, and every caller learns about it', async () => {
         let round = 0;
         const keys = fc.uniqueArray(fc.nat(9), { minLength: 1, maxLength: 10 });
         await fc.assert(

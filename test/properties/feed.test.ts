@@ -32,7 +32,7 @@ for (const driver of drivers) {
       for (const node of nodes.reverse()) await node.close();
     });
 
-    /** Ids of what there may be; others may have deleted it meanwhile. */
+    /** Ids of what there may be; others may have deleted it in the meantime. */
     type Ids = Record<(typeof resources)[number], number[]>;
 
     /** Carries out one write in one of the ways that there are. */

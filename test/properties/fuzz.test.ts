@@ -1,5 +1,5 @@
 // 10,000 requests of any kind against a running server: no 5xx, every error in the one shape, nothing of another
-// organization shown or changed, no growth, and the server goes on answering.
+// organization shown or changed, no growth, and the server keeps responding.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -71,7 +71,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
     try {
       const lists = fc.noShrink(fc.array(requests, { minLength: batch, maxLength: batch, size: 'max' }));
       const property = fc.asyncProperty(lists, async (list) => {
-        // All at once, over 16 connections.
+        // All at the same time, over 16 connections.
         for (const status of await Promise.all(list.map((odd) => ask(odd)))) {
           seen.set(status, (seen.get(status) ?? 0) + 1);
         }

@@ -54,7 +54,7 @@ const choicesOf = ({ sort }: ResourceDefinition) =>
 interface Ask {
   readonly sort: string | undefined;
   readonly dir: 'asc' | 'desc' | undefined;
-  /** Values for filters, taken from the record at each place (of those that are there). */
+  /** Values for filters, taken from the record at each place (of existing records). */
   readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
 }
 
@@ -92,7 +92,7 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
     const field = definition.filters.find((one) => one.field.name === name)?.field;
     for (const place of places) {
       const value = all[place % Math.max(all.length, 1)]?.[name] ?? null;
-      // Null cannot be filtered by, and an empty value is no filter.
+      // Null cannot be filtered by, and an empty value is ignored.
       if (field === undefined || value === null || value === '') continue;
       wanted.set(field, [...(wanted.get(field) ?? []), value]);
       query.append(name, typeof value === 'object' ? numberText(value) : String(value));

@@ -230,7 +230,7 @@ describe('filters', () => {
     test(`${of.name} ${JSON.stringify(query)}`, () => assert.deepEqual(filters(of, query), expected));
   }
 
-  test('wrong values are refused, all at once with every other wrong parameter', () => {
+  test('wrong values are refused, together with every other wrong parameter', () => {
     const query = {
       page: 'x',
       sort: 'y',
@@ -354,7 +354,7 @@ describe('writes', () => {
     assert.ok(values.includes('Open - Not Contacted'));
   });
 
-  test('a key without a user writes nobody', () => {
+  test('a key without a user writes no user', () => {
     const nobody = { ...input(), caller: { principal: { ...principal, user: null }, requestId: 'r' } };
     assert.equal(created({}, nobody)[1], null);
   });
@@ -363,7 +363,7 @@ describe('writes', () => {
     assert.equal(refusal(() => replacePlan(leads, 'x', { lead_score: 'x' }, input())).status, 400);
   });
 
-  test('keys that every object answers to are no fields', () => {
+  test('keys that every object answers to are not fields', () => {
     const body = JSON.parse(
       '{"__proto__":{"first_name":"x"},"constructor":1,"toString":2,"hasOwnProperty":3}',
     );

@@ -86,7 +86,7 @@ describe('readBody', () => {
     );
   }
 
-  test('invalid UTF-8 is told as such, wherever it is', () => {
+  test('invalid UTF-8 is reported, wherever it is', () => {
     for (const bytes of [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80]]) {
       const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
       assert.equal(
@@ -235,7 +235,7 @@ describe('parseExactJson', () => {
     );
   });
 
-  test('what is no number is what JSON.parse makes of it, keys in their order', () => {
+  test('what is not a number is what JSON.parse makes of it, keys in their order', () => {
     fc.assert(
       fc.property(fc.json(), fc.array(jsonNumber, { minLength: 1 }), (json, numbers) => {
         const text = `{"json":${json},"numbers":[${numbers.join(',')}]}`;

@@ -79,7 +79,7 @@ for (const driver of drivers.slice(-1)) {
       assert.ok(performance.now() - began < 5000);
     });
 
-    test('a file with a mistake is told with its place, and what was served stays', async () => {
+    test('a file with a mistake is reported with its location, and what was served stays', async () => {
       const right = files.text('leads');
       files.edit('leads', 'fax: { type: string', 'fax: { type: strin');
       await tells('unknown type "strin". Did you mean "string"?\nThe definitions from before are served.');
@@ -89,7 +89,7 @@ for (const driver of drivers.slice(-1)) {
       told.length = 0;
     });
 
-    test('what says nothing of its values is told, and served neither', async () => {
+    test('what does not say what happens to its values is reported, and not served', async () => {
       const right = files.text('leads');
       files.edit('leads', / {2}fax: .*\n/, '');
       await tells('"fax" was removed with the values of leads.fax. Choose one:');
@@ -121,7 +121,7 @@ for (const driver of drivers.slice(-1)) {
       assert.match((await send(service.url, 'GET /docs/openapi.json')).text, /\/api\/v1\/visits/);
     });
 
-    test('no request failed meanwhile, and each edit has its migration', () => {
+    test('no request failed in the meantime, and each edit has its migration', () => {
       assert.ok(responses.length > 20, String(responses.length));
       assert.deepEqual([...new Set(responses)], ['201 200']);
       const made = files.migrations().filter((name) => /_(added|renamed)_.*ts$/.test(name));

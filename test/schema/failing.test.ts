@@ -57,7 +57,7 @@ for (const driver of drivers) {
       migrations.remove();
     });
 
-    test('leaves nothing behind; once it is mended, the same process applies all', async () => {
+    test('leaves nothing behind; once it is fixed, the same process applies all', async () => {
       for (let time = 0; time < 3; time++) {
         await assert.rejects(applyPending(database, config), /no_such_table/);
       }

@@ -1,4 +1,4 @@
-// Migrations that end in their middle, and nodes that come and go meanwhile (PostgreSQL).
+// Migrations that end in their middle, and nodes that come and go during them (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../engine/database/open.ts';
@@ -94,7 +94,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     );
   };
 
-  test('goes on when the node that had views is gone in the meantime', async () => {
+  test('continues when the node that had views is gone in the meantime', async () => {
     write(
       '  title: { type: string, renamed_from: name }\n  score: { type: integer }\n',
       'filters: [title]\n',
@@ -110,7 +110,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await finished();
   });
 
-  test('a node goes on with what another one has begun to take away; nodes start meanwhile', async () => {
+  test('a node continues with what another one has started to remove; nodes start in the meantime', async () => {
     write('  text: { type: string }\n  score: { type: string }\n  note: { type: string, nullable: true }\n');
     await model.create();
     await migrate();

@@ -1,5 +1,5 @@
 // Two branches that each add the same field have a migration each, and both are right by themselves. Merged, they cannot be
-// applied: that is told before any database is touched.
+// applied: which is reported before any database is touched.
 import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

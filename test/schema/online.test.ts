@@ -111,7 +111,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(left, ['0']);
   });
 
-  test('a lock that somebody holds is not waited for: others go on, and it is tried again', async () => {
+  test('a lock that is held is not waited for: others continue, and it is tried again', async () => {
     model.write(
       things(
         '  account_id: { type: reference, to: accounts, nullable: true }\n  fax: { type: string }\n',
@@ -132,7 +132,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
         await client.query('begin');
         await client.query('select from things limit 1');
         const migrated = migrate();
-        // It tries, gives up so that others go on, and tries again.
+        // It tries, gives up so that others continue, and tries again.
         const attempts = new Set<string>();
         await until(
           async () => {
@@ -151,7 +151,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  test('a unique field, and one that is not nullable any more', async () => {
+  test('a unique field, and one that is no longer nullable', async () => {
     const link = '  account_id: { type: reference, to: accounts, nullable: true }\n';
     const filters = 'filters: [name, account_id]\n';
     model.write(things(`${link}  fax: { type: string, nullable: true }\n`, filters));
@@ -191,7 +191,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  test('one that was interrupted is pending, and goes on', async () => {
+  test('one that was interrupted is pending, and continues', async () => {
     await model.sql('drop index things_name_index');
     const [name] = (await readMigrationLog(model.database, model.config)).applied.slice(-1);
     const left = JSON.stringify([
@@ -205,7 +205,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(await migrate(), []);
   });
 
-  test('other types: records keep their versions, and what is written meanwhile gets the new type too', async () => {
+  test('other types: records keep their versions, and what is written concurrently gets the new type too', async () => {
     const typed = (score: string, code: string) =>
       things(`  score: { type: ${score} }\n  code: { type: ${code} }\n`, 'filters: [name, score, code]\n');
     model.write(typed('integer', 'string'));
@@ -247,7 +247,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       ],
       // Nodes that may write null are another matter: it waits for them.
       [
-        'not nullable any more',
+        'no longer nullable',
         '  fax: { type: string, default: none }\n  memo: { type: string }\n',
         '',
         'memo',
@@ -275,7 +275,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     }
   });
 
-  test('a change of types that is interrupted goes on where it was; a value that does not fit any more stops it', async () => {
+  test('a change of types that is interrupted continues where it was; a value that no longer fits stops it', async () => {
     const typed = (code: string) =>
       things(`  score: { type: int64 }\n  code: { type: ${code} }\n`, 'filters: [name, score, code]\n');
     await model.sql('delete from things where id > 20000');

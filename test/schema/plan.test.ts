@@ -170,7 +170,7 @@ for (const driver of drivers) {
     });
 
     if (driver === 'postgresql') {
-      test('what cannot be counted in 5 s is told, and not waited for', async () => {
+      test('a count that takes more than 5 s is reported as unknown', async () => {
         await connected(String(environment.DATABASE_URL), async (client) => {
           await client.query('begin');
           await client.query('lock table leads');
@@ -219,7 +219,7 @@ for (const driver of drivers) {
       own.add('leads', text);
     });
 
-    test('without a database nothing is counted, and all else is told', async () => {
+    test('without a database nothing is counted, and everything else is reported', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: string,');
       const { statements, database } = await plan('--offline');

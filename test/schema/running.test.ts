@@ -34,7 +34,7 @@ suite('a running node', { concurrency: 1 }, () => {
     own.remove();
   });
 
-  test('goes on with the tables as it knows them while fields, indexes and a resource are added', async () => {
+  test('continues with the tables as it knows them while fields, indexes and a resource are added', async () => {
     const key = String(service.printed.key);
     const call = (request: string, body?: unknown) =>
       service.call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -83,7 +83,7 @@ suite('a running node', { concurrency: 1 }, () => {
     await restarted.ended;
   });
 
-  test('and a newer node beside it, while things get other names, other types, or go: then what is old is taken away', async () => {
+  test('and a newer node beside it, while things get other names, other types, or go: then old parts are removed', async () => {
     service.signal('SIGTERM');
     await service.ended;
     const key = String(service.printed.key);
@@ -92,7 +92,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const failures: string[] = [];
     let isDone = false;
     let requests = 0;
-    /** Uses a node as a client of its version does, until it is told to stop. */
+    /** Uses a node as a client of its version does, until it is asked to stop. */
     const client = async ({ call }: Service, { lead, cases, path }: Bodies) => {
       const send = async (request: string, body?: unknown) => {
         const response = await call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -174,7 +174,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const status = await crm(['migrate', '--status'], environment);
     assert.match(
       status.stdout,
-      /^Migration\d+_others has yet to take away what older nodes use: it waits for node \S+:\d+\/\w+, which knows Migration\d+_more, runs since/,
+      /^Migration\d+_others still has to drop what older nodes use: it waits for node \S+:\d+\/\w+, which knows Migration\d+_more, runs since/,
     );
     assert.doesNotMatch(status.stdout, /differs from the migrations/);
     own.edit('leads', '  linkedin_url:', '  later: { type: string }\n  linkedin_url:');
@@ -207,7 +207,7 @@ suite('a running node', { concurrency: 1 }, () => {
     await grant('update');
     await sql(`delete from crm_grants where object = 'tickets' and action = 'read'`);
     assert.equal(await grants(), 'cases,update,tickets,update');
-    // The same records, whoever shows them.
+    // The same records, on every page.
     const { id } = (
       await old.call('POST /api/v1/leads', {
         key,
@@ -233,10 +233,7 @@ suite('a running node', { concurrency: 1 }, () => {
       cases: { subject: 'x', queue_id: 1 },
       path: 'tickets',
     });
-    await until(
-      async () => (await crm(['migrate', '--status'], environment)).code === 0,
-      'take away what is old',
-    );
+    await until(async () => (await crm(['migrate', '--status'], environment)).code === 0, 'remove old parts');
     await passes(20);
     isDone = true;
     await last;
@@ -273,7 +270,7 @@ suite('a node that hung for longer than others wait for it', () => {
     node.signal('SIGCONT');
   };
 
-  test('goes on where it can, ends where what it uses is gone, and is not started again as it was', async () => {
+  test('continues where it can, ends where what it uses is gone, and is not started again as it was', async () => {
     const node = await serve(environment);
     const key = String(node.printed.key);
     const [name] = await nodes();

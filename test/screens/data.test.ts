@@ -263,7 +263,7 @@ onBothDrivers(
       await follow(admin, await admin.post(form.action, { ...form.values, name }));
       const changed = await admin.post(form.action, { ...form.values, name: `${name} 2`, city: 'Here' });
       assert.equal(changed.status, 422);
-      assert.match(said(changed), /^This form was sent before, and a record was created/);
+      assert.match(said(changed), /^You already submitted this form, and a record was created/);
       assert.deepEqual([valueAt(changed, 'name'), valueAt(changed, 'city')], [`${name} 2`, 'Here']);
       const { action, values } = formOf(changed);
       const [one, two] = [await admin.post(action, values), await admin.post(action, values)];
@@ -303,7 +303,7 @@ onBothDrivers(
       assert.ok(typeof made !== 'string');
       const form = formOf(await admin.get(`${data}/contacts/${made.id}/edit`));
       assert.equal(form.values.account_id, `Other ${name} (${other})`);
-      const rename = { key: acme.key, body: { name: 'Renamed meanwhile' } };
+      const rename = { key: acme.key, body: { name: 'Renamed concurrently' } };
       await instance().call(`PATCH /api/v1/accounts/${other}`, rename);
       const saved = await admin.post(form.action, { ...form.values, title: 'Boss' });
       await follow(admin, saved);
@@ -412,7 +412,7 @@ onBothDrivers(
       await follow(admin, await admin.post(action, { ...values, step: 'import' }));
       const again = await admin.post(action, { ...values, step: 'import' });
       assert.equal(again.status, 400);
-      assert.match(said(again), /^this form was sent already/);
+      assert.match(said(again), /^this form was already submitted/);
       const found = await instance().call('GET /api/v1/accounts?name=Twice', { key: acme.key });
       assert.equal((found.json.data as unknown[]).length, 1);
     });
@@ -512,7 +512,7 @@ onBothDrivers(
       assert.equal((await read('leads', id)).company, 'one\ntwo');
     });
 
-    test('a new YAML file has its screens at once: every type of field goes through the form exactly', async () => {
+    test('a new YAML file has its pages immediately: every type of field goes through the form exactly', async () => {
       const fields = Object.fromEntries(
         stored.map(([name, { examples }]) => [
           `n_${name}`,

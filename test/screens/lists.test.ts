@@ -33,7 +33,7 @@ const rowsOf = ({ text }: Answer): string[] =>
 const linkIn = ({ text }: Answer, label: string): string =>
   readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label}<`).exec(text)?.[1] ?? '');
 
-test('a page has fifty rows; order and search go on to the next one', async () => {
+test('a page has fifty rows; order and search continue to the next one', async () => {
   const first = await admin.get(`${keys}?q=robot&sort=Name&dir=desc`);
   assert.deepEqual([rowsOf(first).length, rowsOf(first)[0]], [50, 'Robot 69']);
   assert.match(first.text, /1–50 of 60/);
@@ -64,11 +64,11 @@ test('after an action people are where they were; what is revoked is out of the 
   assert.match(
     again.text,
     /role="status"><strong>It<\/strong> is revoked\./,
-    'the name is no part of the address, and told once',
+    'the name is not part of the address, and reported once',
   );
 });
 
-test('an address that leads elsewhere is no place to come back to', async () => {
+test('an address that leads elsewhere is not a location to come back to', async () => {
   const form = formsOf(await admin.get(`${keys}/create?at=${encodeURIComponent('"><script>')}`)).find(
     ({ action }) => action === `${keys}/create`,
   );
@@ -89,7 +89,7 @@ test('the pages of the activity have every line once, and so has the CSV', async
   }
   assert.equal(made.length, 1037);
   made.reverse();
-  // The newest lines of the batches: their order within a transaction is that of the rows.
+  // The newest lines of the batches: their order within a transaction is the rows' order.
   const shown: string[] = [];
   for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
     const page = await admin.get(path);

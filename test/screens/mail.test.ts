@@ -237,7 +237,7 @@ describe('mail, when the configuration changes', () => {
       const { email } = administratorOf(acme);
       await stranger.submit('/setup/forgot', '/setup/forgot', { email });
       await until(() => server.arrived.some(({ to }) => to === email), 'mail');
-      writeFileSync(file, `${on}# nobody is there\n`.replace(String(port), '1'));
+      writeFileSync(file, `${on}# no server is there\n`.replace(String(port), '1'));
       await until(async () => {
         const answer = await stranger.submit('/setup/forgot', '/setup/forgot', { email });
         return answer.headers.get('location') === '/setup/login?done=reset-mailed';
@@ -277,7 +277,7 @@ describe('mail, when the configuration changes', () => {
     }
   });
 
-  test('too many requests of one address have to wait, whoever they are for', async () => {
+  test('too many requests of one address have to wait, regardless of the recipient', async () => {
     const instance = await startInstance('embedded', { environment });
     try {
       const statuses = [];

@@ -22,7 +22,7 @@ const lastOne = 'this is the last administrator. Make another member an administ
 const gone = 'this item no longer exists';
 const shortPassword = 'the password must have 8 to 256 characters';
 
-/** What is sent where, and by whom; acme's administrator where nobody is named. */
+/** What is sent where, and by whom; by acme's administrator by default. */
 interface Attempt {
   readonly page: string;
   readonly form: string;

@@ -1,4 +1,4 @@
-// Things done again or at once on the setup screens: guesses, double clicks, two tabs, two administrators.
+// Things done repeatedly or concurrently on the setup screens: guesses, double clicks, two tabs, two administrators.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -23,7 +23,7 @@ interface Sent {
   readonly shows: string;
 }
 
-describe('again and at once on the setup screens', () => {
+describe('repeated and concurrent actions on the setup screens', () => {
   let instance: Instance;
   let acme: Organization;
   let admin: Visitor;
@@ -61,7 +61,7 @@ describe('again and at once on the setup screens', () => {
     }
   });
 
-  test('an invitation is no way to guess the password of somebody who is known', async () => {
+  test('an invitation is not a way to guess the password of a known user', async () => {
     const node = await secondNode(instance);
     try {
       const { path, code, email } = await screens.invitation();
@@ -89,7 +89,7 @@ describe('again and at once on the setup screens', () => {
     assert.deepEqual(both.map(({ status }) => status).sort(), [303, 400]);
   });
 
-  test('two administrators cannot remove each other at once', async () => {
+  test('two administrators cannot remove each other concurrently', async () => {
     const org = await instance.organization(fresh('two'));
     const second = await makePerson(instance, [{ organization: org }]);
     const one = await signIn(instance, administratorOf(org));
@@ -157,7 +157,7 @@ describe('again and at once on the setup screens', () => {
         assert.ok(!second.text.includes(secret), 'shown once');
         assert.ok(!before.includes(secret), 'stored nowhere');
       });
-      test(`${name}, to two nodes at once`, async () => {
+      test(`${name}, to two nodes concurrently`, async () => {
         const { page, form, fields } = await make();
         const _csrf = await admin.token(page);
         const elsewhere = visitor(node);
@@ -201,11 +201,11 @@ describe('again and at once on the setup screens', () => {
       assert.equal((await admin.post(rotate, { id, overlap: '1h', _csrf })).status, 200);
     });
 
-    test('a mistake may be mended on the same page', async () => {
+    test('a mistake can be fixed on the same page', async () => {
       const { page, form, fields } = key('');
       const _csrf = await admin.token(page);
       assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
-      assert.equal((await admin.post(form, { ...fields, name: 'mended', _csrf })).status, 200);
+      assert.equal((await admin.post(form, { ...fields, name: 'fixed', _csrf })).status, 200);
     });
   });
 

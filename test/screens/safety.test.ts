@@ -131,7 +131,7 @@ describe('setup screens', () => {
     }
   });
 
-  describe('after the login, nobody is sent elsewhere', () => {
+  describe('after the login, users stay on this site', () => {
     const targets: readonly [next: string, location: string][] = [
       ['/setup/me', '/setup/me'],
       ['/setup/o/acme/keys?done=key-revoked', '/setup/o/acme/keys?done=key-revoked'],

@@ -18,7 +18,7 @@ const rules: readonly (readonly [pattern: RegExp, replacement: string, example: 
   [/\bany more\b/i, '"no longer"', 'is not used any more'],
   [/\bat once\b/i, '"immediately" or "at the same time"', 'is served at once'],
   [
-    /(?<!['"`]|: )\b(?:whoever|nobody|anybody)\b/i,
+    /\b(?:whoever|anybody)\b|\bnobody [a-z]/i,
     'the role: caller, client, user, member, operator',
     'nobody writes',
   ],

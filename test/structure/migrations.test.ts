@@ -24,7 +24,7 @@ test('no migration changes tables of the platform and of resources', () => {
   }
 });
 
-test('an instance has those of the platform, then its own', () => {
+test('an instance has the migrations of the platform, then its own', () => {
   const own = join(import.meta.dirname, 'none');
   const [platform, mine] = migrationSequences({ migrations: own, platformMigrations: folder });
   assert.ok(platform?.files.has('Migration20261121091450_initial'));

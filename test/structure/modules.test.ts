@@ -37,7 +37,7 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
       assert.equal(folders.length, 1, name);
     });
 
-    test('has tables that begin with crm_ and are nobody else’s', () => {
+    test('has tables that begin with crm_ and are used by no other module', () => {
       for (const { meta } of tables) {
         assert.match(meta.tableName, /^crm_[a-z_]+$/);
         const owners = modules.filter(({ tables: all = [] }) =>

@@ -82,7 +82,7 @@ const wellFormed = fc
   .string({ unit: 'grapheme', maxLength: 40 })
   .filter((text) => text.isWellFormed() && !text.includes('\0'));
 
-/** JSON texts by a type's JSON format, else by its JSON type. Types of other kinds are given by their examples. */
+/** JSON texts by a type's JSON format, otherwise by its JSON type. Types of other kinds are given by their examples. */
 const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
   int32: fc.integer().map(String),
   int64: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String),

@@ -31,7 +31,7 @@ export async function objections(page: Page, rules?: readonly string[]): Promise
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
 
-/** Looks at a page: axe, and that it is no wider than the window. Where SCREENSHOTS names a folder, keeps a picture. */
+/** Looks at a page: axe, and its width, which must not exceed the window's. Where SCREENSHOTS names a folder, keeps a picture. */
 export async function look(page: Page, name: string): Promise<void> {
   assert.deepEqual(await objections(page), [], name);
   const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');

@@ -8,7 +8,7 @@ import { type Driver, type Instance, startInstance } from './instance.ts';
 /** Pages on an instance. */
 export interface World {
   readonly instance: Instance;
-  /** A browser of its own: its cookies are nobody else's. Closed after the test. */
+  /** A browser of its own: with its own cookies. Closed after the test. */
   readonly open: (options?: BrowserContextOptions) => Promise<Page>;
 }
 

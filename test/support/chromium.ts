@@ -12,7 +12,7 @@ const usualPaths = [
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ];
 
-/** The system's Chromium: CHROMIUM_PATH, else where it usually is; undefined where there is none. */
+/** The system's Chromium: CHROMIUM_PATH, otherwise its usual path; undefined if it is missing. */
 export function chromiumPath(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   return (given === undefined || given === '' ? usualPaths : [given]).find((path) => existsSync(path));

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { project } from './process.ts';
 
-/** Compilers by their versions; that of the generators' folder is there once its packages are. */
+/** Compilers by their versions; the generators' one is there once its packages are. */
 export const compilers: readonly (readonly [version: string, path: string])[] = [
   ['7', join(project, 'node_modules/typescript')],
   ['5.9', join(project, 'test/clients/node_modules/typescript')],

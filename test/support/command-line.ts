@@ -33,6 +33,6 @@ export async function runCommand(
   }
   await program.parseAsync([...args], { from: 'user' });
   const [result, ...more] = await Promise.all(results);
-  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is no one command`);
+  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is not one command`);
   return result;
 }

@@ -16,7 +16,7 @@ export const textual = stored.find(([, type]) => type.text !== undefined)?.[0] ?
 export const line = (field: string, typeName: string, options = '') =>
   `  ${field}: { type: ${typeName}${options} }`;
 
-/** The keys without which a type is no valid nullable field of the resource `loose`. */
+/** The keys without which a type is not a valid nullable field of the resource `loose`. */
 export const needs = (type: FieldType): string =>
   type.joins
     ? `, through: n_${referring}, show: [n_${textual}]`

@@ -9,7 +9,7 @@ type Headers = Readonly<Record<string, string>>;
 /** A form as a page has it. */
 export interface Form {
   readonly action: string;
-  /** What it holds before anybody types: hidden fields, and those with a value. */
+  /** What it holds before the user types: hidden fields, and those with a value. */
   readonly values: Readonly<Record<string, string>>;
 }
 

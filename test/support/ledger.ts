@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Instance } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, walk } from './reading.ts';
 
-/** A record that a client makes, changes and deletes; nobody else does. */
+/** A record that a client makes, changes and deletes; exclusively. */
 interface Entry {
   readonly name: string;
   id: string;
@@ -26,7 +26,7 @@ export interface Findings {
   readonly failed: number;
   /** Acknowledged writes that are not there as they were sent. */
   readonly lost: readonly string[];
-  /** Records that are there twice, or that nobody sent. */
+  /** Records that are there twice, or that were not sent. */
   readonly doubled: readonly string[];
   /** Responses that no fault explains, such as 400. */
   readonly wrong: readonly string[];
@@ -75,7 +75,7 @@ export function startLoad(target: () => Target, clients: number): Load {
   let last = performance.now();
   let stopped = false;
 
-  /** The text of a successful response; undefined where there was none, so that nobody knows what became of it. */
+  /** The text of a successful response; undefined if there was no response, so that its outcome is unknown. */
   async function send(method: string, id: string, body?: object): Promise<string | undefined> {
     const { url, key } = target();
     counts.requests++;
@@ -165,7 +165,7 @@ export function startLoad(target: () => Target, clients: number): Load {
           lost.push(`${name}: ${JSON.stringify(record ?? null).slice(0, 300)}, not ${states.join(' or ')}`);
         }
       }
-      doubled.push(...[...byName.keys()].map((name) => `${name} was sent by nobody`));
+      doubled.push(...[...byName.keys()].map((name) => `${name} was not sent`));
       return { ...counts, lost, doubled, wrong };
     },
   };

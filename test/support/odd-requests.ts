@@ -1,4 +1,4 @@
-// Requests as careless and hostile clients send them, over real sockets: the fetch of Node would mend many.
+// Requests as careless and hostile clients send them, over real sockets: the fetch of Node would repair many.
 import { Agent, request as httpRequest } from 'node:http';
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
@@ -345,7 +345,7 @@ export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer
   const { hostname, port } = new URL(url);
   const send = ({ method, path, headers, body, chunked }: OddRequest) =>
     new Promise<Answer>((resolve, reject) => {
-      // Node's client frames the bodies of GET, HEAD and DELETE only where it is told how.
+      // Node's client frames the bodies of GET, HEAD and DELETE only if the length is set.
       const framing = chunked
         ? { 'transfer-encoding': 'chunked' }
         : { 'content-length': String(body?.length) };

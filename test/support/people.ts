@@ -1,4 +1,4 @@
-// People: how they come to be, how they log in, and requests that fetch would mend before sending them.
+// People: how they come to be, how they log in, and requests that fetch would repair before sending them.
 
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
@@ -65,7 +65,7 @@ export async function makePerson(
   return { id, email, password };
 }
 
-/** Someone who belongs to no organization any more. */
+/** Someone who no longer belongs to an organization. */
 async function outsider(
   instance: Instance,
   email: string,

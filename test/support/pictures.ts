@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 
 const folder = process.env.SCREENSHOTS ?? '';
 
-/** Takes the four pictures of a page as it is, if anybody wants them, and leaves it as it was. */
+/** Takes the four pictures of a page as it is, if they are wanted, and leaves it as it was. */
 export async function takePictures(
   page: Page,
   name: string,

@@ -38,11 +38,11 @@ export interface Server {
   readonly resume: () => Promise<void>;
   /** Stops all its processes where they are: connections stay open and nothing comes from them. */
   readonly freeze: () => void;
-  /** Lets them go on. */
+  /** Lets them continue. */
   readonly thaw: () => void;
   /** Ids of all its processes, its own first. */
   readonly processes: () => readonly number[];
-  /** Starts a hot standby of it; stops and starts it meanwhile. */
+  /** Starts a hot standby of it; stops and starts it in the meantime. */
   readonly standby: () => Promise<Server>;
   readonly stop: () => Promise<void>;
 }
@@ -191,7 +191,7 @@ export async function makeDatabase(
 /** A connection of the test's own to PostgreSQL, closed when the work is done. */
 export async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url });
-  // The server may be stopped on purpose meanwhile.
+  // The server may be stopped on purpose in the meantime.
   client.on('error', () => {});
   await client.connect();
   try {

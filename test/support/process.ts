@@ -305,7 +305,7 @@ async function storageWith(driver: Driver, content?: Content, server?: string): 
   };
 }
 
-/** Runs SQL on a database, without a migration or a look at its version. Nobody else may have the folder. */
+/** Runs SQL on a database, without a migration or a look at its version. The folder must not be in use. */
 export async function onDatabase<T>(
   environment: Environment,
   work: (query: (text: string) => Promise<TextRows>) => Promise<T>,

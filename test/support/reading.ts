@@ -38,7 +38,7 @@ const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 /** A JSON number as mantissa and power of ten, exact. */
 function parts(source: string): { mantissa: bigint; exponent: number } {
   const match = jsonNumber.exec(source);
-  if (match === null) throw new Error(`${source} is no JSON number`);
+  if (match === null) throw new Error(`${source} is not a JSON number`);
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
   return { mantissa: BigInt(`${sign}${whole}${fraction}`), exponent: Number(exponent) - fraction.length };
 }
@@ -62,7 +62,7 @@ const rfc3339 = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:
 /** Microseconds since 1970 of an RFC 3339 timestamp as the service writes it. */
 export function instant(text: string): bigint {
   const match = rfc3339.exec(text);
-  if (match === null) throw new Error(`${text} is no timestamp`);
+  if (match === null) throw new Error(`${text} is not a timestamp`);
   const [, day, time, fraction = '', offset = 'Z'] = match;
   const local = BigInt(Date.parse(`${day}T${time}Z`)) * 1000n + BigInt(fraction.padEnd(6, '0'));
   if (offset === 'Z') return local;

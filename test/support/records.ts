@@ -79,7 +79,7 @@ const samples = {
 /**
  * A value for a field that is not its default, as JSON text.
  * @param mark begins every text
- * @param ids what references point to; null where there is none
+ * @param ids what references point to; null if they point nowhere
  */
 export function sample(field: Field, mark: string, ids: Ids = {}): string {
   const kind = kindOf(field);

@@ -206,7 +206,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
 }
 
-/** Every form there is, by its address; that of an invitation goes on with its id. */
+/** Every form there is, by its address; an invitation's ends with its ID. */
 export const formNames = [
   '/setup/login',
   '/setup/logout',

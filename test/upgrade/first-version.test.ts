@@ -91,7 +91,7 @@ for (const driver of drivers) {
       });
       assert.equal(delivery.status, 200, delivery.text);
       const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'New' } });
-      assert.deepEqual([made.status, made.json.id], [201, 5], 'ids go on');
+      assert.deepEqual([made.status, made.json.id], [201, 5], 'IDs continue');
     });
   });
 }

@@ -245,7 +245,7 @@ onBothDrivers(
         for (const { event_id, attempts, status, error } of await items()) {
           assert.equal(attempts, 1, event_id);
           if (status === 'dead')
-            assert.match(error, /^(?:failed: \w+Error|the event names no \w+)$/, event_id);
+            assert.match(error, /^(?:failed: \w+Error|the event does not contain a \w+ ID)$/, event_id);
         }
       }
     });

@@ -166,7 +166,7 @@ for (const driver of drivers) {
       ],
       'a customer named like an inherited property': [
         ['constructor-payment', '--org', 'shop'],
-        /no provider "constructor-payment"/,
+        /Unknown provider "constructor-payment"/,
       ],
       'an unknown organization, channel': [
         ['telegram', '--org', 'unknown'],
@@ -265,7 +265,7 @@ for (const driver of drivers) {
       const run = await simulate('telegram', environment, '--steps', 'bad-signature,duplicate');
       assert.deepEqual([run.code, run.stderr], [0, '']);
       const [titles, ...lines] = run.stdout.trimEnd().split('\n');
-      assert.match(titles ?? '', /^step +sent +answers +p50 ms +p99 ms$/);
+      assert.match(titles ?? '', /^step +sent +responses +p50 ms +p99 ms$/);
       assert.match(lines[0] ?? '', /^duplicate +2 +2 × 200 +[\d.]+ +[\d.]+$/);
       assert.match(lines[1] ?? '', /^bad-signature +1 +1 × 401 +[\d.]+ +[\d.]+$/);
       assert.deepEqual(lines.slice(2), ['Sent 1 unique events. Stored: 1 × done.']);
@@ -324,7 +324,7 @@ for (const driver of drivers) {
         const far = await simulated('telegram', elsewhere, whole, `${secret}\n`);
         assert.deepEqual([far.answers, far.arrived], [answers, null]);
         const told = await simulate('inbound-leads', elsewhere, ...url);
-        assert.match(told.stdout, /under Setup, Deliveries: the database of that server is not here/);
+        assert.match(told.stdout, /That server's database is not available here\. See Setup, Deliveries/);
       }
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);

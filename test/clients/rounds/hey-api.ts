@@ -72,7 +72,7 @@ export async function round(baseUrl: string, key: string): Promise<void> {
 
   // Zod would refuse it here.
   const unchecked = { client, requestValidator: undefined };
-  // @ts-expect-error: a number is no company
+  // @ts-expect-error: a number is not a company
   const wrong = await createLead({ ...unchecked, body: { company: 7 } });
   check(wrong.error?.fields?.[0]?.field === 'company', 'a wrong field is named');
 

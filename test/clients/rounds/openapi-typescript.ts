@@ -62,7 +62,7 @@ export async function round(baseUrl: string, key: string): Promise<void> {
   });
   check(dated?.close_date === '2026-03-01T09:30:00+02:00' && dated.amount === 12.5, 'offsets are kept');
 
-  // @ts-expect-error: a number is no company
+  // @ts-expect-error: a number is not a company
   const wrong = await crm.POST('/api/v1/leads', { body: { company: 7 } });
   check(wrong.error?.fields?.[0]?.field === 'company', 'a wrong field is named');
 

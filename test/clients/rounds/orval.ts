@@ -72,7 +72,7 @@ export async function round(_baseUrl: string, key: string): Promise<void> {
   );
   check(CreateOpportunityResponse.parse(dated.data).close_date?.endsWith('+02:00'), 'offsets are kept');
 
-  // @ts-expect-error: a number is no company
+  // @ts-expect-error: a number is not a company
   const wrong = await createLead({ company: 7 }, undefined, options());
   check(wrong.status === 400 && wrong.data.fields?.[0]?.field === 'company', 'a wrong field is named');
 

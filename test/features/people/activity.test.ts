@@ -226,7 +226,7 @@ onBothDrivers('activity', (instance) => {
       );
       const wrong = { email: ann.email, password: 'wrong' };
       const failed = await added(() => instance().call('POST /auth/login', { body: wrong }), beta);
-      assert.deepEqual(failed, [], 'a wrong password is no login');
+      assert.deepEqual(failed, [], 'a wrong password is not a login');
     }, gamma);
     assert.deepEqual(none, []);
   });
@@ -340,7 +340,7 @@ onBothDrivers(
     test('the page says so', async () => {
       const other = await instance().organization('other');
       const admin = await signIn(instance(), administratorOf(other));
-      assert.match(readable((await admin.get('/setup/o/other/activity')).text), /switched off .*AUDIT=false/);
+      assert.match(readable((await admin.get('/setup/o/other/activity')).text), /disabled in .*AUDIT=false/);
     });
   },
   { environment: { AUDIT: 'false' } },

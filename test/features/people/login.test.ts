@@ -123,7 +123,7 @@ onBothDrivers('login', (instance) => {
     }
   });
 
-  describe('a body that is no e-mail address and password → 400', () => {
+  describe('a body that is not an e-mail address and password → 400', () => {
     const right = { email: 'a@b.example', password: 'some password' };
     const values = [undefined, null, {}, [], ['x'], true, 7, { $ne: null }, 'a\0b'];
     const wrong: readonly [name: string, body: unknown, type?: string][] = [
@@ -226,13 +226,13 @@ onBothDrivers('login', (instance) => {
     assert.equal((await instance().call('GET /auth/me', { key: `${key.slice(0, -1)}x` })).status, 401);
   });
 
-  test('an API key is no person', async () => {
+  test('an API key is not a person', async () => {
     for (const request of ['GET /auth/sessions', 'POST /auth/logout', 'DELETE /auth/sessions/1']) {
       assert.equal((await instance().call(request, { key: acme.key })).status, 401, request);
     }
   });
 
-  test('forty logins at once do not hold up other requests', async (t) => {
+  test('forty concurrent logins do not hold up other requests', async (t) => {
     t.after(realCost());
     let open = 40;
     const logins = Array.from({ length: open }, (_, index) =>

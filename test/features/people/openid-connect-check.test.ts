@@ -67,7 +67,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
         (response) => json({ ...whole(), issuer: 'https://other.example' })(response),
         () => `${issuer} has a discovery document for another issuer: "https://other.example"`,
       ],
-      'an issuer that is no address': [
+      'an issuer that is not an address': [
         (response) => json({ ...whole(), issuer: 'other' })(response),
         () => `${issuer} does not have a usable discovery document (ERR_INVALID_URL)`,
       ],

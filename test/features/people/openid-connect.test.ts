@@ -273,7 +273,7 @@ describe('logins at a provider', () => {
     });
   });
 
-  test('while nothing may be changed, who is linked gets in, and nobody is linked', async () => {
+  test('while nothing may be changed, linked users can log in, and no user is linked', async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const account = { email: person.email, email_verified: true };
     const subject = fresh('subject');

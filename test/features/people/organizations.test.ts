@@ -167,7 +167,7 @@ onBothDrivers('organizations', (instance) => {
               ['999999999', false],
             ] as const) {
               const answer = await call(method, path.replace('{id}', id), headers);
-              // Without the grant nobody learns whether there is such a record.
+              // Without the grant the caller does not learn whether the record exists.
               if (!allowed) refusedWith(answer, 403, notGranted(action));
               else if (!found && path.includes('{id}')) refusedWith(answer, 404, missingLead);
               else assert.equal(answer.status, method === 'POST' ? 201 : 200, answer.text);
@@ -185,7 +185,7 @@ onBothDrivers('organizations', (instance) => {
       }
     });
 
-    test('a body that is no JSON does not matter before it', async () => {
+    test('a body that is not JSON does not matter before it', async () => {
       const answer = await instance().call('POST /api/v1/leads', {
         body: '{',
         headers: credentials('token', 'one reading'),

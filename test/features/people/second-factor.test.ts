@@ -34,7 +34,7 @@ test('a code is accepted one time step early or late, and not two', () => {
   const step = () => Math.floor(Date.now() / 30_000);
   let steps: (number | undefined)[];
   let now: number;
-  // Again if a time step ended meanwhile.
+  // Again if a time step ended in the meantime.
   do {
     now = step();
     steps = [-2, -1, 0, 1, 2].map((offset) => stepOf(secret, codeOf(secret, offset)));
@@ -104,7 +104,7 @@ for (const driver of drivers) {
       await soonerThan(1000, async () => (await me()).status === 401);
       const again = await browser.post(`${overview}/app`, fields);
       assert.equal(again.status, 400);
-      assert.match(problemOf(again), /sent already/);
+      assert.match(problemOf(again), /already submitted/);
 
       const stored = await dump(instance);
       assert.ok(!stored.includes(secret), 'the secret is sealed');
@@ -176,7 +176,7 @@ for (const driver of drivers) {
       assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 401, 401, 401]);
     });
 
-    test('the second step belongs to a password that was right, and to nobody else', async () => {
+    test('the second step belongs to a password that was right, and to no other user', async () => {
       const { person, secret } = await withApp();
       const other = await withApp();
       const stranger = visitor(instance);
@@ -331,7 +331,7 @@ for (const driver of drivers) {
         assert.equal((await post(member)).status, 200, 'others are left alone');
         assert.match((await browser.get(overview)).text, /requires a second factor/);
 
-        // Whoever logs in now is led there too.
+        // Users who log in now are led there too.
         const fresh = await signIn(instance, admin);
         assert.equal((await fresh.get('/setup')).headers.get('location'), overview);
         await setUpApp(fresh);
@@ -346,7 +346,7 @@ for (const driver of drivers) {
         await require('everyone');
         assert.equal((await post(member)).json.code, 'second_factor_missing');
         const key = await acme.keyWith([{ object: 'leads', actions: ['list'] }]);
-        assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200, 'keys are no people');
+        assert.equal((await instance.call('GET /api/v1/leads', { key })).status, 200, 'keys are not users');
       });
     });
 

@@ -1,4 +1,4 @@
-// Sessions: stored as hashes, listed and ended by their person, ended by time, and gone on every node at once.
+// Sessions: stored as hashes, listed and ended by their person, ended by time, and ended on every node immediately.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
@@ -81,7 +81,7 @@ onBothDrivers('sessions', (instance) => {
       assert.notEqual(next.session, known.session);
       assert.equal(await status(next, 'byCookie'), 200);
     }
-    assert.equal(await status(known, 'byCookie'), 401, 'at once on this node, whoever has logged in');
+    assert.equal(await status(known, 'byCookie'), 401, 'immediately on this node, for any user');
     assert.equal(await status(known, 'byToken'), 401);
     for (const way of ways) await gone(known, way, node);
     assert.equal(await status(elsewhere, 'byCookie'), 200, 'another browser’s session is left alone');
@@ -160,7 +160,7 @@ onBothDrivers('sessions', (instance) => {
   });
 
   for (const way of ways) {
-    test(`logout ${way} ends the session on this node at once and on another within a second`, async () => {
+    test(`logout ${way} ends the session on this node immediately and on another within a second`, async () => {
       const session = await logIn(instance(), await person());
       for (const each of ways) assert.equal(await status(session, each, node), 200);
       const out = await call('POST /auth/logout', session[way]);
@@ -175,7 +175,7 @@ onBothDrivers('sessions', (instance) => {
     });
   }
 
-  test('"everywhere" ends each session and token of the person, and nobody else’s', async () => {
+  test('"everywhere" ends each session and token of the person, and of no other user', async () => {
     const ann = await person();
     const sessions = [
       await logIn(instance(), ann),

@@ -1,6 +1,6 @@
 // Guessing passwords is slow: twenty wrong ones for a user or a hundred from an address, then strangers wait. A
 // device that has logged in before is slowed down by its own mistakes alone.
-// Attempts are counted in memory, so one driver stands for both. What comes at once is at its real cost, so that it overlaps.
+// Attempts are counted in memory, so one driver stands for both. Concurrent work is at its real cost, so that it overlaps.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -94,7 +94,7 @@ describe('throttling', () => {
       assert.deepEqual(answers[ann.email], answers['nobody@people.example']);
     }));
 
-  test('at once, no more than twenty passwords are really compared', (t) =>
+  test('concurrently, no more than twenty passwords are really compared', (t) =>
     onNode(async (node) => {
       t.after(realCost());
       const ann = await person();
@@ -105,7 +105,7 @@ describe('throttling', () => {
       assert.deepEqual(statuses, [...all(perAccount, 401), ...all(20, 429)]);
     }));
 
-  test('at once, more right passwords than wrong ones may be are all let in, and lock nobody out', (t) =>
+  test('concurrently, more right passwords than wrong ones may be are all let in, and lock no user out', (t) =>
     onNode(async (node) => {
       t.after(realCost());
       const ann = await person();
@@ -164,7 +164,7 @@ describe('throttling', () => {
         assert.deepEqual(again, all(perDevice, 401));
       }));
 
-    test('has all its attempts back after one that succeeded: as many run at once as at first', async () => {
+    test('has all its attempts back after one that succeeded: as many run concurrently as at first', async () => {
       const failures = 3;
       const bounds = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
       const fail = () => bounds.run('key', async () => undefined);
@@ -197,7 +197,7 @@ describe('throttling', () => {
       assert.equal(await running(), failures);
     });
 
-    test('may make many right attempts at once', (t) =>
+    test('may make many right concurrent attempts', (t) =>
       onNode(async (node) => {
         t.after(realCost());
         const ann = await person();

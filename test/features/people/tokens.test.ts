@@ -151,8 +151,8 @@ describe('tokens', () => {
     'changed claims': () => `${parts()[0]}.${flip(parts()[1], 20)}.${parts()[2]}`,
     'a changed signature': () => `${parts()[0]}.${parts()[1]}.${flip(parts()[2], 0)}`,
     'a signature cut short': () => session.token.slice(0, -2),
-    'claims that are no object': () => byHand(header(), [claims()]),
-    'claims that are no JSON': () => {
+    'claims that are not an object': () => byHand(header(), [claims()]),
+    'claims that are not JSON': () => {
       const body = `${parts()[0]}.${Buffer.from('{').toString('base64url')}`;
       return `${body}.${createHmac('sha256', secret).update(body).digest('base64url')}`;
     },
@@ -261,7 +261,7 @@ describe('tokens', () => {
       }));
   });
 
-  test('secrets too short are refused at the start, all at once', () => {
+  test('secrets too short are refused at the start, together', () => {
     for (const AUTH_SECRETS of ['short', `${secret},short`, `${secret},`, ',', 'x'.repeat(31)]) {
       assert.throws(() => readConfig({ AUTH_SECRETS }), /AUTH_SECRETS must be secrets of at least 32/);
     }

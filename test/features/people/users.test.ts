@@ -365,7 +365,7 @@ onBothDrivers('users of one address', (instance) => {
     });
   });
 
-  test('a disabled user: sessions and tokens end, login is refused, keys go on; enabled again, it works', async () => {
+  test('a disabled user: sessions and tokens end, login is refused, keys still work; enabled again, it works', async () => {
     const person = await makePerson(instance(), [{ organization: acme }]);
     const { key } = await acme.makeKey({ user: person.id });
     const session = await logIn(instance(), person);

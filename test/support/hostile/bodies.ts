@@ -110,7 +110,7 @@ const body = (name: string, type: string, bytes: (limit: number) => string | Uin
   },
 });
 
-/** Each hostile value in every place of the shape at once, which share the limit. */
+/** Each hostile value in all places of the shape together, sharing the limit. */
 const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
   Object.entries(jsonValues).map(([name, value]) =>
     body(name, json, (limit) => {
@@ -135,7 +135,7 @@ function filled(shape: unknown, kept: readonly string[], value: () => string): s
   return `{${members.join(',')}}`;
 }
 
-/** Each hostile text, by turns in all fields at once and in one of a form that is right otherwise. */
+/** Each hostile text, by turns in all fields together and in one of a form that is right otherwise. */
 function formsInPlace({ shape, kept }: Expected): HostileBody[] {
   const right = Object.entries(shape as Record<string, string>);
   const free = right.map(([name]) => name).filter((name) => !kept.includes(name));

@@ -127,7 +127,7 @@ export const formBodies: Readonly<Record<string, (bytes: number) => string | Uin
   'equal signs': (bytes) => '='.repeat(bytes),
   'percent signs': (bytes) => '%'.repeat(bytes),
   'plus signs': (bytes) => `a=${'+'.repeat(bytes - 2)}`,
-  'bytes that are no UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
+  'bytes that are not UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
   'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
 };
 

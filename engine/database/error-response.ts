@@ -1,10 +1,11 @@
 /** Letters of the ErrorResponse fields used here. */
-const [message, state, constraint, column, where] = [0x4d, 0x43, 0x6e, 0x63, 0x57];
+const [message, state, table, constraint, column, where] = [0x4d, 0x43, 0x74, 0x6e, 0x63, 0x57];
 
 /** A server error, with pg's property names. */
 export interface ServerError extends Error {
   /** SQLSTATE. */
   readonly code: string;
+  readonly table: string | undefined;
   readonly constraint: string | undefined;
   readonly column: string | undefined;
   /** Functions on the call stack, innermost first. */
@@ -21,6 +22,7 @@ export function errorOf(bytes: Buffer, start: number, end: number): ServerError 
   }
   return Object.assign(new Error(fields.get(message)), {
     code: fields.get(state) ?? '',
+    table: fields.get(table),
     constraint: fields.get(constraint),
     column: fields.get(column),
     where: fields.get(where),

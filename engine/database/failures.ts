@@ -37,7 +37,9 @@ const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
  */
 export function rejectingRule(cause: unknown): string | undefined {
   if (!ofRules.test(sqlState(cause) ?? '')) return undefined;
-  const { constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
+  const { table, constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
+  // A rule on a table of the platform is not about the record.
+  if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
   if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
   if (typeof column === 'string') return `not null of ${column}`;
   return raisedIn.exec(String(where))?.[1] ?? 'a trigger';

@@ -96,7 +96,7 @@ inBrowser('integrations in a browser', (world) => {
     await page.getByText('Integrations receive messages and leads').waitFor();
     assert.equal(await send('wamid.5', 'second-secret'), 404);
     await page.getByRole('link', { name: 'Deliveries', exact: true }).click();
-    await page.getByText('What providers deliver').waitFor();
+    await page.getByText('Events that providers deliver').waitFor();
     await page.getByRole('link', { name: 'Activity' }).click();
     for (const action of ['create', 'switch off', 'switch on', 'change secrets', 'delete']) {
       await page

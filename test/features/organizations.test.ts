@@ -168,7 +168,7 @@ onBothDrivers(
       assert.deepEqual(revoked.json.grants, ['leads:read']);
       assert.match((await run('profile', 'list', '--org', 'acme')).text, /sales +leads:read$/m);
       for (const [args, message] of [
-        [['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'], /has no grant leads:delete/],
+        [['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'], /does not have the grant leads:delete/],
         [['profile', 'grant', 'administrator', 'events:*', '--org', 'acme'], /cannot be changed/],
         [['profile', 'grant', 'sales', 'leads:fly', '--org', 'acme'], /no action "fly"/],
       ] as const) {
@@ -260,7 +260,7 @@ onBothDrivers(
       const remove = (slug: string) =>
         browser.submit(`${base}/paged/delete`, `${base}/paged/delete`, { slug });
       const wrong = await remove('acme');
-      assert.deepEqual([wrong.status, problemOf(wrong)], [400, 'type paged to delete it']);
+      assert.deepEqual([wrong.status, problemOf(wrong)], [400, 'type “paged” to confirm the deletion']);
       const forged = await browser.post(`${base}/paged/delete`, { slug: 'paged' });
       assert.equal(forged.status, 403, 'a form without its token');
       assert.equal((await instance().call('GET /auth/me', { key: paged.key })).status, 200);

@@ -246,7 +246,7 @@ onBothDrivers(
       assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two concurrent requests');
       const again = await made();
       assert.equal(again.status, 400);
-      assert.match(problemOf(again), /may have 2 API keys, and has them: revoke one/);
+      assert.match(problemOf(again), /has reached its limit of 2 API keys/);
       assert.match(await home(), /API keys: 2 of 2\. You cannot create more\./);
       const rotate = await admin.submit('/setup/o/acme/keys/rotate?id=1', '/setup/o/acme/keys/rotate', {
         overlap: '1h',

@@ -186,7 +186,7 @@ onBothDrivers(
         profile: profile[0]?.id ?? '',
         expires: 'never',
       });
-      assert.match(readable(refused.text), /may have 1/);
+      assert.match(readable(refused.text), /limit of 1/);
     });
 
     test('a slug named in config.yaml can be neither changed nor taken', async () => {

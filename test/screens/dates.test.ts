@@ -53,7 +53,7 @@ onBothDrivers('dates on pages', (instance) => {
   const assertFrame = ({ text }: Answer) =>
     assert.match(text, /<nav aria-label="[^"]*">\s*<ul><li><a href="\/setup\/o\/acme"/);
   const addresses: readonly (readonly [path: string, parameter: string, message: RegExp])[] = [
-    ['activity', 'from', /from must be a date, such as 2026-03-01, or an RFC 3339 timestamp/],
+    ['activity', 'from', /from must be a date \(for example 2026-03-01\) or an RFC 3339 timestamp/],
     ['activity', 'until', /until must be a date/],
     ['activity/export', 'from', /from must be a date/],
     ['activity/export', 'until', /until must be a date/],

@@ -57,7 +57,7 @@ test('after an action people are where they were; what is revoked is out of the 
   const done = await admin.post(form.action, form.values);
   assert.equal(done.headers.get('location'), `${keys}?${place}&done=key-revoked`);
   const after = await admin.get(done.headers.get('location') ?? '');
-  assert.match(after.text, /<strong>Robot 12<\/strong> is revoked\./);
+  assert.match(after.text, /<strong>Robot 12<\/strong> revoked\./);
   assert.ok(!rowsOf(after).includes('Robot 12'));
   assert.deepEqual(rowsOf(await admin.get(`${keys}?show=revoked`)), ['Robot 12']);
   const again = await admin.get(`${keys}?done=key-revoked`);

@@ -186,7 +186,7 @@ describe('mistakes on the setup screens', () => {
     ],
     'key: none to revoke': [
       () => at('keys', 'revoke', { id: '999999999' }),
-      'key 999999999 does not exist in this organization',
+      'key {id} does not exist in this organization',
     ],
     'key: no id to revoke': [() => at('keys', 'revoke', { id: "1' or '1'='1" }), gone],
     'key: a revoked one rotated': [

@@ -64,7 +64,7 @@ export async function resolveReferences(
     const { name } = each;
     const text = (texts[name] ?? '').trim();
     const to = references.target(each);
-    if (text === '' || /^(?:no\. )?-?\d+$/.test(text) || to === undefined) continue;
+    if (text === '' || /^(?:(?:no\.|ID) )?-?\d+$/.test(text) || to === undefined) continue;
     const current = textOf(before?.record[name]);
     const meant = text === before?.texts[name] ? { id: current } : await meantBy(asked, to, text, current);
     if ('id' in meant) given[name] = meant.id;

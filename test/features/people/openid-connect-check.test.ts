@@ -53,7 +53,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
     {
       'a missing document': [
         (response) => response.writeHead(404).end('the-secret-of-the-client'),
-        () => `${issuer} responds 404 where its discovery document should be`,
+        () => `${issuer} responds 404 to the request for its discovery document`,
       ],
       'a page in place of it': [
         (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),

@@ -115,7 +115,7 @@ describe('logins at a provider', () => {
     idp.comes(fresh('subject'), { email, email_verified: true });
     const answer = await arrive();
     assert.equal(answer.status, 403);
-    assert.match(problemOf(answer), /several users/);
+    assert.match(problemOf(answer), /Several users/);
   });
 
   test('somebody else with the address of an account that is linked is refused, until it is unlinked', async () => {

@@ -3,7 +3,6 @@
 // Attempts are counted in memory, so one driver stands for both. Concurrent work is at its real cost, so that it overlaps.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { attempts } from '../../../plugins/access/rate-limiting/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
@@ -163,39 +162,6 @@ describe('throttling', () => {
         const again = await times(perDevice, () => attempt(node, ann.email, 'wrong', { cookie }));
         assert.deepEqual(again, all(perDevice, 401));
       }));
-
-    test('has all its attempts back after one that succeeded: as many run concurrently as at first', async () => {
-      const failures = 3;
-      const bounds = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
-      const fail = () => bounds.run('key', async () => undefined);
-      /** How many of twice as many attempts as may fail run at a time. */
-      const running = async () => {
-        let release = () => {};
-        const open = new Promise<void>((resolve) => {
-          release = resolve;
-        });
-        let started = 0;
-        const all = Array.from({ length: 2 * failures }, () =>
-          bounds.run('key', async () => {
-            started++;
-            await open;
-            return true;
-          }),
-        );
-        // With attempts left none pauses, so that what may run has started before a timer fires.
-        await pause(20);
-        const count = started;
-        release();
-        await Promise.all(all);
-        return count;
-      };
-      for (let count = 0; count < failures; count++) await fail();
-      assert.equal(await bounds.run('key', async () => true), true);
-      assert.equal(await running(), failures);
-      await fail();
-      assert.equal(await running(), failures - 1);
-      assert.equal(await running(), failures);
-    });
 
     test('may make many right concurrent attempts', (t) =>
       onNode(async (node) => {

@@ -361,7 +361,7 @@ onBothDrivers('users of one address', (instance) => {
       for (const other of others) assert.deepEqual(other, first);
       assert.match(told.get('nobody') ?? '', /Choose a password/);
       assert.match(told.get('an unverified user elsewhere') ?? '', /Choose a password/);
-      assert.match(told.get('a verified user elsewhere') ?? '', /enter its password/);
+      assert.match(told.get('a verified user elsewhere') ?? '', /Enter its password/);
     });
   });
 

@@ -116,6 +116,6 @@ onBothDrivers('erasures in the background', (instance) => {
     const page = '/setup/o/busy/forgetting/find';
     const answer = await browser.submit(page, page, { texts: 'nobody@example.com' });
     assert.equal(answer.status, 400);
-    assert.match(problemOf(answer), /3 searches or erasures of this organization are running/);
+    assert.match(problemOf(answer), /already has 3 searches or erasures in progress/);
   });
 });

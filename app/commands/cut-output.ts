@@ -1,10 +1,14 @@
 let isCut = false;
+/** Whether the listeners are installed: several programs can run in one process. */
+let isTolerant = false;
 
 /**
- * Makes the end of the reader of standard output or standard error (`crm export leads | head`) no failure: the command
- * finishes its work, and what it still prints is discarded.
+ * Tolerates that the reader of standard output or standard error ends (`crm export leads | head`): the command finishes its
+ * work, and further output is discarded.
  */
 export function tolerateCutOutput(): void {
+  if (isTolerant) return;
+  isTolerant = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EPIPE') throw cause;

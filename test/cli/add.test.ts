@@ -90,7 +90,7 @@ describe('commands', { concurrency: 1 }, () => {
     [['field', 'leeds', 'a', 'string'], 'unknown resource "leeds". Did you mean "leads"?'],
     [['field', 'leads', 'a', 'interger'], 'unknown type "interger". Did you mean "integer"?'],
     [['field', 'leads', 'email', 'string'], 'leads already has a field "email"'],
-    [['resource', 'deliveries'], 'resources/deliveries.yaml exists already'],
+    [['resource', 'deliveries'], 'resources/deliveries.yaml already exists'],
   ];
   for (const [args, message] of refused) {
     test(args.join(' '), async () => assertRefused(await add(...args), message));

@@ -402,7 +402,7 @@ describe('a backup that does not end', { skip: !drivers.includes('postgresql') }
       const path = join(disk.path, 'x.backup');
       assertRefused(
         await crm(['backup', path], source.environment),
-        `${path} cannot be written: no space is left`,
+        `${path} cannot be written: no space is left on the device`,
       );
       assert.deepEqual(readdirSync(disk.path), ['filler']);
       disk.free();

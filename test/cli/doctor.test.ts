@@ -150,7 +150,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a variable of another value that is not set',
-    /^config\.yaml:13:71: WHATSAPP_TOKEN is not set, so messaging\.acme\.access_token is incomplete\. Set it/,
+    /^config\.yaml:13:71: WHATSAPP_TOKEN is not set, so messaging\.acme\.access_token is incomplete\. Set the variable/,
   ],
   [
     'an organization that there is not',

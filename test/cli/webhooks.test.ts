@@ -104,7 +104,7 @@ for (const driver of drivers) {
       const { code, stdout, stderr } = await crm(['partners'], environment);
       assert.deepEqual([code, stderr], [0, '']);
       assert.match(stdout, /^endpoint +path +state +secrets, last used +problem\n/);
-      assert.match(stdout, /inbound_leads +\/webhooks\/inbound-leads +on +no\. 1: never, no\. 2: never\n/);
+      assert.match(stdout, /inbound_leads +\/webhooks\/inbound-leads +on +#1: never, #2: never\n/);
       assert.match(stdout, /payments\.off +\/webhooks\/off-payment +off \(501\)\n/);
       assert.match(
         stdout,
@@ -187,7 +187,7 @@ for (const driver of drivers) {
       );
       for (const { at } of used) assert.ok(at >= start && at <= new Date().toISOString(), at);
       const { stdout } = await crm(['partners'], environment);
-      assert.match(stdout, /inbound_leads .* no\. 1: never, no\. 2: 20\d\d-\d\d-\d\dT[\d:.]+Z\n/);
+      assert.match(stdout, /inbound_leads .* #1: never, #2: 20\d\d-\d\d-\d\dT[\d:.]+Z\n/);
     });
 
     test('inbox list: newest first, by state, so many', async () => {
@@ -306,7 +306,7 @@ describe('check', () => {
     assert.deepEqual([ok, payments], [true, ['signed', 'stripe', 'lost', 'off']]);
     const { code, stdout } = await crm(['check'], environment);
     assert.equal(code, 0);
-    const [, notes = ''] = stdout.split(`\n${file.path} is right.\n`);
+    const [, notes = ''] = stdout.split(`\n${file.path} is valid.\n`);
     assert.match(notes, /^Note: \S+ {2}payments of off is off \(501\): UNSET and BLANK are not set\n$/);
   });
 

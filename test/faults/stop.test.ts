@@ -71,7 +71,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     const ready = await readyz();
     assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
     const missing = await send(adminOf(service), 'GET /');
-    assert.deepEqual([missing.status, missing.json], [404, { error: 'not found' }]);
+    assert.deepEqual([missing.status, missing.json], [404, { error: 'Not found' }]);
     assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not where clients are served');
   });
 

@@ -129,7 +129,10 @@ for (const driver of drivers) {
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
       const findings = async () =>
         (await backupCheck.run({ database: instance.database, settings })).map(({ problem }) => problem);
-      assert.match((await findings()).join(), /^the last backup failed: .* is not a folder; no backup exists$/);
+      assert.match(
+        (await findings()).join(),
+        /^the last backup failed: .* is not a folder; no backup exists$/,
+      );
       const { email, password } = instance.demo ?? assert.fail();
       const admin = await signIn(instance, { email, password });
       const home = async () => readable((await admin.get('/setup/o/demo')).text);

@@ -170,7 +170,7 @@ onBothDrivers(
       assert.deepEqual(statuses(patched), [200, 404, 404, 409, 400]);
       const [, none, other] = results(patched);
       assert.deepEqual(none, other, 'foreign looks like missing');
-      assert.deepEqual(none, { status: 404, error: 'not found', code: 'not_found' });
+      assert.deepEqual(none, { status: 404, error: 'Not found', code: 'not_found' });
       assert.deepEqual([(await get(a)).age, (await get(b)).email], [50, 'last@example.com']);
       const removed = await send(`DELETE ${batch}`, {
         ids: [a, Number(missing), foreign.person, 1.5, b],

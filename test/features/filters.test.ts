@@ -220,7 +220,10 @@ onBothDrivers(
         assert.equal(status, 400, name);
         const [problem] = json.fields as { field: string; message: string }[];
         assert.equal(problem?.field, name);
-        assert.match(String(problem?.message), /is not a filter of this list\. Available filters: .*n_string\[eq\], n_string\[ne\]/);
+        assert.match(
+          String(problem?.message),
+          /is not a filter of this list\. Available filters: .*n_string\[eq\], n_string\[ne\]/,
+        );
       }
       const empty = await get('id[eq]=');
       assert.equal(empty.status, 400, 'whatever the value');

@@ -168,7 +168,10 @@ onBothDrivers(
       assert.deepEqual(revoked.json.grants, ['leads:read']);
       assert.match((await run('profile', 'list', '--org', 'acme')).text, /sales +leads:read$/m);
       for (const [args, message] of [
-        [['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'], /does not have the grant leads:delete/],
+        [
+          ['profile', 'revoke', 'sales', 'leads:delete', '--org', 'acme'],
+          /does not have the grant leads:delete/,
+        ],
         [['profile', 'grant', 'administrator', 'events:*', '--org', 'acme'], /cannot be changed/],
         [['profile', 'grant', 'sales', 'leads:fly', '--org', 'acme'], /no action "fly"/],
       ] as const) {

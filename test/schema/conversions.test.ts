@@ -217,7 +217,7 @@ for (const driver of drivers) {
       await begin(string);
       await insert(text('12 pcs'), text('7'));
       const using = (sql: string): Intent => ({ using: new Map([['things.value', sql]]) });
-      await assert.rejects(change('{ type: integer }', using("'none'")), /1 records/);
+      await assert.rejects(change('{ type: integer }', using("'none'")), /1 record,/);
       await model.discard();
       await change('{ type: integer }', using("substring(value from '[0-9]+')"));
       assert.deepEqual(await shown(), [12, 7]);
@@ -251,7 +251,7 @@ for (const driver of drivers) {
       assert.deepEqual(await shown(), ['long text', '']);
       await assert.rejects(
         change('{ type: string, max_length: 4 }'),
-        /value is longer than 4 characters: 1 records/,
+        /value is longer than 4 characters in 1 record/,
       );
       await model.discard();
       await change('{ type: string, max_length: 4 }', {

@@ -236,6 +236,6 @@ describe('statements of a migration', () => {
 
 for (const { file } of modules.flatMap(({ needs = [] }) => needs)) {
   test(`${file} is a file of the project`, () => {
-    assert.match(readFileSync(join(project, file.split(' ')[0] ?? ''), 'utf8'), /Needs\b/);
+    assert.match(readFileSync(join(project, file.split(' ')[0] ?? ''), 'utf8'), /FieldRequirements\b/);
   });
 }

@@ -47,7 +47,15 @@ describe('parsing', () => {
     const text = readFileSync(join(project, 'config.yaml'), 'utf8');
     for (const environment of [{}, set]) assert.deepEqual(parse(text, environment), parse('{}', environment));
     const named = Object.fromEntries(Object.keys(set).map((name) => [name, `\${${name}}`]));
-    assert.deepEqual(parse(text, named), { ...defaults });
+    // The URLs are validated after resolution, so a name in place of a value is not allowed there.
+    const [publicUrl, smtpUrl] = ['https://crm.example', 'smtp://mail.example:587'];
+    const expected = JSON.stringify(defaults)
+      .replaceAll('${PUBLIC_URL}', publicUrl)
+      .replaceAll('${SMTP_URL}', smtpUrl);
+    assert.deepEqual(
+      JSON.parse(JSON.stringify(parse(text, { ...named, PUBLIC_URL: publicUrl, SMTP_URL: smtpUrl }))),
+      JSON.parse(expected),
+    );
     assert.deepEqual(await readSettings(readConfig({})), parse(text));
   });
 

@@ -18,7 +18,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['colour: red', '1:1  unknown key "colour"'],
   ['graph: { base_ulr: x }', '1:10  unknown key "base_ulr". Did you mean "base_url"?'],
   ['graph: { base_url: ftp://x }', '1:20  base_url must be a URL such as https://graph.facebook.com'],
-  ['graph: { version: 23 }', '1:19  version must be a version such as v23.0, not 23: write "23"'],
+  ['graph: { version: 23 }', '1:19  version must be a version such as v23.0, not 23. Write "23".'],
   ['graph: { timeout_ms: 5s }', '1:22  timeout_ms must be an integer, not "5s"'],
   ['inbox: { attempts: 0 }', '1:20  attempts must be at least 1'],
   ['public_url: crm.example', '1:13  public_url must be an origin such as https://crm.example'],
@@ -26,7 +26,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['partners:\n  inbound_leads: { secret: [a] }', '2:20  unknown key "secret". Did you mean "secrets"?'],
   [
     'partners:\n  inbound_leads: { secrets: a }',
-    '2:29  secrets must be a list, such as [ a, b ], not "a": write [ a ]',
+    '2:29  secrets must be a list, for example [ a, b ], not "a". Write [ a ].',
   ],
   [
     'partners:\n  inbound_leads: { secrets: [1] }',
@@ -53,12 +53,12 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['partners:', '1:10  partners must be a map (key: value), but is empty'],
   ['- a', '1:1  the file must be a map (key: value), not a list'],
   ['a: [', '1:4  "[" is never closed. Add "]".'],
-  ['inbox: {}\ninbox: {}', '2:1  "inbox" is given twice: it is in line 1 already'],
+  ['inbox: {}\ninbox: {}', '2:1  "inbox" is a duplicate key. It is already set in line 1.'],
   ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed. A text that starts with "*" needs quotes.'],
   [
     'login: { second_factor: on, providers: { idp: { name: X, issuer: "http://idp.example", client_id: a } } }',
     '1:25  second_factor must be one of off, administrators, everyone',
-    '1:42  idp lacks "client_secret"',
+    '1:42  idp needs "client_secret"',
     '1:66  issuer must be a URL such as https://accounts.google.com',
   ],
   [

@@ -42,7 +42,8 @@ export function rejectingRule(cause: unknown): string | undefined {
   if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
   if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
   if (typeof column === 'string') return `not null of ${column}`;
-  return raisedIn.exec(String(where))?.[1] ?? 'a trigger';
+  if (typeof where !== 'string') return undefined;
+  return raisedIn.exec(where)?.[1] ?? 'a trigger';
 }
 
 /** Codes of a lost connection, and pg's messages for errors without a code. */

@@ -5,10 +5,10 @@ import {
   parseYaml,
   type Source,
   shape,
-  snakeCase,
   sortIssues,
   suggestion,
   suggestionOrList,
+  underscored,
   YamlError,
   type YamlIssue,
 } from '../yaml/index.ts';
@@ -99,7 +99,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, problems: Y
     report('"events" is reserved for event subscriptions in profiles. Choose another name.');
   if (name.startsWith('pg_')) report('names that start with "pg_" are reserved for PostgreSQL');
   if (!resourceName.test(name)) {
-    const snake = snakeCase(name);
+    const snake = underscored(name);
     const hint = resourceName.test(snake) ? didYouMean(snake) : '';
     report(
       `the file name must be a lowercase letter followed by up to 39 letters, digits or underscores${hint}`,

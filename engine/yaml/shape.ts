@@ -1,6 +1,6 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import type { Parsed, YamlIssue } from './load.ts';
-import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
+import { didYouMean, excerpt, nearest, suggestion, underscored } from './words.ts';
 
 /** Checks whether a file matches a schema. Adds every violation to `problems`. */
 export type Shape<T> = (parsed: Parsed, problems: YamlIssue[]) => parsed is Parsed & { data: T };
@@ -182,7 +182,7 @@ const meantKey = (key: string, { properties = {} }: Subschema): string | undefin
 
 /** Suggests the name in snake case if that matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
-  const snake = snakeCase(name);
+  const snake = underscored(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }

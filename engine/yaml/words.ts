@@ -37,7 +37,7 @@ export function suggestionOrList(word: string, candidates: readonly string[]): s
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
-export const snakeCase = (name: string): string =>
+export const underscored = (name: string): string =>
   name
     .normalize('NFKD')
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')

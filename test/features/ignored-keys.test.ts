@@ -91,10 +91,11 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
         writes.refused(definition, { body, headers: { prefer: 'handling=strict' } }, ({ json }) => {
           assert.deepEqual(
             json.fields,
-            names.map((field) => ({
-              field,
-              message: `${field} ${readOnlyNames.has(field) ? 'is read-only' : 'is not a field of this resource'}`,
-            })),
+            names.map((name) => {
+              const field = name.length > 100 ? `${name.slice(0, 100)}…` : name;
+              const message = `${field} ${readOnlyNames.has(name) ? 'is read-only' : 'is not a field of this resource'}`;
+              return { field, message };
+            }),
           );
         }),
       );

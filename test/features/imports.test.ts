@@ -383,8 +383,6 @@ onBothDrivers(
     for (const [what, query, status, end] of [
       ['a key that is revoked', '', 401, (tables, by, { id }) => revokeKey(tables, by, acme.id, id)],
       ['a revoked grant', '', 403, grantsLeft('list', 'update')],
-      ['the grant to create taken from an upsert', '?match=email', 403, grantsLeft('list', 'update')],
-      ['the grant to update taken from an upsert', '?match=email', 403, grantsLeft('list', 'create')],
     ] satisfies [
       string,
       string,

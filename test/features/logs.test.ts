@@ -151,7 +151,7 @@ for (const driver of drivers) {
       const background = backgroundWork(() => {});
       let app: FastifyInstance | undefined;
       const notes = (lines: readonly Record<string, unknown>[]) =>
-        lines.filter(({ msg }) => /no organization "acmee"/.test(String(msg))).length;
+        lines.filter(({ msg }) => /organization "acmee" does not exist/.test(String(msg))).length;
       const before = await logged(async () => {
         app = await buildService(
           {

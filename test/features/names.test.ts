@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { singleLine, tablesOf } from '../../engine/tables/index.ts';
+import { publicUrl } from '../support/channels.ts';
 import { runCommand } from '../support/command-line.ts';
 import { administratorOf, optionOf, problemOf, signIn, type Visitor } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -12,7 +13,10 @@ import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
 const server = await startMailServer();
-const { environment: settings } = settingsFile({ new_organizations: 'administrators' });
+const { environment: settings } = settingsFile({
+  public_url: publicUrl,
+  new_organizations: 'administrators',
+});
 const environment = { ...settings, MAIL_FROM: 'crm@people.example', SMTP_URL: server.url };
 
 /** Characters that no name may have, by their code points. */

@@ -112,7 +112,7 @@ for (const driver of drivers) {
         const got = await send();
         assert.equal(got.status, 503, `${request}: ${got.status} ${got.text.slice(0, 200)}`);
         assert.equal(got.headers.get('retry-after'), '60', request);
-        if (request.includes(' /setup')) assert.match(readable(got.text), /read-only for maintenance/);
+        if (request.includes(' /setup')) assert.match(readable(got.text), /read-only during maintenance/);
         else assert.equal(got.json.code, 'read_only', request);
       }
       assert.deepEqual(await kept(), before);

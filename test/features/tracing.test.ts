@@ -150,9 +150,9 @@ test('nothing of it is loaded unless it is used', async () => {
     const { registerHooks } = await import('node:module');
     const loaded = [];
     registerHooks({ resolve: (name, context, next) => { loaded.push(name); return next(name, context); } });
-    const { build } = await import('./app/build.ts');
-    const { operationsModule } = await import('./plugins/operations/index.ts');
-    const { tracingModule } = await import('./plugins/tracing/index.ts');
+    const { buildService: build } = await import('./app/serve/build.ts');
+    const { operationsModule } = await import('./plugins/operations/monitoring/index.ts');
+    const { tracingModule } = await import('./plugins/operations/tracing/index.ts');
     const { readConfig } = await import('./app/config.ts');
     for (const environment of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_SDK_DISABLED: 'true' }, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_TRACES_EXPORTER: 'none' }])
       for (const each of [operationsModule, tracingModule]) await each.register(undefined, { config: readConfig(environment) });

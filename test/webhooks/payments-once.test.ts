@@ -126,7 +126,7 @@ onBothDrivers(
       test(`if the ${when} of ${table} fails, everything is rolled back, and the next attempt succeeds`, async () => {
         const { id, event, body } = await buyer();
         await sql`create function fail() returns trigger language plpgsql
-          as $$ begin raise exception 'on purpose'; end $$`.execute(tables());
+          as $$ begin raise exception 'on purpose' using errcode = 'XX000'; end $$`.execute(tables());
         await sql`create trigger fail before ${sql.raw(when)} on ${sql.table(table)}
           for each row execute function fail()`.execute(tables());
         try {

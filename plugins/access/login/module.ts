@@ -1,10 +1,10 @@
 import type { Module } from '../../../engine/modules/index.ts';
 import { addDoneTexts } from '../../admin-ui/shell/index.ts';
-import { accountPages } from './account-pages.ts';
 import { loginFragment } from './description.ts';
 import { login } from './login.ts';
 import { loginPages } from './pages.ts';
 import { passkeyLogin } from './passkey.ts';
+import { personalPages } from './personal-pages.ts';
 import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
 import type { LoginServices } from './services.ts';
@@ -30,6 +30,6 @@ export const loginModule: Module<LoginServices> = {
     secondStep(screens, services);
     passkeyLogin(screens, services);
     resetPages(screens, services);
-    accountPages(screens, services);
+    personalPages(screens, services);
   },
 };

@@ -253,7 +253,7 @@ export async function acceptInvite(
 ): Promise<void> {
   const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
   if (user?.disabled === true)
-    throw new UserError('this user is disabled. Contact the operator of this instance.');
+    throw new UserError('this user is disabled. Ask the operator of this instance.');
   if (user?.verified === true && user.id !== given.proven) {
     throw new UserError(`${email} already has a user here. Enter that user’s password.`);
   }

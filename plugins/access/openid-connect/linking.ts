@@ -61,7 +61,7 @@ export async function findOrLinkUser(
   if (found === undefined) throw new Error('a user that was just there is gone');
   if (!(await linkIdentity(tables, found.id, claimed))) {
     throw new UserError(
-      `Your user is linked to another account at ${name}. The operator of this instance can unlink it.`,
+      `Your user is linked to another login at ${name}. The operator of this instance can unlink it.`,
     );
   }
   const organizations = [...(await findMemberships(tables, found.id)).values()];
@@ -77,7 +77,7 @@ export async function findOrLinkUser(
 
 /** @throws UserError if a user is disabled */
 function enabled(user: User): User {
-  if (user.disabled) throw new UserError('Your user is disabled. Contact the operator of this instance.');
+  if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
   return user;
 }
 
@@ -92,7 +92,7 @@ async function userOf(
   if (first === undefined || first.verified || first.disabled) return first;
   if (more.length > 0) {
     throw new UserError(
-      `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or contact the operator of this instance.`,
+      `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
     );
   }
   // Somebody else may have made it with this address, and knows its password.

@@ -28,7 +28,7 @@ export function erasureCommands(line: Line): void {
     .addOption(organizationOption())
     .option(
       '--records <resource?filter...>',
-      'the person’s records, for example contacts?email=zoe@example.com',
+      'the person’s records, for example <resource>?email=zoe@example.com',
       [],
     )
     .option('--text <text...>', 'texts unique to this person, for example "+49 170 1234567"', [])

@@ -28,7 +28,7 @@ import { deviceName } from './user-agents.ts';
 const view = viewsIn(import.meta.dirname);
 
 /** A person's own page: sessions and password. */
-export function accountPages(app: FastifyInstance, { database }: LoginServices): void {
+export function personalPages(app: FastifyInstance, { database }: LoginServices): void {
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
     const all = await listSessions(tablesOf(database), session.user.id);

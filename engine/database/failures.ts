@@ -36,14 +36,15 @@ const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
  * failure. Operations have already explained violations of declared references and unique fields.
  */
 export function rejectingRule(cause: unknown): string | undefined {
-  if (!ofRules.test(sqlState(cause) ?? '')) return undefined;
+  const state = sqlState(cause) ?? '';
+  if (!ofRules.test(state)) return undefined;
   const { table, constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
   // A rule on a table of the platform is not about the record.
   if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
   if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
   if (typeof column === 'string') return `not null of ${column}`;
-  if (typeof where !== 'string') return undefined;
-  return raisedIn.exec(where)?.[1] ?? 'a trigger';
+  // Only a trigger raises these states; others without a name are not a rule's.
+  return raisedIn.exec(String(where))?.[1] ?? (/^(?:P0|45)/.test(state) ? 'a trigger' : undefined);
 }
 
 /** Codes of a lost connection, and pg's messages for errors without a code. */

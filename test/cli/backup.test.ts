@@ -138,7 +138,7 @@ for (const driver of drivers) {
       });
       after(() => again.close());
 
-      test('nobody is logged in, no key opens, and the feed begins again', async () => {
+      test('all sessions and keys have ended, and the feed starts over', async () => {
         assert.equal(again.demo, undefined);
         assert.equal((await again.call('GET /api/v1/leads', { key })).status, 401);
         const old = await again.call('GET /auth/me', { headers: { authorization: `Bearer ${bearer}` } });

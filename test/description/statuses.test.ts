@@ -138,7 +138,7 @@ for (const driver of drivers) {
       assert.equal(
         (await instance.call('POST /auth/login', { body })).status,
         401,
-        'nobody has this password',
+        'not the password of any user',
       );
     });
 

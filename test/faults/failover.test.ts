@@ -102,7 +102,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     for (let count = 0; count < 20; count++) assert.equal(await write(), 201);
     await until(async () => (await stored(standby)).length === acknowledged.length, 'replication');
     await primary.pause();
-    assert.equal(await write(), 500, 'nobody takes writes');
+    assert.equal(await write(), 500, 'no server accepts writes');
     await connected(standby.url, (client) => client.query('select pg_promote()'));
     await until(async () => (await write()) === 201, 'writes on the new primary', 5_000);
     for (let count = 0; count < 20; count++) assert.equal(await write(), 201);

@@ -170,7 +170,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     await client.end();
   });
 
-  test('whoever holds a transaction and does nothing loses it', { timeout: 20_000 }, async () => {
+  test('an idle transaction is ended', { timeout: 20_000 }, async () => {
     const client = await connect(folder);
     await client.query('begin');
     const ended = new Promise((resolve) => client.once('end', resolve));

@@ -129,7 +129,7 @@ onBothDrivers(
         name: 'Gate',
         amount: 'much',
         close_date: 'soon',
-        account_id: 'nobody at all',
+        account_id: 'no such account',
       });
       assert.equal(wrong.status, 400);
       assert.equal(errorAt(wrong, 'account_id'), 'No account found.');
@@ -338,7 +338,7 @@ onBothDrivers(
         assert.equal((await read('leads', id)).last_name, 'Ames');
       });
 
-      test('nobody sees another organization’s, by no address', async () => {
+      test('records of another organization are invisible at every URL', async () => {
         const beta = await instance().organization(fresh('beta'));
         const id = await make('leads', { last_name: 'Ours' });
         const theirs = await signIn(instance(), administratorOf(beta));

@@ -1,4 +1,4 @@
-// A real OpenID Connect provider, on loopback: whoever comes is the account that the test says.
+// A real OpenID Connect provider, on loopback: every visitor logs in as the account that the test sets.
 import { createServer } from 'node:http';
 import { exportJWK, generateKeyPair } from 'jose';
 import Provider from 'oidc-provider';

@@ -1,4 +1,4 @@
-// Users of one address: whoever made the first may not be the person at the address, so that an unverified user
+// Users with one email address: the creator of the first might not own the address, so that an unverified user
 // stays in the organization that made it, and another organization's invitation gives it nothing.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
@@ -308,7 +308,7 @@ onBothDrivers('users of one address', (instance) => {
     }
   });
 
-  describe('whoever the address belongs to', () => {
+  describe('for any owner of the address', () => {
     const owners: Readonly<Record<string, (email: string) => Promise<unknown>>> = {
       nobody: async () => {},
       'an unverified user elsewhere': (email) => makePerson(instance(), [{ organization: acme }], { email }),

@@ -63,7 +63,7 @@ test('after an action people are where they were; what is revoked is out of the 
   const again = await admin.get(`${keys}?done=key-revoked`);
   assert.match(
     again.text,
-    /role="status"><strong>It<\/strong> is revoked\./,
+    /role="status"><strong>It<\/strong> revoked\./,
     'the name is not part of the address, and reported once',
   );
 });

@@ -89,9 +89,13 @@ const postgresIn = (
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C.UTF-8'],
-    postgresFlags: Object.entries({ listen_addresses: '127.0.0.1', fsync: 'off', ...settings }).flatMap(
-      ([name, value]) => ['-c', `${name}=${value}`],
-    ),
+    postgresFlags: Object.entries({
+      listen_addresses: '127.0.0.1',
+      fsync: 'off',
+      // Files of several processes keep nodes open, each with its connections.
+      max_connections: '300',
+      ...settings,
+    }).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     onLog: () => {},
     onError: () => {},
   });

@@ -49,8 +49,12 @@ const late = (ms: number): string => `no response within ${ms / 1000} s`;
 /** Examines an instance without changing it. Every step has a timeout. */
 export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
   const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
-  await have(visit, 'config', 'the environment', 'See "Environment variables" in docs/administrators.md.', async () =>
-    readConfig(environment),
+  await have(
+    visit,
+    'config',
+    'the environment',
+    'See "Environment variables" in docs/administrators.md.',
+    async () => readConfig(environment),
   );
   const { config } = visit.parts;
   if (config !== undefined) await haveFiles(visit, config);

@@ -108,7 +108,7 @@ inBrowser('accessibility', (world) => {
       await check('the data about a person');
       await page.getByLabel('Type “erase”').fill('erase');
       await page.getByRole('button', { name: 'Erase permanently' }).click();
-      await page.getByRole('status').waitFor();
+      await page.getByText('All data found about this person has been erased.').waitFor();
       await check('an erased person');
       for (const path of ['data/leads?rating=Hot', 'data/leads/new', 'data/leads/import', 'data/cases'].map(
         at,

@@ -86,11 +86,11 @@ inBrowser('the setup screens under all conditions', (world) => {
     await choose(page, 'Sales', 'Delete Sales');
     await page.getByRole('heading', { name: 'Delete Sales?' }).waitFor();
     await page.getByRole('button', { name: 'Delete profile' }).click();
-    await page.getByRole('status').getByText('Sales is deleted.').waitFor();
+    await page.getByRole('status').getByText('Sales deleted.').waitFor();
     await fillWebhooks(page, acme, 'Number');
     await go(page, acme, 'deliveries');
     await choose(page, 'dead Number', 'Replay dead Number');
-    await page.getByRole('status').getByText('dead Number is processed again.').waitFor();
+    await page.getByRole('status').getByText('dead Number queued again.').waitFor();
     const { address, verifyToken } = await addIntegration(page, 'Plain');
     const query = `hub.mode=subscribe&hub.verify_token=${verifyToken}&hub.challenge=plain`;
     const handshake = await world().instance.call(`GET ${new URL(address).pathname}?${query}`);
@@ -98,7 +98,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     await choose(page, 'Plain', 'Disable Plain');
     await page.getByRole('status').getByText('Plain disabled').waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
-    await page.getByRole('status').getByText('You are logged out.').waitFor();
+    await page.getByRole('status').getByText('You have been logged out.').waitFor();
   });
 
   test('by keyboard alone: log in and make a key', async () => {

@@ -54,7 +54,11 @@ inBrowser('integrations in a browser', (world) => {
     const isDone = (id: string) =>
       soonerThan(5000, async () => {
         await go(page, acme, 'deliveries');
-        return (await row(page, id).getByText(/^done/).count()) === 1;
+        return (
+          (await row(page, id)
+            .getByText(/^Delivered/)
+            .count()) === 1
+        );
       });
     assert.equal(await send('wamid.1', 'first-secret'), 200);
     assert.equal(await send('wamid.1', 'first-secret'), 200, 'again');

@@ -22,7 +22,7 @@ async function reset(page: Page, code: string): Promise<void> {
   await page.getByLabel('New password', { exact: true }).fill(chosen);
   await page.getByLabel('New password again').fill(chosen);
   await page.getByRole('button', { name: 'Reset password' }).click();
-  await page.getByRole('status').getByText('The password is changed').waitFor();
+  await page.getByRole('status').getByText('Password changed.').waitFor();
 }
 
 inBrowser('people in a browser, without mail', (world) => {
@@ -92,7 +92,7 @@ inBrowser(
         };
         const { page } = await enter({ bypassCSP: true, ...options });
         await inviteMember(page, email);
-        await page.getByRole('status').getByText(`The invitation is mailed to ${email}.`).waitFor();
+        await page.getByRole('status').getByText(`Invitation sent to ${email}.`).waitFor();
         await seen(page, 'mailed');
         const invitation = await mail(1);
         const guest = await world().open({ bypassCSP: true, ...options });

@@ -149,7 +149,7 @@ inBrowser(
       await page.getByText('Laptop, last used').waitFor();
       await page.getByRole('link', { name: 'Remove Laptop' }).click();
       await page.getByRole('button', { name: 'Remove passkey' }).click();
-      await page.getByRole('status').getByText('Laptop is removed').waitFor();
+      await page.getByRole('status').getByText('Laptop removed.').waitFor();
       await page.getByRole('button', { name: 'Log out', exact: true }).click();
       await page.getByRole('button', { name: 'Log in with a passkey' }).click();
       await page.getByRole('alert').getByText('not known here').waitFor();

@@ -47,7 +47,7 @@ inBrowser('the setup screens in a browser', (world) => {
       await choose(page, 'Website', 'Revoke Website');
       await page.getByText('Programs using it get 401 immediately.').waitFor();
       await page.getByRole('button', { name: 'Revoke key' }).click();
-      await page.getByRole('status').getByText('Website is revoked.').waitFor();
+      await page.getByRole('status').getByText('Website revoked.').waitFor();
       assert.equal(await page.getByLabel('Actions for Website').count(), left);
     }
     for (const each of [key, next]) await soonerThan(1000, async () => (await statusOf(each)) === 401);
@@ -97,7 +97,7 @@ inBrowser('the setup screens in a browser', (world) => {
     await choose(page, email, `Remove ${email}`);
     await page.getByRole('heading', { name: `Remove ${email}?` }).waitFor();
     await page.getByRole('button', { name: 'Remove member' }).click();
-    await page.getByRole('status').getByText(`${email} is removed.`).waitFor();
+    await page.getByRole('status').getByText(`${email} removed.`).waitFor();
     await soonerThan(1000, async () => (await go(guest, acme, 'keys'))?.status() === 403);
   });
 
@@ -107,7 +107,7 @@ inBrowser('the setup screens in a browser', (world) => {
     await choose(page, 'Forms', 'Change Forms');
     await page.getByLabel('Forms: create on leads').check();
     await page.getByRole('button', { name: 'Save profile' }).click();
-    await page.getByRole('status').getByText('Forms is changed.').waitFor();
+    await page.getByRole('status').getByText('Forms updated.').waitFor();
     await choose(page, 'Forms', 'Change Forms');
     assert.ok(await page.getByLabel('Forms: create on leads').isChecked());
     assert.ok(!(await page.getByLabel('Forms: list on leads').isChecked()));

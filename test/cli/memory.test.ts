@@ -7,8 +7,8 @@ import { project } from '../support/process.ts';
 
 test('what a start has left is collected as a whole, once, and keeps no process', () => {
   const script = `
-    import { collectAfterStart } from ${JSON.stringify(join(project, 'app/serve/memory.ts'))};
-    collectAfterStart();
+    import { collectGarbageAfterStart } from ${JSON.stringify(join(project, 'app/serve/memory.ts'))};
+    collectGarbageAfterStart();
     setTimeout(() => {}, Number(process.argv[1]));`;
   const traced = (ms: number) =>
     execFileSync(process.execPath, ['--trace-gc', '--input-type=module', '--eval', script, String(ms)], {

@@ -90,7 +90,8 @@ describe('page', () => {
 
   test('absent is the first page', () => assert.equal(listPlan(leads, input()).asked.page.page, '1'));
 
-  test('empty is the first page', () => assert.equal(listPlan(leads, input({ page: '' })).asked.page.page, '1'));
+  test('empty is the first page', () =>
+    assert.equal(listPlan(leads, input({ page: '' })).asked.page.page, '1'));
 
   for (const given of [
     ' ',

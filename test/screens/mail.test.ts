@@ -76,7 +76,7 @@ onBothDrivers(
       const answer = await invite(email);
       assert.equal(answer.status, 303);
       const list = await admin.get(answer.headers.get('location') ?? '');
-      assert.match(readable(list.text), new RegExp(`The invitation is mailed to <strong>${email}</strong>`));
+      assert.match(readable(list.text), new RegExp(`Invitation sent to <strong>${email}</strong>`));
       const mail = await mailTo(email);
       const { path, code } = first(mail);
       assert.deepEqual([mail.from, mail.subject], ['crm@people.example', 'Invitation to acme']);

@@ -194,11 +194,15 @@ export function deliveryPages(
   });
 }
 
-const stateLabels: Readonly<Record<string, string>> = { waiting: 'Waiting', done: 'Done', dead: 'Failed' };
+const stateLabels: Readonly<Record<string, string>> = {
+  waiting: 'Waiting',
+  done: 'Delivered',
+  dead: 'Failed',
+};
 const labelOf = (status: string): string => stateLabels[status] ?? status;
 
 const stateOf = ({ status, attempts, error }: QueueItem): DisplayValue => ({
-  text: `${labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
+  text: `${status === 'waiting' && attempts > 0 ? 'Retrying' : labelOf(status)}${attempts > 0 ? `, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}` : ''}`,
   state: status === 'dead' ? 'bad' : status === 'done' ? 'good' : 'quiet',
   below: error === '' ? null : error,
 });

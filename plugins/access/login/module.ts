@@ -18,13 +18,13 @@ export const loginModule: Module<LoginServices> = {
   },
   pages: (screens, services) => {
     addDoneTexts(screens, {
-      'session-ended': 'That session is ended.',
-      'password-changed': 'The password is changed, and every other session is ended.',
-      'logged-out': 'You are logged out.',
+      'session-ended': 'Session ended.',
+      'password-changed': 'Password changed. All other sessions have been logged out.',
+      'logged-out': 'You have been logged out.',
       'reset-mailed':
         'If there is a user with that address, a mail with a link and a code is on its way. It works for an hour.',
-      'password-reset': 'The password is changed, and every session is ended. Log in with the new one.',
-      'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
+      'password-reset': 'Password changed. All sessions have been logged out. Log in with the new password.',
+      'invite-accepted': 'Welcome. Log in with your email address and password.',
     });
     loginPages(screens, services);
     secondStep(screens, services);

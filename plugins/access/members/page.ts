@@ -59,9 +59,9 @@ export function memberPages(
     title: 'Members',
     done: {
       'member-changed': 'Profile of {} changed.',
-      'member-removed': '{} is removed.',
-      'invite-cancelled': 'The invitation of {} is taken back.',
-      'invite-mailed': 'The invitation is mailed to {}.',
+      'member-removed': '{} removed.',
+      'invite-cancelled': 'Invitation for {} cancelled.',
+      'invite-mailed': 'Invitation sent to {}.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);

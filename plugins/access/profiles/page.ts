@@ -90,8 +90,8 @@ export function profilePages(
     title: 'Profiles',
     done: {
       'profile-created': '{} created. Choose its grants.',
-      'profile-changed': '{} is changed.',
-      'profile-deleted': '{} is deleted.',
+      'profile-changed': '{} updated.',
+      'profile-deleted': '{} deleted.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
       const create = { label: 'Create profile', href: `/setup/o/${slug}/profiles/create` };

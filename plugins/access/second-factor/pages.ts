@@ -45,10 +45,10 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
   addDoneTexts(app, {
     'log-in-again': 'Log in again: second factors are changed within 15 minutes after a login.',
-    'app-set-up': 'The authenticator app is set up, and every other session is ended.',
-    'app-removed': 'The authenticator app is removed.',
-    'passkey-added': '{} is added, and every other session is ended.',
-    'passkey-removed': '{} is removed.',
+    'app-set-up': 'Authenticator app set up. All other sessions have been logged out.',
+    'app-removed': 'Authenticator app removed.',
+    'passkey-added': '{} added. All other sessions have been logged out.',
+    'passkey-removed': '{} removed.',
   });
 
   const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.began < recentMs;
@@ -317,7 +317,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         kind: 'confirm',
         title: 'Remove authenticator app?',
         above,
-        consequence: 'Its codes will stop working. Other browsers and programs are logged out.',
+        consequence: 'Its codes will stop working. All other sessions will be logged out.',
         action: `${base}/remove-app`,
         hidden: [],
         submit: 'Remove authenticator app',

@@ -2,7 +2,7 @@ import { sqlState, violatedConstraint } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { guardSqlState } from './conversion-checks.ts';
 
-/** Maximum characters of a statement in a message. */
+/** Maximum number of characters of a statement in a message. */
 const maxStatement = 200;
 export const nothingMigrated = 'Nothing was migrated.';
 export const partlyMigrated = 'Everything else is applied; the next run continues from here.';
@@ -25,21 +25,21 @@ export function migrationError(
       { cause },
     );
   }
-  // The detail and quoted data are values of records, which can be sensitive.
+  // Omit the detail and quoted values, because record values can be sensitive.
   const [line = ''] = String(message).split('\n');
-  const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
+  const reason = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === guardSqlState) {
-    const name = why.split(' ')[0];
-    const again =
+    const name = reason.split(' ')[0];
+    const retryHint =
       applied === nothingMigrated ? `, or create ${file} again with --using ${name}=… (SQL of a text)` : '';
     return new UserError(
-      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again.' : '.'}`,
+      `${reason}. ${applied} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,
       { cause },
     );
   }
   const excerpt = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
   return new UserError(
-    `${file} failed: ${why}. Statement: ${excerpt}. ${applied} Fix the cause, then migrate again.`,
+    `${file} failed: ${reason}. Statement: ${excerpt}. ${applied} Fix the cause, then migrate again.`,
     { cause },
   );
 }

@@ -17,7 +17,7 @@ const variables: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
     }),
 };
 
-const unset: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
+const unsetReferences: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
   name: 'variables in config.yaml',
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) =>
@@ -30,13 +30,13 @@ const unset: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
     ),
 };
 
-const settingsRights: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
+const settingsPermissions: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
   name: 'permissions of config.yaml',
   needs: ['config', 'settingsFile'],
-  run: ({ config, settingsFile }) => rightsOf(config, settingsFile),
+  run: ({ config, settingsFile }) => settingsPermissionFindings(config, settingsFile),
 };
 
-function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly Finding[] {
+function settingsPermissionFindings({ settingsFile: path }: Config, file: SettingsFile): readonly Finding[] {
   const mode = statSync(path).mode & 0o777;
   if (process.platform === 'win32') return [];
   const place = file.parsed.file;
@@ -93,9 +93,9 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
 /** All checks of `crm doctor`. */
 export const checks: readonly DoctorCheck<DoctorTarget>[] = [
   variables,
-  unset,
-  settingsRights,
+  unsetReferences,
+  settingsPermissions,
   readOnly,
   migrations,
-  ...modules.flatMap(({ checks: own = [] }) => own),
+  ...modules.flatMap(({ checks: moduleChecks = [] }) => moduleChecks),
 ];

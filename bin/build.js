@@ -1,5 +1,5 @@
-// Builds what the packed package runs: the source as JavaScript, and what else an instance reads. Argument: its folder,
-// instead of dist.
+// Builds the files of the packed package: the compiled source and all other files that an instance reads.
+// Argument: the output folder, dist by default.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,11 +19,11 @@ for (const name of [...floors, ...others]) {
   cpSync(join(project, name), join(built, name), { recursive: true, filter });
 }
 
-// `crm client` writes it as it is: TypeScript.
+// `crm client` copies the client's TypeScript source.
 const isSource = (path) => !/client\/(dist|node_modules)/.test(path);
 cpSync(join(project, 'client'), join(built, 'client'), { recursive: true, filter: isSource });
 
-// So that Scalar is needed for development only.
+// Render the explorer now, so that Scalar is only a development dependency.
 const explorer = join(built, 'plugins/api/explorer');
 const { renderInWorker } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
 const { page, script } = await renderInWorker();
@@ -31,7 +31,7 @@ mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);
 
-// So that a first start needs no initdb; a clone has it from `npm ci` already, and it was copied with the rest.
+// With this archive, the first start does not run initdb. In a clone, `npm ci` has already created it, so it was copied above.
 const archive = join(built, 'engine/database/cluster.tar.gz');
 const maker = join(project, 'bin/cluster.js');
 if (!existsSync(archive)) execFileSync(process.execPath, [maker, archive], { stdio: 'inherit' });

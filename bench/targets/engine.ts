@@ -1,4 +1,4 @@
-// The engine as its users run it: key authentication, permission check, activity (AUDIT), one process.
+// The engine as it usually runs: one process with API keys, permission checks and the change log (AUDIT).
 
 import { readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';

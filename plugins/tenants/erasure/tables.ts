@@ -26,7 +26,7 @@ declare module '../../../engine/tables/index.ts' {
       error: string;
       /** Number of rows searched so far. */
       searched: string;
-      /** End of a process's claim. Another process can then take over. */
+      /** When the claim of a process expires, so that another process can continue. */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;

@@ -112,15 +112,18 @@ const rename = async (
   return withInstance(async ({ database, config, configuredSlugs }) => {
     const configured = await configuredSlugs();
     const id = await transaction(database, async (tables) => {
-      const found = await organizationId(tables, slug);
-      await renameOrganization(tables, commandLine(config), found, { ...input, configured });
-      return found;
+      const organization = await organizationId(tables, slug);
+      await renameOrganization(tables, commandLine(config), organization, { ...input, configured });
+      return organization;
     });
-    const what = [
+    const changes = [
       ...(input.slug === undefined ? [] : [`has the slug "${input.slug}"`]),
       ...(input.name === undefined ? [] : [`is called ${input.name.trim()}`]),
     ];
-    return { json: { id, slug: input.slug ?? slug, ...input }, text: `"${slug}" now ${what.join(' and ')}.` };
+    return {
+      json: { id, slug: input.slug ?? slug, ...input },
+      text: `"${slug}" now ${changes.join(' and ')}.`,
+    };
   });
 };
 

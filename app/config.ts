@@ -68,7 +68,8 @@ export type Config = VariableValues<typeof variables> & {
 };
 
 /**
- * Reads the environment at start. Blank variables count as absent, unless their default would be another instance.
+ * Reads the environment at start. Blank variables count as unset, except those whose default would select another instance,
+ * for which a blank value is an error.
  * Other code does not read process.env.
  * @throws UserError with one line per invalid variable
  */

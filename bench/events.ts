@@ -90,8 +90,8 @@ export async function measureEvents(
     const firstIndex = receiver.received.length;
     const requests: Promise<void>[] = [];
     const startedAt = performance.now();
-    for (let sent = 0; sent < pacedRate * seconds; sent++) {
-      const due = startedAt + (sent * 1000) / pacedRate;
+    for (let requestCount = 0; requestCount < pacedRate * seconds; requestCount++) {
+      const due = startedAt + (requestCount * 1000) / pacedRate;
       if (due > performance.now()) await pause(due - performance.now());
       requests.push(create().then(({ id }) => void responded.set(id, performance.now())));
     }
@@ -108,7 +108,7 @@ export async function measureEvents(
     };
 
     await database.query(`update crm_event_subscriptions set state = 'off'`);
-    for (let created = 0; created < backlog; created += 1000)
+    for (let createdCount = 0; createdCount < backlog; createdCount += 1000)
       await call('/api/v1/leads/batch', { records: Array(1000).fill({ last_name: 'Ames' }) }, key);
     const receivedBefore = receiver.received.length;
     const start = performance.now();

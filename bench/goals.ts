@@ -54,7 +54,7 @@ const versusHandWritten = (
   operation,
   label: `${label}, engine ÷ hand-written`,
   goal,
-  found: (figures: Figures) => {
+  figureOf: (figures: Figures) => {
     const [ours, other] = [figures.of('engine', operation), figures.of('hand-written', operation)];
     return ours && other && of(ours) / of(other);
   },

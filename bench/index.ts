@@ -13,7 +13,7 @@ import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, 
 import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
-import { profiling, type RunningTarget, startTarget } from './target.ts';
+import { profileFlags, type RunningTarget, startTarget } from './target.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -74,7 +74,7 @@ async function start(
   folder: string,
   keys: readonly string[],
 ): Promise<Running> {
-  const profile = options.profile === undefined ? [] : profiling(options.profile, target.name);
+  const profile = options.profile === undefined ? [] : profileFlags(options.profile, target.name);
   const environment = { DATABASE_URL: databaseUrl, DATA_DIR: folder, ...target.environment };
   const running = await startTarget(target.script, environment, [...(target.flags ?? []), ...profile]);
   return { ...target, ...running, requestFormat: target.dialect(keys) };
@@ -98,8 +98,8 @@ async function assertEquivalent(targets: readonly Running[]): Promise<void> {
         return normalize(await response.json());
       }),
     );
-    const [first, ...rest] = responses.map((answer) => JSON.stringify(sortKeys(answer)));
-    for (const [index, other] of rest.entries()) {
+    const [first, ...others] = responses.map((answer) => JSON.stringify(sortKeys(answer)));
+    for (const [index, other] of others.entries()) {
       if (other !== first)
         throw new Error(`${targets[index + 1]?.name} answers otherwise:\n${first}\n${other}`);
     }
@@ -186,10 +186,10 @@ function report(figures: readonly Figure[], costs: Readonly<Record<string, numbe
     entry.server.toFixed(0),
     entry.database.toFixed(0),
   ]);
-  const others = ['hand-written', 'em.find', 'engine, no activity'];
+  const otherTargets = ['hand-written', 'em.find', 'engine, no activity'];
   const comparisons = selectedOperations
     .filter((operation) => figure('hand-written', operation) !== undefined)
-    .map((operation) => [operation, ...others.flatMap((target) => ratios(operation, target))]);
+    .map((operation) => [operation, ...otherTargets.flatMap((target) => ratios(operation, target))]);
   return `${formatTable(
     ['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms', 'CPU µs, server', 'CPU µs, PostgreSQL'],
     lines,

@@ -58,7 +58,7 @@ interface Operation {
   readonly body?: string;
   /** Organization of all requests. By default, the organization of a random lead. */
   readonly organization?: number;
-  /** Number of concurrent requests if the API would reject more. */
+  /** Number of concurrent requests, if the API would reject the usual number. */
   readonly connections?: number;
   /** Prepares a round and returns the paths of its requests. */
   readonly prepare?: (load: Load) => Promise<readonly PreparedRequest[]>;
@@ -104,11 +104,12 @@ export const operations: Readonly<Record<string, Operation>> = {
 /** Follows the page links of the largest organization. @returns their paths, at most 50 */
 async function cursors({ url, dialect: { path, headers } }: Load): Promise<PreparedRequest[]> {
   const pages: PreparedRequest[] = [];
-  for (let next: string | undefined = path; next !== undefined && pages.length < 50; ) {
-    const response: Response = await fetch(new URL(next, url), { headers: headers(largestOrganization) });
+  for (let nextPath: string | undefined = path; nextPath !== undefined && pages.length < 50; ) {
+    const response: Response = await fetch(new URL(nextPath, url), { headers: headers(largestOrganization) });
     await response.arrayBuffer();
-    next = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
-    if (next !== undefined) pages.push({ organization: largestOrganization, path: next.slice(path.length) });
+    nextPath = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+    if (nextPath !== undefined)
+      pages.push({ organization: largestOrganization, path: nextPath.slice(path.length) });
   }
   return pages;
 }
@@ -159,13 +160,13 @@ function requests(operation: Operation, { dialect, rows }: Load): autocannon.Req
 function requestOf(
   { method, accept, body }: Operation,
   { path, query, headers }: Dialect,
-  address: PreparedRequest,
+  prepared: PreparedRequest,
 ): autocannon.Request {
   return {
     method,
-    path: `${path}${address.path}${query(address.organization)}`,
+    path: `${path}${prepared.path}${query(prepared.organization)}`,
     headers: {
-      ...headers(address.organization),
+      ...headers(prepared.organization),
       ...(accept !== undefined && { accept }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     },
@@ -189,7 +190,7 @@ export async function round(name: string, load: Load, processes: MeasuredProcess
         ? addresses
         : addresses?.filter((_, index) => index % connections === client);
     client++;
-    return ownPaths?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, load);
+    return ownPaths?.map((prepared) => requestOf(operation, dialect, prepared)) ?? requests(operation, load);
   };
   const startedAt = performance.now();
   const before = { server: cpuOf(processes.server()), database: cpuOf(processes.database()) };

@@ -54,7 +54,7 @@ export async function seed(databaseUrl: string, count = rows): Promise<string[]>
   await createTables(database);
   const keys = await createOrganizations(database, config.keyPrefix, seededOrganizations);
   const em = database.orm.em.fork();
-  for (let first = 1; first <= count; first += leadsPerStatement)
+  for (let firstId = 1; firstId <= count; firstId += leadsPerStatement)
     await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
     select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${seededOrganizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
@@ -62,7 +62,7 @@ export async function seed(databaseUrl: string, count = rows): Promise<string[]>
       (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * seededOrganizations}) % 4],
       (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
       'A description of lead ' || n || ', about as long as people write them.'
-    from generate_series(${first}, ${Math.min(count, first + leadsPerStatement - 1)}) n`);
+    from generate_series(${firstId}, ${Math.min(count, firstId + leadsPerStatement - 1)}) n`);
   await em.execute(`select setval(pg_get_serial_sequence('leads', 'id'), ${count})`);
   await em.execute('vacuum analyze leads');
   await database.close();

@@ -75,7 +75,7 @@ const lead = (score: number) => ({
   description: 'Wants to know what a program is.',
 });
 
-const random = (below: number) => Math.floor(Math.random() * below);
+const random = (limit: number) => Math.floor(Math.random() * limit);
 const anyId = ({ ids }: Client) => ids[random(ids.length)];
 
 type SendRequest = (client: Client) => Promise<Response>;
@@ -119,11 +119,13 @@ const requestKinds: readonly (readonly [share: number, act: SendRequest])[] = [
   [1, (client) => send(client, 'POST', '/auth/login', client.login)],
 ];
 /** Every kind of request, repeated by its share. */
-const wheel = requestKinds.flatMap(([share, sendRequest]) => Array<SendRequest>(share).fill(sendRequest));
+const weightedKinds = requestKinds.flatMap(([share, sendRequest]) =>
+  Array<SendRequest>(share).fill(sendRequest),
+);
 
 /** Sends a random request. @returns why it failed, or undefined */
 export async function nextRequest(client: Client): Promise<string | undefined> {
-  const sendRequest = wheel[random(wheel.length)] ?? create;
+  const sendRequest = weightedKinds[random(weightedKinds.length)] ?? create;
   try {
     const { status } = await sendRequest(client);
     return status < 300 || status === 404 ? undefined : String(status);

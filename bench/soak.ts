@@ -36,12 +36,12 @@ const tolerance = 0.05;
 interface Window {
   readonly latencies: number[];
   readonly reports: Report[];
-  readonly failed: Map<string, number>;
+  readonly failures: Map<string, number>;
 }
 const windows: Window[] = Array.from({ length: Math.ceil(totalMs / windowMs) }, () => ({
   latencies: [],
   reports: [],
-  failed: new Map(),
+  failures: new Map(),
 }));
 
 /** Sends requests on schedule until the end of the run. */
@@ -61,7 +61,7 @@ async function sendOnSchedule(
       const request = nextRequest(client).then((outcome) => {
         const window = windowAt(due);
         window?.latencies.push(performance.now() - startedAt - due);
-        if (outcome !== undefined) window?.failed.set(outcome, (window.failed.get(outcome) ?? 0) + 1);
+        if (outcome !== undefined) window?.failures.set(outcome, (window.failures.get(outcome) ?? 0) + 1);
       });
       pending.add(request);
       request.finally(() => pending.delete(request));
@@ -105,10 +105,10 @@ const comparedFigures = ['p50 ms', 'p99 ms', 'RSS MB', 'heap MB', 'loop delay ms
 function report(): string {
   const lines = windows.filter(({ latencies, reports }) => latencies.length > 0 && reports.length > 0);
   const figures = lines.map(figuresOf);
-  const rows = lines.map(({ latencies, failed }, index) => [
+  const rows = lines.map(({ latencies, failures }, index) => [
     `${(((index + 1) * windowMs) / 60_000).toFixed(1)}`,
     String(latencies.length),
-    [...failed].map(([outcome, count]) => `${count} × ${outcome}`).join(', ') || '0',
+    [...failures].map(([outcome, count]) => `${count} × ${outcome}`).join(', ') || '0',
     ...Object.values(figures[index] ?? {}).map((value) => value.toFixed(1)),
   ]);
   // Ignore the first tenth, in which code is compiled, and connections and caches fill.
@@ -139,10 +139,10 @@ try {
     process.stderr.write(
       `${rate} requests/s in ${keys.length} organizations for ${totalMs / 60_000} minutes …\n`,
     );
-    const began = performance.now();
+    const startedAt = performance.now();
     const windowAt = (ms: number) => windows[Math.floor(ms / windowMs)];
     service.process.on('message', (message: Report) =>
-      windowAt(performance.now() - began)?.reports.push(message),
+      windowAt(performance.now() - startedAt)?.reports.push(message),
     );
     await Promise.race([
       sendOnSchedule(clients, windowAt),

@@ -46,7 +46,7 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     DATA_DIR: join(folder, 'secrets'),
     MIGRATE_ON_START: 'true',
   };
-  // In node_modules, imports of packages resolve, and Node.js does not strip types.
+  // Build in node_modules, where imports of packages resolve and Node.js does not strip types.
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const packageFolder = mkdtempSync(join(cache, 'bench-'));

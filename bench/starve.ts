@@ -49,11 +49,11 @@ async function seed(databaseUrl: string): Promise<readonly string[]> {
     keys.push(key.plaintext);
   }
   const em = database.orm.em.fork();
-  const leads = (organization: number, first: number, count: number) =>
+  const leads = (organization: number, firstId: number, count: number) =>
     em.execute(`insert into leads (organization_id, id, created_at, updated_at, last_name, status, description)
       select ${organization}, n, now() - n * interval '1 minute', now(), 'Last ' || n, 'Status ' || n % 100,
         md5(n::text) || ' is a description of lead ' || n || ', about as long as people write them.'
-      from generate_series(${first}, ${first + count - 1}) n`);
+      from generate_series(${firstId}, ${firstId + count - 1}) n`);
   await leads(1, 1, options.readers ? 1000 : 300_000);
   await leads(2, 400_001, 4000);
   const large = (name: string, organization: number, bytes: number) =>
@@ -157,7 +157,7 @@ let child: ChildProcess | undefined;
 try {
   const { url: databaseUrl } = await makeDatabase(server.url);
   process.stderr.write('seeding 304,000 leads …\n');
-  const [greedy = '', modest = '', slow = ''] = await seed(databaseUrl);
+  const [greedyKey = '', modestKey = '', slowKey = ''] = await seed(databaseUrl);
   child = fork(join(import.meta.dirname, 'targets', 'engine.ts'), {
     execArgv: ['--max-old-space-size=512'],
     env: { ...process.env, DATABASE_URL: databaseUrl, DATA_DIR: folder, LOG_LEVEL: 'error' },
@@ -166,24 +166,30 @@ try {
   const [message] = await once(target, 'message');
   const { url } = message as { url: string };
   const lines: string[][] = [];
-  const addLine = (name: string, of: Load, more: string) =>
+  const addLine = (name: string, figures: Load, note: string) =>
     lines.push([
       name,
-      of.rate.toFixed(0),
-      of.p50.toFixed(1),
-      of.p99.toFixed(1),
-      formatStatuses(of.statuses),
-      more,
+      figures.rate.toFixed(0),
+      figures.p50.toFixed(1),
+      figures.p99.toFixed(1),
+      formatStatuses(figures.statuses),
+      note,
     ]);
 
-  await modestLoad(url, modest);
+  await modestLoad(url, modestKey);
   const ratios: number[] = [];
   for (let count = 0; count < rounds; count++) {
-    const alone = await modestLoad(url, modest);
+    const alone = await modestLoad(url, modestKey);
     addLine('alone', alone, '');
-    const greedyLoad = load(url, greedyConnections, greedy, () => `/api/v1/leads?${worstQuery}`, seconds + 2);
+    const greedyLoad = load(
+      url,
+      greedyConnections,
+      greedyKey,
+      () => `/api/v1/leads?${worstQuery}`,
+      seconds + 2,
+    );
     await pause(1000);
-    const loaded = await modestLoad(url, modest);
+    const loaded = await modestLoad(url, modestKey);
     addLine(
       `next to ${greedyConnections} worst lists`,
       loaded,
@@ -192,30 +198,30 @@ try {
     ratios.push(loaded.p99 / alone.p99);
   }
   const many = Array.from({ length: 1200 }, () => 'status=x').join('&');
-  const refused = await fetch(`${url}/api/v1/leads?${many}`, {
-    headers: { authorization: `Bearer ${greedy}` },
+  const rejection = await fetch(`${url}/api/v1/leads?${many}`, {
+    headers: { authorization: `Bearer ${greedyKey}` },
   });
   for (const [name, path, rate] of [
     ['pages of 1 MB, 2 KiB/s', '/api/v1/accounts', 2048],
     ['pages of 20 MB, unread', '/api/v1/contacts', 0],
   ] as const) {
-    const end = await readSlowly(url, slow, path, rate);
+    const stopReading = await readSlowly(url, slowKey, path, rate);
     // Node.js accepts one connection per tick, so this request waits for the readers' connections.
-    const came = performance.now();
+    const requestedAt = performance.now();
     const [response] = (await once(get(`${url}/docs/openapi.json`, { agent: false }), 'response')) as [
       IncomingMessage,
     ];
     await once(response.resume(), 'end');
-    const waited = (performance.now() - came).toFixed(0);
-    const loaded = await modestLoad(url, modest);
+    const waitedMs = (performance.now() - requestedAt).toFixed(0);
+    const loaded = await modestLoad(url, modestKey);
     const { current, peak } = memoryOf(target);
-    const more = `a new connection: ${waited} ms; RSS ${current} MB, at most ${peak} MB; readers: ${formatStatuses(end()) || 'none read'}`;
-    addLine(`next to ${slowReaders} readers: ${name}`, loaded, more);
+    const note = `a new connection: ${waitedMs} ms; RSS ${current} MB, at most ${peak} MB; readers: ${formatStatuses(stopReading()) || 'none read'}`;
+    addLine(`next to ${slowReaders} readers: ${name}`, loaded, note);
   }
   const titles = ['GET by id of another organization', 'requests/s', 'p50 ms', 'p99 ms', 'responses', ''];
   process.stdout.write(`${formatTable(titles, lines)}\n\n`);
   process.stdout.write(`p99 next to the worst lists against alone: ${median(ratios).toFixed(2)}×\n`);
-  process.stdout.write(`1,200 values of one filter: ${refused.status}\n`);
+  process.stdout.write(`1,200 values of one filter: ${rejection.status}\n`);
   process.stdout.write(`the process is ${target.exitCode === null ? 'alive' : 'gone'}\n`);
 } finally {
   child?.kill();

@@ -26,7 +26,7 @@ export async function startTarget(
 }
 
 /** Returns the Node.js flags that write a CPU profile. */
-export const profiling = (folder: string, name: string): string[] => [
+export const profileFlags = (folder: string, name: string): string[] => [
   '--cpu-prof',
   `--cpu-prof-dir=${folder}`,
   `--cpu-prof-name=${name}.cpuprofile`,

@@ -16,7 +16,7 @@ const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
 });
 const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
-/** Number of connections per worker. With fewer, fewer requests could be batched, which would make them more expensive. */
+/** Number of connections per worker. With fewer connections, fewer requests are batched, which makes each more expensive. */
 const connections = 32;
 /** Time that a worker limited to half a core runs, and is then stopped, in milliseconds. */
 const sliceMs = 20;
@@ -84,20 +84,20 @@ try {
     free: await round(service),
     held: await withHalfCores(servingPids(service), () => round(service)),
   }));
-  const free = results.map((all) => all.map((each) => each.free));
-  const held = results.map((all) => all.map((each) => each.held));
-  const of = (all: readonly Round[] | undefined, key: keyof Round) =>
-    median((all ?? []).map((each) => each[key]));
+  const unlimited = results.map((roundResults) => roundResults.map((result) => result.free));
+  const limited = results.map((roundResults) => roundResults.map((result) => result.held));
+  const medianOf = (roundResults: readonly Round[] | undefined, key: keyof Round) =>
+    median((roundResults ?? []).map((result) => result[key]));
   const rows = ['1', '2'].map((workers, index) => [
     workers,
-    of(free[index], 'rate').toFixed(0),
-    of(free[index], 'cpu').toFixed(0),
-    of(held[index], 'rate').toFixed(0),
-    of(held[index], 'cpu').toFixed(0),
+    medianOf(unlimited[index], 'rate').toFixed(0),
+    medianOf(unlimited[index], 'cpu').toFixed(0),
+    medianOf(limited[index], 'rate').toFixed(0),
+    medianOf(limited[index], 'cpu').toFixed(0),
   ]);
   const head = ['workers', 'requests/s', 'CPU µs', 'half a core each: requests/s', 'CPU µs'];
-  const cpu = of(free[1], 'cpu') / of(free[0], 'cpu');
-  const rate = of(held[1], 'rate') / of(held[0], 'rate');
+  const cpu = medianOf(unlimited[1], 'cpu') / medianOf(unlimited[0], 'cpu');
+  const rate = medianOf(limited[1], 'rate') / medianOf(limited[0], 'rate');
   const verdicts = [
     `CPU of a request by two workers: ${cpu.toFixed(2)}× of one, target ≤ 1.05×: ${cpu <= 1.05 ? 'met' : 'missed'}`,
     `two workers on half a core each: ${rate.toFixed(2)}× of one, target ≥ 1.8×: ${rate >= 1.8 ? 'met' : 'missed'}`,

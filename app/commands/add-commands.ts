@@ -69,9 +69,9 @@ async function addField(
   const { resources } = config;
   const sources = await readDefinitions(config);
   const definitions = checkSources(sources);
-  const definition = definitions.find((each) => each.name === resource);
+  const definition = definitions.find((candidate) => candidate.name === resource);
   if (definition === undefined) {
-    const names = definitions.map((each) => each.name);
+    const names = definitions.map((candidate) => candidate.name);
     throw new UserError(`unknown resource "${resource}"${suggestion(resource, names)}`);
   }
   if (!Object.hasOwn(fieldTypes, type)) {

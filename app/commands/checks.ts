@@ -44,11 +44,11 @@ function settingsPermissionFindings({ settingsFile: path }: Config, file: Settin
     const problem = 'every user of this machine can change it, and so decide which clients can write records';
     return [{ place, problem, advice: `Restrict access: chmod o-w ${path}` }];
   }
-  const [first] = secretsInFile(file);
-  if (first === undefined || (mode & 0o004) === 0) return [];
-  const problem = `every user of this machine can read its secrets, for example ${first.name}`;
+  const [secret] = secretsInFile(file);
+  if (secret === undefined || (mode & 0o004) === 0) return [];
+  const problem = `every user of this machine can read its secrets, for example ${secret.name}`;
   const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
-  return [{ place: first.place, problem, advice }];
+  return [{ place: secret.place, problem, advice }];
 }
 
 const readOnly: DoctorCheck<Pick<DoctorTarget, 'settings'>> = {

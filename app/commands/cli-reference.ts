@@ -73,7 +73,7 @@ export function withExamples(program: Command, examplesByCommand = examples): Co
     const command = path
       .split(' ')
       .reduce<CommandUnknownOpts | undefined>(
-        (parent, name) => parent?.commands.find((each) => each.name() === name),
+        (parent, name) => parent?.commands.find((candidate) => candidate.name() === name),
         program,
       );
     command?.addHelpText(
@@ -93,21 +93,21 @@ function outlineOf(command: CommandUnknownOpts): Outline {
     name: command.name(),
     description: command.description(),
     ...(after !== '' && { after }),
-    arguments: command.registeredArguments.map((each) => ({
-      flags: `${each.required ? '<' : '['}${each.name()}${each.variadic ? '...' : ''}${each.required ? '>' : ']'}`,
-      description: each.description,
-      ...(each.argChoices && { choices: each.argChoices }),
+    arguments: command.registeredArguments.map((item) => ({
+      flags: `${item.required ? '<' : '['}${item.name()}${item.variadic ? '...' : ''}${item.required ? '>' : ']'}`,
+      description: item.description,
+      ...(item.argChoices && { choices: item.argChoices }),
     })),
     options: command.options
       .filter(({ long }) => long !== '--version')
-      .map((each) => ({
-        flags: each.flags,
-        description: each.description,
-        ...(each.argChoices && { choices: each.argChoices }),
-        ...(each.mandatory && { mandatory: true }),
-        ...(each.defaultValue !== undefined && { default: each.defaultValue as unknown }),
+      .map((item) => ({
+        flags: item.flags,
+        description: item.description,
+        ...(item.argChoices && { choices: item.argChoices }),
+        ...(item.mandatory && { mandatory: true }),
+        ...(item.defaultValue !== undefined && { default: item.defaultValue as unknown }),
       })),
-    commands: command.commands.filter((each) => each.name() !== 'completion').map(outlineOf),
+    commands: command.commands.filter((item) => item.name() !== 'completion').map(outlineOf),
   };
 }
 

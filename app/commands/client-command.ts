@@ -63,12 +63,14 @@ async function localDescription(): Promise<Document> {
 /** Fetches the description of a running instance. @throws UserError if it is not available */
 async function remoteDescription(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
-  const address = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
-  const response = await fetch(address, { signal: AbortSignal.timeout(30_000) }).catch((cause: unknown) => {
-    throw new UserError(`${address} does not respond`, { cause });
-  });
-  if (!response.ok) throw new UserError(`${address} responds ${response.status}`);
+  const documentUrl = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
+  const response = await fetch(documentUrl, { signal: AbortSignal.timeout(30_000) }).catch(
+    (cause: unknown) => {
+      throw new UserError(`${documentUrl} does not respond`, { cause });
+    },
+  );
+  if (!response.ok) throw new UserError(`${documentUrl} responds ${response.status}`);
   return (await response.json().catch((cause: unknown) => {
-    throw new UserError(`${address} did not return valid JSON`, { cause });
+    throw new UserError(`${documentUrl} did not return valid JSON`, { cause });
   })) as Document;
 }

@@ -58,10 +58,10 @@ const lastSegment = ({ $ref }: Reference): string => $ref.slice($ref.lastIndexOf
 const nameOf = (reference: Reference): string => identifier(lastSegment(reference));
 const quote = (text: string) =>
   `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
-const union = (parts: readonly string[]) => (parts.length === 0 ? 'never' : parts.join(' | '));
+const union = (members: readonly string[]) => (members.length === 0 ? 'never' : members.join(' | '));
 const jsonTypes = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 function typesOf({ type = [] }: Schema): readonly string[] {
-  const unsupported = [type].flat().find((each) => !jsonTypes.includes(each));
+  const unsupported = [type].flat().find((name) => !jsonTypes.includes(name));
   if (unsupported === undefined) return [type].flat();
   throw new UserError(
     `the description has the type ${JSON.stringify(unsupported)}, which JSON does not have`,
@@ -138,12 +138,12 @@ function typesOfResource({ name, record, schemas, parameters }: ResourceSource):
       `  readonly input: ${record}Input;`,
       `  readonly patch: ${record}Patch;`,
       `  readonly filters: ${record}Filters;`,
-      `  readonly search: ${parameters.some((each) => each.name === 'q') ? 'string' : 'never'};`,
+      `  readonly search: ${parameters.some((parameter) => parameter.name === 'q') ? 'string' : 'never'};`,
       `  readonly sort: ${names('sort')};`,
       references.length === 0
         ? '  readonly expanded: { readonly [reference in never]: never };'
         : `  readonly expanded: {\n${references.map(([reference, { anyOf }]) => `    readonly ${identifier(reference)}: ${targetOf(anyOf)} | null;`).join('\n')}\n  };`,
-      `  readonly match: ${union(matches.map((each) => `readonly [${[each].flat().map(quote).join(', ')}]`))};`,
+      `  readonly match: ${union(matches.map((match) => `readonly [${[match].flat().map(quote).join(', ')}]`))};`,
     ]),
   ].join('\n\n');
 }
@@ -251,7 +251,7 @@ function resourceEntry(
         : [];
   });
   const references = Object.entries(expandedOf(record, schemas)).flatMap(([reference, { anyOf }]) => {
-    const target = resources.find((each) => each.record === targetOf(anyOf));
+    const target = resources.find((candidate) => candidate.record === targetOf(anyOf));
     return target === undefined ? [] : [[reference, target.name]];
   });
   const object = (entries: readonly (readonly string[])[]) =>

@@ -24,7 +24,7 @@ export function configCommand({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, configInForce(readConfig())));
 }
 
-/** One setting as a row. */
+/** A row of the output table. */
 interface Row {
   readonly name: string;
   readonly value: string;
@@ -68,8 +68,8 @@ export async function assertEnvironment(config: Config): Promise<void> {
   const problems: string[] = [];
   const misspellings = nearMisses(environment, knownNames, standardNames);
   if (misspellings.length > 0) {
-    const { written } = await readSettingsFile(config);
-    const referenced = leaves(written).flatMap(({ value }) =>
+    const { written: settings } = await readSettingsFile(config);
+    const referenced = leaves(settings).flatMap(({ value }) =>
       typeof value === 'string' ? variableReferences(value) : [],
     );
     problems.push(
@@ -85,18 +85,21 @@ export async function assertEnvironment(config: Config): Promise<void> {
 }
 
 /** Returns a warning per variable that is probably misspelled. */
-export const misspellingWarnings = ({ environment }: Config, { written }: SettingsFile): string[] =>
+export const misspellingWarnings = ({ environment }: Config, { written: settings }: SettingsFile): string[] =>
   misspelledNames(environment, [
     ...Object.values(variables).map(({ name }) => name),
-    ...leaves(written).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
+    ...leaves(settings).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
   ]);
 
 const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /** Returns the secrets that a file contains as plain text instead of a reference to the environment, with their locations. */
-export const secretsInFile = ({ written, parsed }: SettingsFile): { name: string; place: string }[] =>
-  leaves(written)
+export const secretsInFile = ({
+  written: settings,
+  parsed,
+}: SettingsFile): { name: string; place: string }[] =>
+  leaves(settings)
     .filter(({ path, value }) => {
       const text = String(value).trim();
       const isSecretValue = isSecretPath(path) || credentials.test(text);
@@ -113,11 +116,11 @@ function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Conf
   const names = typeof value === 'string' ? variableReferences(value) : [];
   const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
   const { file, line } = parsed.problem({ path }, '');
-  const place = hasPath(parsed.data, path) ? `${file}:${line}` : 'default';
+  const location = hasPath(parsed.data, path) ? `${file}:${line}` : 'default';
   return {
     name: path.join('.'),
     value: text.trim() === '' ? 'not set' : isSecretPath(path) ? 'set, hidden' : maskCredentials(text),
-    from: names.length === 0 ? place : `${names.join(', ')}, by ${place}`,
+    from: names.length === 0 ? location : `${names.join(', ')}, by ${location}`,
   };
 }
 

@@ -30,7 +30,7 @@ export interface DoctorReport {
   readonly made: number;
 }
 
-/** State of a running examination. */
+/** State of an examination. */
 interface Examination {
   readonly findings: (Finding & { readonly check: string })[];
   readonly skipped: { readonly check: string; readonly reason: string }[];
@@ -114,7 +114,7 @@ async function loadDatabase(examination: Examination, config: Config): Promise<v
   else {
     const advice = 'Check that the server is running and that DATABASE_URL or DATA_DIR is correct.';
     const opening = open(config, examination);
-    // For example a server that is still starting.
+    // The lock can belong to a server that is still starting.
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',

@@ -21,7 +21,7 @@ export interface IntentOptions {
   readonly default?: string[] | undefined;
 }
 
-const collect = (value: string, others: string[] | undefined): string[] => [...(others ?? []), value];
+const collect = (value: string, previous: string[] | undefined): string[] => [...(previous ?? []), value];
 
 /** Options for changes that could lose values. */
 export const intentOptions = {

@@ -31,7 +31,7 @@ const maxPrintedLines = 20;
 
 const formatOption = () =>
   new Option('--format <format>', 'default: from the file extension').choices(formatNames);
-const collect = (value: string, others: readonly string[]): readonly string[] => [...others, value];
+const collect = (value: string, previous: readonly string[]): readonly string[] => [...previous, value];
 
 /** Adds the commands `export` and `import`. */
 export function recordCommands(line: Line): void {

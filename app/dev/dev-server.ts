@@ -179,7 +179,7 @@ async function settledFiles(config: Config): Promise<Files> {
   for (let files = await readFiles(config); ; ) {
     await pause(settleMs / 2);
     const latest = await readFiles(config);
-    // An incomplete checkout, or a file that a shell has truncated before writing it, would be read as other definitions.
+    // An incomplete checkout, or a file that a shell has truncated but not yet written, would be mistaken for an edit.
     const isSettled =
       latest.text === files.text &&
       latest.sources.every(({ text }) => text.trim() !== '') &&
@@ -247,8 +247,9 @@ async function writeMigration(
   resources: readonly Resource[],
   { api }: MigrationPlan,
 ): Promise<string | undefined> {
-  const [first] = api;
-  const name = first === undefined ? 'edit' : `${first.kind}_${first.name.replaceAll('.', '_')}`;
+  const [firstChange] = api;
+  const name =
+    firstChange === undefined ? 'edit' : `${firstChange.kind}_${firstChange.name.replaceAll('.', '_')}`;
   return (await createMigration(config, modelOf(resources), name.slice(0, 60))).file;
 }
 

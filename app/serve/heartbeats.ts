@@ -3,7 +3,7 @@ const maxMissed = 5;
 /** Minimum time for a worker to start, in milliseconds, because loading the code on a busy machine is slow. */
 const minStartMs = 120_000;
 /** Number of heartbeats after which a kill no longer counts. */
-const killMemory = 12 * maxMissed;
+const killWindow = 12 * maxMissed;
 
 /** Returns the heartbeat interval for a worker timeout, both in milliseconds. */
 export const intervalFor = (limitMs: number): number => Math.max(1, Math.floor(limitMs / maxMissed));
@@ -36,7 +36,7 @@ export interface Heartbeats<Worker> {
 export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Heartbeats<Worker> {
   const workers = new Map<Worker, { missed: number; serves: boolean; isKilled: boolean }>();
   let kills: readonly number[] = [];
-  let now = 0;
+  let currentBeat = 0;
   let beatsWithoutResponse = 0;
 
   const update = (worker: Worker, change: Partial<{ missed: number; serves: boolean }>) => {
@@ -54,16 +54,16 @@ export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Hear
     },
     remove: (worker) => void workers.delete(worker),
     beat: () => {
-      now++;
+      currentBeat++;
       beatsWithoutResponse++;
-      kills = kills.filter((beat) => now - beat < killMemory);
+      kills = kills.filter((beat) => currentBeat - beat < killWindow);
       const hung: Worker[] = [];
       const others: Worker[] = [];
       for (const [worker, state] of workers) {
         if (state.missed++ < limitOf(state)) others.push(worker);
         else if (!state.isKilled) {
           state.isKilled = true;
-          kills = [...kills, now];
+          kills = [...kills, currentBeat];
           hung.push(worker);
         }
       }

@@ -21,9 +21,9 @@ export function closeUnclaimedConnections(worker: Worker): void {
   const { process: child } = worker;
   const unclaimed = new Map<number | undefined, ConnectionHandle>();
   const { send } = child;
-  child.send = ((message: ClusterMessage | undefined, handle?: ConnectionHandle, ...rest: unknown[]) => {
+  child.send = ((message: ClusterMessage | undefined, handle?: ConnectionHandle, ...options: unknown[]) => {
     if (message?.act === 'newconn' && handle !== undefined) unclaimed.set(message.seq, handle);
-    return Reflect.apply(send, child, [message, handle, ...rest]) as boolean;
+    return Reflect.apply(send, child, [message, handle, ...options]) as boolean;
   }) as typeof send;
   child.on('internalMessage', ({ ack }: ClusterMessage) => unclaimed.delete(ack));
   const closeUnclaimed = () => {

@@ -5,8 +5,8 @@ import { runInNewContext } from 'node:vm';
 const delayMs = 1000;
 
 /**
- * Collects the garbage of the start once. V8 releases memory of an idle process gradually, but only after a full
- * collection, which an idle service does not trigger for hours.
+ * Runs one full garbage collection after the start. Only after a full collection does V8 gradually release the memory of
+ * an idle process, and an idle service does not trigger one for hours.
  */
 export function collectGarbageAfterStart(): void {
   setTimeout(() => {

@@ -19,11 +19,11 @@ export interface RestartBackoff {
 /** Creates a backoff with exponentially growing delays. A worker that exits occasionally is restarted after the shortest delay. */
 export function restartBackoff(): RestartBackoff {
   let exits = 0;
-  let last = Number.NEGATIVE_INFINITY;
+  let lastExit = Number.NEGATIVE_INFINITY;
   return {
     next: (now, othersServe) => {
-      exits = now - last > inARowMs ? 1 : exits + 1;
-      last = now;
+      exits = now - lastExit > inARowMs ? 1 : exits + 1;
+      lastExit = now;
       if (exits > maxExits && !othersServe) return undefined;
       return Math.min(firstDelayMs * 2 ** (exits - 1), longestDelayMs);
     },

@@ -11,7 +11,7 @@ export type SupervisorMessage =
   | { readonly kind: 'ping' }
   /** Requests a readiness report. */
   | { readonly kind: 'report'; readonly number: number }
-  /** Requests metrics, with or without those of the whole instance. */
+  /** Requests metrics, including the metrics of the whole instance if `ofInstance` is set. */
   | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
   /** Announces the stop. Connections close after their response. */
   | { readonly kind: 'leave' }

@@ -73,9 +73,10 @@ export function createWorkerPool(
       alive.delete(worker);
       serving.delete(worker);
       detector.remove(worker);
-      const last = lastFamilies.get(worker);
+      const lastValues = lastFamilies.get(worker);
       lastFamilies.delete(worker);
-      if (last !== undefined) exitedFamilies = exitedFamilies.then((totals) => countsOf([totals, last]));
+      if (lastValues !== undefined)
+        exitedFamilies = exitedFamilies.then((totals) => countsOf([totals, lastValues]));
       if (leader === worker) {
         leader = undefined;
         appoint();
@@ -146,15 +147,15 @@ export function createWorkerPool(
 
   const readiness: WorkerPool['readiness'] = async () => {
     const workers = [...serving];
-    const number = ++reports;
+    const reportId = ++reports;
     const readinessReports = await Promise.all(
-      workers.map(async (worker) => (await ask(worker, { kind: 'report', number }))?.readiness),
+      workers.map(async (worker) => (await ask(worker, { kind: 'report', number: reportId }))?.readiness),
     );
-    const received = readinessReports.filter((report) => report !== undefined);
-    const unresponsive = workers.length - received.length;
-    const firstProblem = (check: keyof (typeof received)[number]['checks']) =>
-      received.map(({ checks }) => checks[check]).find((problem) => problem !== undefined);
-    const replicas = received[0]?.replicas;
+    const responses = readinessReports.filter((report) => report !== undefined);
+    const unresponsive = workers.length - responses.length;
+    const firstProblem = (check: keyof (typeof responses)[number]['checks']) =>
+      responses.map(({ checks }) => checks[check]).find((problem) => problem !== undefined);
+    const replicas = responses[0]?.replicas;
     return {
       ...(replicas && { replicas }),
       checks: {
@@ -169,18 +170,18 @@ export function createWorkerPool(
               ? 'none serves'
               : undefined,
       },
-      workers: { serving: received.length, of: size },
+      workers: { serving: responses.length, of: size },
     };
   };
 
   const metrics: WorkerPool['metrics'] = async () => {
     const measuringWorker = leader ?? serving.values().next().value;
-    const number = ++reports;
+    const reportId = ++reports;
     const families = await Promise.all(
       [...serving].map(async (worker) => {
         const response = await ask(worker, {
           kind: 'metrics',
-          number,
+          number: reportId,
           ofInstance: worker === measuringWorker,
         });
         // Use the previous metrics of a worker that is too busy to respond.

@@ -12,8 +12,8 @@ import type { SupervisorMessage, WorkerMessage } from './worker-messages.ts';
 /** Time for which a stopping worker still serves connections that were just opened, in milliseconds. */
 const lingerMs = 100;
 
-const send = (message: WorkerMessage, sent?: () => void): void => {
-  process.send?.(message, undefined, undefined, () => sent?.());
+const send = (message: WorkerMessage, onSent?: () => void): void => {
+  process.send?.(message, undefined, undefined, () => onSent?.());
 };
 
 /** Message handlers of a serving worker. Pings are also answered before that. */

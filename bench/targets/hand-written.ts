@@ -1,7 +1,7 @@
-// A well-made handler written by hand: Fastify, a pg pool, named statements, and schemas for bodies and responses.
+// A hand-written implementation with Fastify, a pg pool, named statements, and schemas for bodies and responses.
 import fastify from 'fastify';
 import pg from 'pg';
-import { listening } from './listening.ts';
+import { listenAndReport } from './listening.ts';
 
 const columns = {
   id: { type: 'integer' },
@@ -111,4 +111,4 @@ app.delete<Request>('/leads/:id', async (request, reply) => {
   return rowCount === 1 ? { ok: true } : reply.code(404).send({ error: 'not found' });
 });
 
-await listening(app);
+await listenAndReport(app);

@@ -6,7 +6,7 @@ import { readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
 import { loadResources } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { listening } from './listening.ts';
+import { listenAndReport } from './listening.ts';
 
 const config = readConfig();
 const resources = await loadResources(config);
@@ -80,4 +80,4 @@ app.delete<Request>('/leads/:id', async ({ query, params }) => {
   await orm.em.fork().nativeDelete(Lead, { organization_id: query.organization, id: params.id });
   return { ok: true };
 });
-await listening(app);
+await listenAndReport(app);

@@ -253,7 +253,7 @@ export class Records<R extends ResourceTypes> {
     return this.#writeRecord('PUT', id, record, options);
   }
 
-  /** Changes the given fields of a record. */
+  /** Changes some fields of a record. */
   patch(id: Id, changes: R['patch'], options: WriteOptions = {}): Promise<R['record']> {
     return this.#writeRecord('PATCH', id, changes, options);
   }
@@ -555,7 +555,7 @@ export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;
 } & Omit<InstanceCalls<T>, keyof T>;
 
-/** Creates a client for resources. @throws TypeError if the runtime would round numbers */
+/** Creates a client for the given resources. @throws TypeError if the runtime would round numbers */
 export function clientOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
   resources: Readonly<Record<keyof T & string, ResourceInfo>>,
   options: ClientOptions,

@@ -42,7 +42,7 @@ export class ApiError extends CrmError {
   readonly more: number;
   /** Number of seconds to wait before a retry. */
   readonly retryAfter: number | undefined;
-  /** Report of a failed import on the lines before the error. */
+  /** Report of an import that failed midway, for the lines before the error. */
   readonly report: unknown;
   /** Whether the response to an earlier attempt was lost. It might have succeeded and caused this error. */
   isUncertain = false;
@@ -78,7 +78,7 @@ export class DuplicateError extends ApiError {
     this.existingId = body.existing_id;
   }
 }
-/** 412: the record has changed since it was read and was not written. */
+/** 412: the record has changed since it was read, so it was not written. */
 export class PreconditionFailedError extends ApiError {}
 /** 429: too many requests. */
 export class RateLimitedError extends ApiError {}

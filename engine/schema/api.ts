@@ -77,7 +77,7 @@ export interface ApiChange {
   /** For example `leads`, `leads.fax` or `leads filter rating[ne]`. */
   readonly name: string;
   readonly text: string;
-  /** Whether requests that are valid today, or clients that send them, can fail. */
+  /** Whether the change can break existing clients. */
   readonly breaks: boolean;
   /** The name that callers can no longer use. `resource` is the resource's previous name. */
   readonly loses?: { readonly resource: string; readonly field?: string };
@@ -98,8 +98,10 @@ export function apiChanges(
   if (isEmpty(before)) return [];
   const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   const renamedTo = new Map(
-    definitions.flatMap(({ name, renamedFrom: from }) =>
-      from !== undefined && from in before && !(name in before) ? [[from, name] as const] : [],
+    definitions.flatMap(({ name, renamedFrom: previousName }) =>
+      previousName !== undefined && previousName in before && !(name in before)
+        ? [[previousName, name] as const]
+        : [],
     ),
   );
   const changes: ApiChange[] = [];
@@ -285,8 +287,8 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
   return changes;
 }
 
-/** Returns the filter parameters of the fields in both versions. The other parameters are covered by the field's own change. */
-const parametersOf = ({ filters }: ApiResource, other: ApiResource): readonly string[] =>
+/** Returns the filter parameters of fields in both versions. For other fields, the change to the field itself is reported. */
+const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)
-    .filter(([field]) => field in other.fields && other.fields[field]?.alias_of === undefined)
+    .filter(([field]) => field in counterpart.fields && counterpart.fields[field]?.alias_of === undefined)
     .flatMap(([field, operators]) => operators.map((operator) => `${field}[${operator}]`));

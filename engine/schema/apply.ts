@@ -154,7 +154,7 @@ async function applyIn(
     const steps = database.kind === 'postgresql' ? withRetypes(statements) : statements;
     const { now: immediate, contract } =
       outdatedNodes.length === 0 ? { now: steps, contract: [] } : expand(steps, outdatedNodes, olderModels);
-    if (olderModels.isUsed || steps.some((part) => typeof part !== 'string'))
+    if (olderModels.isUsed || steps.some((step) => typeof step !== 'string'))
       assertNodesUpdated(name, outdatedNodes, nothingMigrated);
     const remaining = await runStatements(database, config, execute, name, {
       parts: immediate,

@@ -29,9 +29,9 @@ export async function assertCompatible(
   if (newer.length === 0) return;
   const [first, ...others] = await incompatibilities(execute, config, model);
   if (first === undefined) return;
-  const rest = others.length === 0 ? '' : `, and ${others.length} more`;
+  const suffix = others.length === 0 ? '' : `, and ${others.length} more`;
   throw new UserError(
-    `the database is ahead of this code, which is not compatible with it: ${first}${rest}. Start the version that has ${newer.at(-1)}`,
+    `the database is ahead of this code, which is not compatible with it: ${first}${suffix}. Start the version that has ${newer.at(-1)}`,
   );
 }
 
@@ -56,7 +56,10 @@ async function incompatibilities(
           : [`the column ${table}.${name} is ${actual}, not ${typeName(type)}`];
       }),
       ...rows
-        .filter(({ column, required }) => required === true && !Object.hasOwn(columns, String(column)))
+        .filter(
+          ({ column, required: isRequired }) =>
+            isRequired === true && !Object.hasOwn(columns, String(column)),
+        )
         .map(({ column }) => `the column ${table}.${column} is required, but this code does not set it`),
     ];
   });

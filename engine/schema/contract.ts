@@ -37,8 +37,8 @@ export async function contractIn(
   const rows = await execute(
     `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
   );
-  for (const { name = '', contract, remaining: unfinished } of rows) {
-    if (unfinished !== null) return `${migrationName(name)} is not done yet`;
+  for (const { name = '', contract, remaining: remainingSteps } of rows) {
+    if (remainingSteps !== null) return `${migrationName(name)} is not done yet`;
     const [outdatedNode] = nodesWithoutMigration(nodes, migrationName(name));
     if (outdatedNode !== undefined) return `${migrationName(name)} waits for ${outdatedNode.description}`;
     await dropViews(execute, nodes);

@@ -19,7 +19,7 @@ export interface ConversionCheck {
   /** The table's name before the change. */
   readonly table: string;
   /** The column with example values, by its name before the change. Undefined for new and sensitive fields. */
-  readonly shown: string | undefined;
+  readonly exampleColumn: string | undefined;
   /** Whether the migration fails if there are such records. */
   readonly refuses: boolean;
 }
@@ -114,23 +114,23 @@ function changeOfField(
   const [first] = columns;
   if (first === undefined || field.set !== undefined) return undefined;
   const column = stored.columns[first.name];
-  const next = target.columns[first.name] as SchemaPart;
+  const newColumn = target.columns[first.name] as SchemaPart;
   const name = `${definition.name}.${field.name}`;
   const replacement = instead.get(name);
   const context = { before, definition, field, name, replacement };
   if (column === undefined)
-    return replacement === undefined && (next.nullable || next.default !== null)
+    return replacement === undefined && (newColumn.nullable || newColumn.default !== null)
       ? undefined
-      : newField(context, stored, next);
+      : newField(context, stored, newColumn);
   const former = formerly(before, definition.name, field.name);
   const previousField: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = previousField?.type ?? storedType(stored, field.name);
   const isLink = (shape: TableShape) => linkOf(shape, field.name) !== undefined;
-  if (column.type !== next.type || isLink(stored) !== isLink(target)) {
+  if (column.type !== newColumn.type || isLink(stored) !== isLink(target)) {
     return conversion(context, { stored, target, from });
   }
   const changes: FieldChange[] = [];
-  if (column.nullable && !next.nullable) {
+  if (column.nullable && !newColumn.nullable) {
     const value = replacement === undefined ? defaultOf(field) : `(${replacement})::${first.type}`;
     changes.push(
       boundChange(
@@ -203,34 +203,37 @@ function checkOf(
   const columns = suffixes.map(
     (suffix) => formerly(before, definition.name, `${field.name}${suffix}`).column,
   );
-  const shown = field.sensitive ? undefined : columns[0];
-  return { name, says, where: where({ table, columns }), table, shown, refuses };
+  const exampleColumn = field.sensitive ? undefined : columns[0];
+  return { name, says, where: where({ table, columns }), table, exampleColumn, refuses };
 }
 
 /** Returns the statements that add a field which is required or gets a value in existing records. */
-function newField(context: FieldContext, stored: TableShape, next: SchemaPart): FieldChange {
+function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPart): FieldChange {
   const { definition, field, replacement, name } = context;
   if (replacement === undefined) {
     const says = 'is required but has no value';
     return {
       statements: [conversionGuard(definition.name, name, says, 'true')],
-      checks: [{ ...checkOf(context, says, () => 'true', true), shown: undefined }],
+      checks: [{ ...checkOf(context, says, () => 'true', true), exampleColumn: undefined }],
     };
   }
   const [column] = fieldColumns(field);
   const collation = column?.collation === undefined ? '' : ` collate ${quote(column.collation)}`;
   const value = `((${replacement})::${column?.type})`;
   const table = quote(definition.name);
-  const own = quote(field.name);
-  const rule = next.nullable ? '' : ' not null';
-  const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
+  const columnName = quote(field.name);
+  const rule = newColumn.nullable ? '' : ' not null';
+  const statements = [
+    `alter table ${table} add ${columnName} ${column?.type}${collation}${rule} default ${value};`,
+  ];
   // A default of the field replaces this one.
-  if (next.default === null) statements.push(`alter table ${table} alter column ${own} drop default;`);
-  const added = { ...next, default: next.default === null ? null : value };
+  if (newColumn.default === null)
+    statements.push(`alter table ${table} alter column ${columnName} drop default;`);
+  const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };
   return {
     statements,
     checks: [],
-    stored: { ...stored, columns: { ...stored.columns, [field.name]: added } },
+    stored: { ...stored, columns: { ...stored.columns, [field.name]: addedColumn } },
   };
 }
 
@@ -240,8 +243,8 @@ const wider: Readonly<Record<string, readonly string[]>> = {
   int64: ['number', 'string', 'text'],
   reference: ['int64', 'number', 'string', 'text'],
 };
-const isWider = (from: string, to: string): boolean =>
-  to === 'string' || to === 'text' || wider[from]?.includes(to) === true;
+const isWider = (source: string, target: string): boolean =>
+  target === 'string' || target === 'text' || wider[source]?.includes(target) === true;
 
 /** Returns the statements and the check that convert a field's values to another type. */
 function conversion(
@@ -271,10 +274,10 @@ function conversion(
     isWider(from, field.typeName) && (defaultOf(field) !== undefined || isWider(from, 'string'));
   const isChecked = !isLossless || defaultOf(field) === undefined;
   const storedType = String(stored.columns[field.name]?.type);
-  const own = quote(field.name);
+  const columnName = quote(field.name);
   const isNullable = stored.columns[field.name]?.nullable === true;
-  const alters = [`alter column ${own} drop default`];
-  if (field.nullable && !isNullable) alters.push(`alter column ${own} drop not null`);
+  const alters = [`alter column ${columnName} drop default`];
+  if (field.nullable && !isNullable) alters.push(`alter column ${columnName} drop not null`);
   const statements = [`alter table ${table} ${alters.join(', ')};`];
   if (isLinked && replacement !== undefined) {
     const assignment = `${quote(field.name)} = (${replacement})::${storedType === 'text' ? 'text' : 'bigint'}`;
@@ -321,7 +324,7 @@ function conversion(
     });
     statements.push(`alter table ${table} ${types.join(', ')};`);
   } else if (!field.nullable && defaultOf(field) !== undefined) {
-    statements.push(`update ${table} set ${own} = ${defaultOf(field)} where ${own} is null;`);
+    statements.push(`update ${table} set ${columnName} = ${defaultOf(field)} where ${columnName} is null;`);
   }
   for (const column of names.columns.slice(1)) {
     if (target.columns[column] !== undefined) continue;
@@ -330,8 +333,12 @@ function conversion(
     delete shape.columns[column];
   }
   for (const [index, { name }] of columns.entries()) {
-    const next = target.columns[name] as SchemaPart;
-    shape.columns[name] = { ...next, default: null, nullable: index > 0 || isNullable || field.nullable };
+    const newColumn = target.columns[name] as SchemaPart;
+    shape.columns[name] = {
+      ...newColumn,
+      default: null,
+      nullable: index > 0 || isNullable || field.nullable,
+    };
   }
   const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
   return { statements, checks: isChecked ? [check] : [], stored: { ...stored, ...shape } };
@@ -361,22 +368,24 @@ function duplicates(
   const [anyField] = fields;
   if (anyField === undefined) return [];
   const { table } = formerly(before, name, anyField.name);
-  const previousField = before.api[table];
-  if (previousField === undefined) return [];
+  const previousResource = before.api[table];
+  if (previousResource === undefined) return [];
   return uniques.flatMap((unique) => {
     const fieldNames = namesOf(unique);
     const columns = fieldNames.map((field) => formerly(before, name, field).column);
     const isStored = fieldNames.every((field) => before.tables[name]?.columns[field] !== undefined);
-    if (!isStored || previousField.unique.some((each) => each.join() === columns.join())) return [];
+    if (!isStored || previousResource.unique.some((names) => names.join() === columns.join())) return [];
     const where = (names: Names): string => {
       const distinctions = unique.map((field, index) =>
         distinctionOf(field, quote(names.columns[index] ?? '')),
       );
-      const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
-      const filled = distinctions.map((each) => each.filled).join(' and ');
+      const keys = ['"organization_id"', ...distinctions.flatMap((distinction) => distinction.keys)].join(
+        ', ',
+      );
+      const filled = distinctions.map((distinction) => distinction.filled).join(' and ');
       return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
     };
-    const now = where({ table: name, columns: fieldNames });
+    const condition = where({ table: name, columns: fieldNames });
     const label = `${name}.${fieldNames.join('+')}`;
     const says = 'has a duplicate value';
     const replacement = instead.get(label);
@@ -384,17 +393,17 @@ function duplicates(
     const update =
       replacement === undefined
         ? []
-        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${now};`];
+        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${condition};`];
     return [
       {
-        statements: [...update, conversionGuard(name, label, says, now)],
+        statements: [...update, conversionGuard(name, label, says, condition)],
         checks: [
           {
             name: label,
             says,
             where: where({ table, columns }),
             table,
-            shown: first.sensitive ? undefined : columns[0],
+            exampleColumn: first.sensitive ? undefined : columns[0],
             refuses: replacement === undefined,
           },
         ],

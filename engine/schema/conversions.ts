@@ -27,8 +27,8 @@ const int64 = inRange(wholeNumber, '-9223372036854775808', '9223372036854775807'
 /** Returns an SQL condition that is true if the first ten characters of a text are a valid date. They must match {@link day}. */
 const isDate = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
-  const last = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
-  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${last} else false end`;
+  const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
+  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${lastDay} else false end`;
 };
 const isDateText = (pattern: string) => (text: string) =>
   `case when ${text} ~ '${pattern}' then ${isDate(text)} else false end`;
@@ -110,13 +110,13 @@ export function convertField(
     ? fieldTypes[from as keyof typeof fieldTypes]
     : undefined;
   const isText = type?.text !== undefined;
-  const stored = isText ? column : (type?.read?.(columns) ?? `(${column})::text`);
+  const storedText = isText ? column : (type?.read?.(columns) ?? `(${column})::text`);
   const conversion = conversions[field.typeName] ?? string;
   const target = { field, organization };
   const text =
     instead === undefined
-      ? stored
-      : `(case when ${conversion.fits(stored, target)} then ${stored} else (${instead})::text end)`;
+      ? storedText
+      : `(case when ${conversion.fits(storedText, target)} then ${storedText} else (${instead})::text end)`;
   const textTarget = fieldTypes[field.typeName] as FieldType;
   // An empty text counts as null unless the new type stores texts.
   const isNone = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;

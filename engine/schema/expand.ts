@@ -16,9 +16,9 @@ const dropColumns = /^alter table "(\w+)" (drop column .*?);?$/;
 const dropOfTable =
   /^drop trigger (?:if exists )?"\w+" on "(\w+)"|^drop function (?:if exists )?"(\w+?)__version_fn"/;
 const columnChangePattern = /^alter table "(\w+)" alter column "(\w+)" (set not null|drop default);?$/;
-const renamedRows = /^update "(\w+)" set "(\w+)" = '(\w+)' where "\2" = '(\w+)';?$/;
+const renamedRowsPattern = /^update "(\w+)" set "(\w+)" = '(\w+)' where "\2" = '(\w+)';?$/;
 
-const renamedPaths = /^update "\w+" set .* where split_part\(/;
+const renamedPathsPattern = /^update "\w+" set .* where split_part\(/;
 
 /**
  * Splits a migration into statements that are safe for older nodes and statements that have to wait for them.
@@ -44,7 +44,8 @@ export function expand(
     const [, ofTrigger, ofFunction] = dropOfTable.exec(sql) ?? [];
     const [, ruleTable, column, columnChange] = columnChangePattern.exec(sql) ?? [];
     const [, alteredTable] = renameColumn.exec(sql) ?? [];
-    const [, updatedTable = '', nameColumn = '', newName = '', oldName = ''] = renamedRows.exec(sql) ?? [];
+    const [, updatedTable = '', nameColumn = '', newName = '', oldName = ''] =
+      renamedRowsPattern.exec(sql) ?? [];
     if (to !== undefined) {
       immediate.push(...olderModels.show(from, nodes), sql);
       olderModels.rename(from, to);
@@ -65,10 +66,10 @@ export function expand(
       const backfill = `update ${quote(ruleTable ?? '')} set ${quote(column ?? '')} = `;
       contract.push(...texts.filter((sql) => sql.startsWith(backfill)), sql);
     } else if (newName !== '') {
-      const { begin, end } = bothNames(updatedTable, nameColumn, oldName, newName, sql);
+      const { begin, end } = syncNames(updatedTable, nameColumn, oldName, newName, sql);
       immediate.push(...begin);
       contract.push(...end);
-    } else if (renamedPaths.test(sql)) {
+    } else if (renamedPathsPattern.test(sql)) {
       immediate.push(sql);
       contract.push(sql);
     } else immediate.push(sql);
@@ -88,24 +89,24 @@ end $links$`;
  * insert under the old name are stored under the new one. If the name is part of the primary key, as with grants, each row exists
  * under both names until the contract.
  */
-function bothNames(
+function syncNames(
   table: string,
   column: string,
   from: string,
   to: string,
   update: string,
 ): { readonly begin: readonly string[]; readonly end: readonly string[] } {
-  const [own, name] = [quote(table), quote(column)];
+  const [tableName, name] = [quote(table), quote(column)];
   const routine = quote(`${table}_${to}_names_fn`);
   const trigger = quote(`${to}_names`);
-  const copy = `insert into ${own} select (jsonb_populate_record(null::${own}, to_jsonb(r) || jsonb_build_object('${column}', %s))).* from (select %s) s(r) on conflict do nothing`;
+  const copy = `insert into ${tableName} select (jsonb_populate_record(null::${tableName}, to_jsonb(r) || jsonb_build_object('${column}', %s))).* from (select %s) s(r) on conflict do nothing`;
   return {
     begin: [
       `create function ${routine}() returns trigger language plpgsql as $fn$ declare other text; begin
         if tg_when = 'BEFORE' then new.${name} := '${to}'; return new; end if;
         if tg_op = 'DELETE' then
           other := case old.${name} when '${from}' then '${to}' else '${from}' end;
-          execute (select 'delete from ${own} where ' || string_agg(format('%I::text = $1 ->> %L', attname, attname), ' and ') from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = tg_relid and i.indisprimary)
+          execute (select 'delete from ${tableName} where ' || string_agg(format('%I::text = $1 ->> %L', attname, attname), ' and ') from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = tg_relid and i.indisprimary)
             using to_jsonb(old) || jsonb_build_object('${column}', other);
         else
           other := case new.${name} when '${from}' then '${to}' else '${from}' end;
@@ -114,21 +115,21 @@ function bothNames(
         return null;
       end $fn$`,
       `do $names$ begin
-        if exists (select from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = '${own}'::regclass and i.indisprimary and a.attname = '${column}') then
-          ${copy.replace('%s', `'${to}'::text`).replace('select %s', `select o from ${own} o where o.${name} = '${from}'`)};
-          create trigger ${trigger} after insert on ${own} for each row when (new.${name} in ('${from}', '${to}')) execute function ${routine}();
-          create trigger ${quote(`${to}_names_gone`)} after delete on ${own} for each row when (old.${name} in ('${from}', '${to}')) execute function ${routine}();
+        if exists (select from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey) where i.indrelid = '${tableName}'::regclass and i.indisprimary and a.attname = '${column}') then
+          ${copy.replace('%s', `'${to}'::text`).replace('select %s', `select o from ${tableName} o where o.${name} = '${from}'`)};
+          create trigger ${trigger} after insert on ${tableName} for each row when (new.${name} in ('${from}', '${to}')) execute function ${routine}();
+          create trigger ${quote(`${to}_names_gone`)} after delete on ${tableName} for each row when (old.${name} in ('${from}', '${to}')) execute function ${routine}();
         else
           ${update.replace(/;$/, '')};
-          create trigger ${trigger} before insert on ${own} for each row when (new.${name} = '${from}') execute function ${routine}();
+          create trigger ${trigger} before insert on ${tableName} for each row when (new.${name} = '${from}') execute function ${routine}();
         end if;
       end $names$`,
     ],
     end: [
       `drop function ${routine}() cascade`,
       `do $names$ begin ${update.replace(/;$/, '')}; exception when unique_violation then
-        ${copy.replace('%s', `'${to}'::text`).replace('select %s', `select o from ${own} o where o.${name} = '${from}'`)};
-        delete from ${own} where ${name} = '${from}';
+        ${copy.replace('%s', `'${to}'::text`).replace('select %s', `select o from ${tableName} o where o.${name} = '${from}'`)};
+        delete from ${tableName} where ${name} = '${from}';
       end $names$`,
     ],
   };

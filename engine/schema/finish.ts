@@ -29,7 +29,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
   return withAdvisoryLock(orm, migrationLock, async (em) => {
     await removeStatementTimeout(em);
     const table = quote(migrationsTable);
-    // Concurrent index builds cannot run in a transaction. They do not wait for the one with the lock, which has no snapshot.
+    // Concurrent index builds cannot run in a transaction. They do not wait for the one that holds the lock, because it is
+    // idle without a snapshot.
     const connection = orm.em.fork();
     const execute = (sql: string) => connection.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
@@ -78,11 +79,11 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             current = backfillSql(backfill);
             rest = await withLockTimeout(connection, async (run) => {
               if (backfill.missing === undefined) await run(`set local crm.filling = 'on'`);
-              const [last] = await run(current);
+              const [lastRow] = await run(current);
               const nextSteps: DeferredStep[] =
-                last === undefined
+                lastRow === undefined
                   ? rest
-                  : [{ ...backfill, after: [String(last.organization), String(last.id)] }, ...rest];
+                  : [{ ...backfill, after: [String(lastRow.organization), String(lastRow.id)] }, ...rest];
               await run(storeSql(nextSteps));
               return nextSteps;
             });
@@ -106,10 +107,14 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
 }
 
 /** Checks that nodes without the migration can use views of the old schema. @throws UserError with a node that cannot */
-export function assertNodesUpdated(name: string, outdatedNodes: readonly LiveNode[], applied: string): void {
+export function assertNodesUpdated(
+  name: string,
+  outdatedNodes: readonly LiveNode[],
+  progressNote: string,
+): void {
   const incompatible = outdatedNodes.find(({ seesViews }) => !seesViews);
   if (incompatible === undefined) return;
   throw new UserError(
-    `${name} renames or converts a table or column, and ${incompatible.description}. Its connections share a pooler, so it cannot use the old schema. ${applied} Stop it, then migrate again.`,
+    `${name} renames or converts a table or column, and ${incompatible.description}. Its connections share a pooler, so it cannot use the old schema. ${progressNote} Stop it, then migrate again.`,
   );
 }

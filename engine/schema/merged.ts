@@ -16,7 +16,7 @@ export function assertAddedOnce(config: DatabaseConfig): void {
 }
 
 function duplicateAdditions({ folder, files, patches }: Sequence): string[] {
-  /** The migrations that added columns, by table and column. */
+  /** The migration that first added each column, by `table.column`. */
   const firstAdditions = new Map<string, string>();
   return patches.flatMap((migration) => {
     const file = files.get(migration);
@@ -29,10 +29,10 @@ function duplicateAdditions({ folder, files, patches }: Sequence): string[] {
         for (const key of firstAdditions.keys()) if (key.startsWith(`${table}.`)) firstAdditions.delete(key);
         return [];
       }
-      return Object.entries(change.columns ?? {}).flatMap(([column, part]) => {
+      return Object.entries(change.columns ?? {}).flatMap(([column, columnShape]) => {
         const key = `${table}.${column}`;
-        if (part === null) firstAdditions.delete(key);
-        if (part === null || !addsColumn(sql, table, column)) return [];
+        if (columnShape === null) firstAdditions.delete(key);
+        if (columnShape === null || !addsColumn(sql, table, column)) return [];
         const firstMigration = firstAdditions.get(key);
         firstAdditions.set(key, migration);
         if (firstMigration === undefined) return [];

@@ -12,16 +12,16 @@ export function migrationError(
   cause: unknown,
   file: string,
   statement: string,
-  applied = nothingMigrated,
+  progressNote = nothingMigrated,
 ): UserError | undefined {
   if (typeof cause !== 'object' || cause === null) return undefined;
   const { message, cause: inner } = cause as { message?: unknown; cause?: unknown };
   const state = sqlState(cause);
-  if (state === undefined) return migrationError(inner, file, statement, applied);
+  if (state === undefined) return migrationError(inner, file, statement, progressNote);
   const index = violatedConstraint(cause);
   if (index !== undefined) {
     return new UserError(
-      `cannot create the unique index "${index}", because records have duplicate values. ${applied} Change or delete these records, then migrate again (${file}).`,
+      `cannot create the unique index "${index}", because records have duplicate values. ${progressNote} Change or delete these records, then migrate again (${file}).`,
       { cause },
     );
   }
@@ -31,15 +31,17 @@ export function migrationError(
   if (state === guardSqlState) {
     const name = reason.split(' ')[0];
     const retryHint =
-      applied === nothingMigrated ? `, or create ${file} again with --using ${name}=… (SQL of a text)` : '';
+      progressNote === nothingMigrated
+        ? `, or create ${file} again with --using ${name}=… (SQL of a text)`
+        : '';
     return new UserError(
-      `${reason}. ${applied} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,
+      `${reason}. ${progressNote} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,
       { cause },
     );
   }
   const excerpt = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
   return new UserError(
-    `${file} failed: ${reason}. Statement: ${excerpt}. ${applied} Fix the cause, then migrate again.`,
+    `${file} failed: ${reason}. Statement: ${excerpt}. ${progressNote} Fix the cause, then migrate again.`,
     { cause },
   );
 }

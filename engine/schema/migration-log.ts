@@ -81,7 +81,7 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
   const pending = files.filter((name) => !applied.includes(name));
   const lastFile = files.at(-1) ?? '';
   const problems: string[] = [];
-  for (const name of applied.filter((each) => !files.includes(each))) {
+  for (const name of applied.filter((candidate) => !files.includes(candidate))) {
     problems.push(
       name > lastFile
         ? `the database is ahead of this code: it has ${name}, which ${config.migrations} has not`
@@ -90,14 +90,14 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
   }
   for (const { files: names } of migrationSequences(config)) {
     const latest = [...names.keys()].filter((name) => applied.includes(name)).at(-1) ?? '';
-    for (const name of pending.filter((each) => names.has(each) && each < latest)) {
+    for (const name of pending.filter((candidate) => names.has(candidate) && candidate < latest)) {
       problems.push(
         `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
       );
     }
   }
-  for (const [stored, checksum] of rows) {
-    const name = migrationName(String(stored));
+  for (const [storedName, checksum] of rows) {
+    const name = migrationName(String(storedName));
     if (checksum === null || !files.includes(name)) continue;
     if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
       problems.push(`${name} was changed after it was applied: put it back, and write another migration`);
@@ -110,8 +110,8 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
     contracts.length === 0
       ? []
       : await listNodes((sql) => database.orm.em.fork().getConnection().execute(sql, [], 'all'));
-  for (const [stored] of contracts) {
-    const name = migrationName(String(stored));
+  for (const [storedName] of contracts) {
+    const name = migrationName(String(storedName));
     const outdatedNodes = nodesWithoutMigration(nodes, name).map(({ description }) => description);
     const reason =
       outdatedNodes.length === 0

@@ -37,7 +37,7 @@ const createNodesTable = `create table if not exists "${nodesTable}" ("name" tex
 
 /**
  * Returns the running nodes, and prevents other nodes from registering until the transaction ends. Deletes the rows of
- * nodes without recent heartbeats, so that a node that resumes notices that it was considered stopped.
+ * nodes without recent heartbeats, so that such a node notices at its next heartbeat that it was considered stopped.
  */
 export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
   await execute(createNodesTable);

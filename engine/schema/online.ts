@@ -11,13 +11,13 @@ export interface OnlineForm {
   readonly later: readonly string[];
 }
 
-const index = /^create (unique )?index ("\w+") on "(\w+)" (?:using \w+ )?\((.*)\)(?: where (.*?))?;?$/;
-const foreignKey = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;?$/;
-const notNull = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
+const indexPattern = /^create (unique )?index ("\w+") on "(\w+)" (?:using \w+ )?\((.*)\)(?: where (.*?))?;?$/;
+const foreignKeyPattern = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;?$/;
+const notNullPattern = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
 
 /** Returns the online form of a statement, or undefined if it does not have or need one. */
 export function onlineForm(sql: string): OnlineForm | undefined {
-  const [, unique, name = '', indexedTable, keys = '', where] = index.exec(sql) ?? [];
+  const [, unique, name = '', indexedTable, keys = '', where] = indexPattern.exec(sql) ?? [];
   if (indexedTable !== undefined) {
     const condition = where === undefined ? '' : ` where ${where}`;
     const duplicates = `select 'two' as name from "${indexedTable}"${condition} group by ${keys} having count(*) > 1 limit 1`;
@@ -28,7 +28,7 @@ export function onlineForm(sql: string): OnlineForm | undefined {
       later: [`drop index concurrently if exists ${name}`, sql.replace('index', 'index concurrently')],
     };
   }
-  const [, referringTable, constraint] = foreignKey.exec(sql) ?? [];
+  const [, referringTable, constraint] = foreignKeyPattern.exec(sql) ?? [];
   if (referringTable !== undefined) {
     return {
       table: referringTable,
@@ -36,7 +36,7 @@ export function onlineForm(sql: string): OnlineForm | undefined {
       later: [`alter table "${referringTable}" validate constraint ${constraint}`],
     };
   }
-  const [, table, column = ''] = notNull.exec(sql) ?? [];
+  const [, table, column = ''] = notNullPattern.exec(sql) ?? [];
   if (table === undefined) return undefined;
   // With an equivalent validated constraint, SET NOT NULL does not have to scan the table under an exclusive lock.
   const check = `"${identifier(`${table}_${column}_filled`)}"`;

@@ -60,7 +60,7 @@ export interface DatabaseState {
   readonly drift: readonly string[];
 }
 
-/** Timeout of each counting statement, in milliseconds, because the database is in use. */
+/** Timeout of each counting statement, in milliseconds. It is short, because the database is in use. */
 export const countMs = 5000;
 /** Maximum number of rows to count. For larger tables the estimate of the statistics is used. */
 const countedRows = 100_000;
@@ -83,7 +83,7 @@ export async function planChanges(
   const countRows = database && counter(database);
   const plannedStatements: PlannedStatement[] = [];
   const typeChanges = new Set(
-    withRetypes(statements).flatMap((part) => (typeof part === 'string' ? [] : part.statements)),
+    withRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
   );
   for (const statement of statements.map(analyzeStatement)) {
     const table = statement.touches === 'nothing' ? undefined : statement.table;
@@ -150,7 +150,7 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
-  // -1 means that the table has no statistics.
+  // -1 means that the table was never analyzed.
   if (rows === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
   const [row] = rows;
   const count = Number(row?.[0]);
@@ -159,20 +159,20 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
 
 /** Counts the records that a check affects, and reads some as examples. */
 async function checkRecords(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
-  const { name, says, refuses, table, shown: exampleColumn, where } = check;
-  const planned = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
-  if (database === undefined) return planned;
-  const [existing] = await run(database, `select to_regclass('${quote(table)}')::text`);
-  if (existing?.[0] === null) return planned;
+  const { name, says, refuses, table, exampleColumn, where } = check;
+  const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
+  if (database === undefined) return uncounted;
+  const [relation] = await run(database, `select to_regclass('${quote(table)}')::text`);
+  if (relation?.[0] === null) return uncounted;
   const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
-  if (counts === undefined) return { ...planned, tookTooLong: true };
+  if (counts === undefined) return { ...uncounted, tookTooLong: true };
   const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;
   const examples = await runInTime(
     database,
     `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
   );
   return {
-    ...planned,
+    ...uncounted,
     count: Number(counts[0]?.[0]),
     examples: (examples ?? []).map(([organization, id, text]) => ({
       organization: String(organization),

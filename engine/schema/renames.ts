@@ -29,12 +29,12 @@ export function renaming(before: TableShapes, after: TableShapes, model: Model):
     if (Object.hasOwn(before, from)) tables[from] = name;
     else problems.push(`${file}  renamed_from: there has been no resource "${from}"`);
   }
-  const tablesRenamed = withRenames(before, { tables });
+  const renamedTables = withRenames(before, { tables });
   const columns: Record<string, Readonly<Record<string, string>>> = {};
   for (const definition of definitions) {
-    const stored = tablesRenamed[definition.name];
-    if (stored === undefined) continue;
-    const newNames = renamedColumns(definition, stored, problems);
+    const shape = renamedTables[definition.name];
+    if (shape === undefined) continue;
+    const newNames = renamedColumns(definition, shape, problems);
     if (Object.keys(newNames).length > 0) columns[definition.name] = newNames;
   }
   if (problems.length > 0) throw new UserError(problems.join('\n'));
@@ -124,13 +124,14 @@ function renameParts(
       for (const [name, part] of Object.entries(current[section])) {
         if (Object.hasOwn(target[section], name)) continue;
         const match = Object.entries(target[section]).find(
-          ([other, candidate]) =>
-            !Object.hasOwn(parts, other) && withoutName(candidate, other) === withoutName(part, name),
+          ([newPartName, candidate]) =>
+            !Object.hasOwn(parts, newPartName) &&
+            withoutName(candidate, newPartName) === withoutName(part, name),
         );
         if (match === undefined) continue;
-        const [to, renamed] = match;
+        const [to, newPart] = match;
         delete parts[name];
-        parts[to] = renamed;
+        parts[to] = newPart;
         const isConstraint = section === 'foreignKeys' || part.constraint === true;
         statements.push(
           isConstraint

@@ -80,9 +80,9 @@ export function withRetypes(statements: readonly string[]): readonly (string | R
   }
   for (const [position, sql] of statements.entries()) {
     const [, ruleTable = '', column = '', value, filled, nullable] = columnRulePattern.exec(sql) ?? [];
-    const [, index = '', on = ''] = indexPattern.exec(sql) ?? [];
-    const [, referring = '', link, key = ''] = foreignKeyPattern.exec(sql) ?? [];
-    const table = ruleTable || on || referring;
+    const [, index = '', indexTable = ''] = indexPattern.exec(sql) ?? [];
+    const [, referringTable = '', link, key = ''] = foreignKeyPattern.exec(sql) ?? [];
+    const table = ruleTable || indexTable || referringTable;
     const retype = retypes.get(table);
     if (retype === undefined || positions.has(position)) continue;
     const names = retype.columns.map(({ name }) => name);
@@ -162,7 +162,7 @@ export interface Backfill {
 /** A step that runs after the migration's transaction. Stored as JSON in the migration log. */
 export type DeferredStep = string | Backfill | { readonly swap: ColumnSwap };
 
-/** Returns deferred steps as an SQL literal for the migration log, or `null` if there are none left. */
+/** Returns deferred steps as an SQL literal for the migration log, or `null` if no steps remain. */
 export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
@@ -181,7 +181,7 @@ export const storedColumnsSql = (table: string): string =>
    where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`;
 
 /**
- * Plans a type change for a table that is in use: a trigger keeps a second column in sync, which is backfilled in
+ * Plans a type change for a table that is in use. A trigger keeps a second column in sync, which is backfilled in
  * batches, indexed, and then swapped with the first one.
  */
 export function stageRetype(
@@ -190,7 +190,7 @@ export function stageRetype(
 ): { readonly now: readonly string[]; readonly later: readonly DeferredStep[] } {
   const { table, columns, gone, before, drops, indexes, links } = retype;
   const tableName = quote(table);
-  const storedColumn = (name: string) => stored.find((each) => each.name === name) ?? null;
+  const storedColumn = (name: string) => stored.find((column) => column.name === name) ?? null;
   const swap: ColumnSwap = {
     table,
     columns: columns.map((column) => {
@@ -255,12 +255,12 @@ export function stageRetype(
       }),
       ...links.flatMap((sql) => {
         const [, , name = ''] = foreignKeyPattern.exec(sql) ?? [];
-        const added = onNext(sql)
+        const constraintSql = onNext(sql)
           .replace(/;$/, '')
           .replace(name, temporary(name))
           .replace(`alter table ${tableName} `, '');
         return [
-          `alter table ${tableName} drop constraint if exists ${temporary(name)}, ${added} not valid`,
+          `alter table ${tableName} drop constraint if exists ${temporary(name)}, ${constraintSql} not valid`,
           `alter table ${tableName} validate constraint ${temporary(name)}`,
         ];
       }),
@@ -340,21 +340,21 @@ function syncTriggers(
   columnNames: readonly string[],
 ): string[] {
   const tableName = quote(table);
-  const isOld = (name: string) => oldColumns.some((each) => each.name === name);
+  const isOld = (name: string) => oldColumns.some((column) => column.name === name);
   const row = columnNames
     .filter((name) => name !== '_unfit')
     .map((name) => `new.${isOld(name) ? beforeOf(name) : quote(name)} as ${quote(name)}`);
   const nullRow = columnNames.map((name) => {
-    const column = oldColumns.find((each) => each.name === name);
+    const column = oldColumns.find((column) => column.name === name);
     return `${column === undefined ? `new.${quote(name)}` : `null::${column.type}`} as ${quote(name)}`;
   });
   const anyOf = (names: readonly string[], predicate: (name: string) => string) =>
     names.map(predicate).join(' or ');
-  const changed = (name: string) => `new.${name} is distinct from old.${name}`;
+  const hasChanged = (name: string) => `new.${name} is distinct from old.${name}`;
   const before = oldColumns.map(({ name }) => beforeOf(name));
   /** Returns the field of a column. Fields are synced separately, because conversions between types can lose values. */
   const fieldOf = (name: string): string => {
-    const [first] = columns.filter((each) => name === `${each.name}_offset`);
+    const [first] = columns.filter((column) => name === `${column.name}_offset`);
     return first?.name ?? name;
   };
   const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
@@ -369,11 +369,11 @@ function syncTriggers(
     return `if tg_op = 'UPDATE' then
         is_old := ${anyOf(
           previous.map(({ name }) => beforeOf(name)),
-          changed,
+          hasChanged,
         )};
         is_new := not is_old and (${anyOf(
           current.map(({ name }) => quote(name)),
-          changed,
+          hasChanged,
         )});
       end if;
       if is_old then
@@ -399,10 +399,10 @@ function syncTriggers(
 
 /** Returns SQL that computes the value of an old column from the new columns. */
 function previousValue(columns: ColumnSwap['columns'], name: string, type: string): string {
-  const value = columns.find((each) => each.name === name);
+  const value = columns.find((column) => column.name === name);
   if (value === undefined) {
-    // The offset of a timestamp that became a text.
-    const [text] = columns.filter((each) => name === `${each.name}_offset`);
+    // The column is the offset of a timestamp that is now a text.
+    const [text] = columns.filter((column) => name === `${column.name}_offset`);
     return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
   }
   const current = `new.${quote(name)}`;
@@ -416,14 +416,14 @@ const batchRows = 500;
 
 /** Returns SQL that backfills the next batch and selects the key of its last row, or no row at the end. */
 export function backfillSql({ fill, after, missing }: Backfill): string {
-  const own = quote(fill);
+  const tableName = quote(fill);
   const column = missing === undefined ? unfit : quote(missing.column);
-  const filled = missing === undefined ? '' : ` and t.${column} is null`;
-  const from =
+  const missingCondition = missing === undefined ? '' : ` and t.${column} is null`;
+  const startCondition =
     after === undefined
       ? ''
       : `where ("organization_id", "id") > (${after.map((columnPattern) => `${literal(columnPattern)}::bigint`).join(', ')})`;
-  return `with _b as (select "organization_id", "id" from ${own} ${from} order by "organization_id", "id" limit ${batchRows}),
-    _u as (update ${own} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${filled})
+  return `with _b as (select "organization_id", "id" from ${tableName} ${startCondition} order by "organization_id", "id" limit ${batchRows}),
+    _u as (update ${tableName} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${missingCondition})
     select "organization_id"::text as organization, "id"::text as id from _b order by _b."organization_id" desc, _b."id" desc limit 1`;
 }

@@ -59,8 +59,8 @@ export async function runStatements(
   for (const part of parts) {
     if (typeof part === 'string') await run(part);
     else if (isStaged || (await hasRows(execute, rowsOf(part.table)))) {
-      const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
-      const { now, later } = stageRetype(part, stored);
+      const storedColumns = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
+      const { now, later } = stageRetype(part, storedColumns);
       for (const statement of now) await run(statement);
       remaining.push(...later);
     } else for (const statement of part.statements) await run(statement);

@@ -9,7 +9,7 @@ export interface StatementAnalysis {
   /** Lock mode held until the migration's transaction ends. */
   readonly lock: string;
   readonly table: string | undefined;
-  /** Whether the statement rewrites, reads or updates the table's rows. */
+  /** How the statement accesses the table's rows. */
   readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
   readonly risks: readonly Risk[];
   /** The effect as a verb phrase. */

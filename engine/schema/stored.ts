@@ -46,7 +46,7 @@ interface ApiPatch {
 const baseFile = 'snapshot.json';
 const noSections = Object.fromEntries(tableSections.map((section) => [section, {}])) as unknown as TableShape;
 
-/** A model that migrations produce. */
+/** The model after some or all migrations. */
 export interface StoredModel {
   readonly tables: TableShapes;
   readonly api: Api;
@@ -142,12 +142,12 @@ function merge<T, C>(
 
 /** Returns the difference between tables. @param before has the new names already */
 export function patchBetween(before: TableShapes, after: TableShapes): ModelPatch['tables'] {
-  return changesBetween(before, after, (table, other) => {
+  return changesBetween(before, after, (table, newShape) => {
     const parts = tableSections.map((section) => {
-      const changed = changesBetween(table?.[section] ?? {}, other[section], (_, part) => part);
-      return [section, changed] as const;
+      const changes = changesBetween(table?.[section] ?? {}, newShape[section], (_, newPart) => newPart);
+      return [section, changes] as const;
     });
-    return Object.fromEntries(parts.filter(([, changed]) => Object.keys(changed).length > 0));
+    return Object.fromEntries(parts.filter(([, changes]) => Object.keys(changes).length > 0));
   });
 }
 
@@ -156,14 +156,14 @@ function changesBetween<T, C>(
   after: Readonly<Record<string, T>>,
   change: (before: T | undefined, after: T) => C,
 ): Changes<C> {
-  const changed: Record<string, C | null> = {};
-  for (const name of Object.keys(before)) if (!Object.hasOwn(after, name)) changed[name] = null;
+  const changes: Record<string, C | null> = {};
+  for (const name of Object.keys(before)) if (!Object.hasOwn(after, name)) changes[name] = null;
   for (const [name, value] of Object.entries(after)) {
     if (JSON.stringify(sortKeys(before[name])) !== JSON.stringify(sortKeys(value))) {
-      changed[name] = change(before[name], value);
+      changes[name] = change(before[name], value);
     }
   }
-  return changed;
+  return changes;
 }
 
 /** Returns a copy of a JSON value with sorted object keys. */
@@ -173,7 +173,7 @@ function sortKeys(value: unknown): unknown {
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns tables with new names, as PostgreSQL renames them: the texts of triggers do not change. */
+/** Returns tables with renames applied. As in PostgreSQL, the texts of triggers do not change. */
 export function withRenames(before: TableShapes, { tables = {}, columns = {} }: Renames): TableShapes {
   let renamed: TableShapes = before;
   for (const [from, to] of Object.entries(tables)) {

@@ -7,13 +7,13 @@ import { arrayText, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
 import {
   chunks,
+  createScan,
   hasKey,
   type Key,
   type Query,
   type RunStatement,
   type Scan,
   type SearchOptions,
-  scanning,
 } from './scan.ts';
 
 /** The person to erase. */
@@ -43,7 +43,7 @@ export interface PersonalTraces {
 
 /** A search result, with the rows that an erasure deletes or empties. */
 export interface SearchResult extends PersonalTraces {
-  /** IDs of previously deleted records whose change log contains one of the texts, by resource. */
+  /** IDs of previously deleted records with one of the texts in the change log, by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
   /** Primary keys of rows containing one of the texts, by table. */
   readonly keys: ReadonlyMap<PersonalDataTable, readonly Key[]>;
@@ -86,7 +86,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
   const check: Erasure['check'] = (input) => {
-    assertBounded(input);
+    assertWithinLimits(input);
     selectionsOf(searchable, input);
     input.texts.forEach(textOf);
   };
@@ -106,7 +106,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     ];
     if (texts.length > maxTexts)
       throw new UserError(`these records match more than ${maxTexts} different texts. Select fewer records.`);
-    const scan = scanning(options, organization);
+    const scan = createScan(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
     let changes = 0;
     for (const { name } of resources) {
@@ -124,13 +124,13 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     }
     const mentions = new Map<string, readonly string[]>();
     for (const { name } of resources) {
-      const mentioning: string[] = [];
+      const mentioningIds: string[] = [];
       const matches = sql<boolean>`(t.id <> all (${arrayText(records.get(name) ?? [])}::bigint[])
         and ${hasText(sql`row_to_json(t)::text`, texts)})`;
       for await (const [id = ''] of scan({ table: name, key: [['id', 'bigint']], matches })) {
-        if (mentioning.push(id) === maxMentions) break;
+        if (mentioningIds.push(id) === maxMentions) break;
       }
-      if (mentioning.length > 0) mentions.set(name, mentioning);
+      if (mentioningIds.length > 0) mentions.set(name, mentioningIds);
     }
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
     return { records, texts, changes, rows, mentions, deleted, keys };
@@ -173,7 +173,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
 const rowsPerStatement = 500;
 
 /** Checks the size of the input. @throws UserError if it exceeds the limits for one person */
-function assertBounded({ records, texts }: ErasureInput): void {
+function assertWithinLimits({ records, texts }: ErasureInput): void {
   if (records.length > maxLines)
     throw new UserError(`at most ${maxLines} lines can select records, but there are ${records.length}`);
   if (texts.length > maxLines)
@@ -290,7 +290,7 @@ async function lookupTexts(
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
-/** Returns deleted records whose change log contains one of the texts, by resource. */
+/** Returns the IDs of deleted records with one of the texts in the change log, by resource. */
 async function deletedBefore(
   { run }: SearchOptions,
   scan: Scan,
@@ -307,7 +307,7 @@ async function deletedBefore(
       ['id', 'bigint'],
     ],
     matches,
-    further: ['object', 'object_id'],
+    extraColumns: ['object', 'object_id'],
   } as const;
   for await (const [, , object = '', id = ''] of scan(ledger)) idsByResource.get(object)?.add(id);
   const deletedByResource = new Map<string, string[]>();
@@ -340,8 +340,8 @@ function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
   const numbers = texts.filter(isPhoneNumber).map((text) => text.replace(/\D/g, ''));
   // OFFSET 0 makes PostgreSQL convert the text once instead of once per form.
-  const containsAny = (converted: ReturnType<typeof sql>, candidates: readonly string[]) =>
-    sql`exists (select from (select ${converted} as text offset 0) _t, unnest(${arrayText(candidates)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
+  const containsAny = (normalized: ReturnType<typeof sql>, candidates: readonly string[]) =>
+    sql`exists (select from (select ${normalized} as text offset 0) _t, unnest(${arrayText(candidates)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
   const inForms = containsAny(sql`lower(${expression})`, forms);
   const inDigits = containsAny(sql`regexp_replace(${expression}, '[^0-9]', '', 'g')`, numbers);
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;

@@ -47,13 +47,13 @@ const active = ['searching', 'erasing'] as const;
 export async function requestSearch(tables: Tables, organization: string, request: string): Promise<string> {
   // The row lock serializes concurrent requests, so that they cannot exceed the limit together.
   await sql`select from crm_organizations where id = ${organization}::bigint for update`.execute(tables);
-  const running = await tables
+  const activeCount = await tables
     .selectFrom('crm_erasures')
     .select(({ fn }) => fn.countAll<string>().as('count'))
     .where('organization_id', '=', organization)
     .where('state', 'in', active)
     .executeTakeFirstOrThrow();
-  if (Number(running.count) >= maxActive)
+  if (Number(activeCount.count) >= maxActive)
     throw new UserError(
       `this organization already has ${maxActive} searches or erasures in progress. Wait until one finishes.`,
     );
@@ -166,7 +166,7 @@ export async function changeState(
   tables: Tables,
   organization: string,
   id: string,
-  from: ErasureState,
+  expected: ErasureState,
   outcome: Outcome,
 ): Promise<boolean> {
   const { numUpdatedRows } = await tables
@@ -174,7 +174,7 @@ export async function changeState(
     .set({ ...outcome, claimed_until: null, changed_at: sql<Date>`now()` })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
-    .where('state', '=', from)
+    .where('state', '=', expected)
     .executeTakeFirst();
   return numUpdatedRows > 0n;
 }

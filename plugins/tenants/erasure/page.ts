@@ -113,10 +113,10 @@ export function erasurePages(
   /** Returns the page of a search or an erasure: its progress or its outcome. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
-    given: Form,
+    params: Form,
     back: string,
   ): Promise<AnyPage & { title: string }> => {
-    const erasure = await findErasure(tablesOf(database), organization, idField(given, 'id'));
+    const erasure = await findErasure(tablesOf(database), organization, idField(params, 'id'));
     const { id, state, result, error, searched, request } = erasure;
     if (state === 'found') return question(slug, id, await sealed.openResult(result), back);
     if (state === 'failed' || state === 'nothing') {

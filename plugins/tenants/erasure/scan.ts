@@ -31,7 +31,7 @@ interface TableSearch {
   readonly key: Columns;
   readonly matches: RawBuilder<unknown>;
   /** Additional columns of matching rows to return as text. */
-  readonly further?: readonly string[];
+  readonly extraColumns?: readonly string[];
 }
 
 /** Yields the keys of an organization's matching rows, each followed by the additional columns. */
@@ -43,10 +43,10 @@ const [firstRows, maxRows] = [100, 2000];
 const targetMs = 200;
 
 /** Searches tables in key order, a few rows per statement. */
-export function scanning({ run, progress }: SearchOptions, organization: string): Scan {
+export function createScan({ run, progress }: SearchOptions, organization: string): Scan {
   let searched = 0;
-  return async function* ({ table, key, matches, further = [] }) {
-    const columns = [...key.map(([column]) => column), ...further];
+  return async function* ({ table, key, matches, extraColumns = [] }) {
+    const columns = [...key.map(([column]) => column), ...extraColumns];
     const text = sql`array[${sql.join(columns.map((column) => sql`${sql.ref(`t.${column}`)}::text`))}]`;
     const order = sql.join(key.map(([column]) => sql.ref(`t.${column}`)));
     let size = firstRows;

@@ -9,7 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/** The state of an erasure: `found` and `nothing` are results of a search, and `erased` is the end. */
+/** The state of an erasure. A search ends as `found`, `nothing` or `failed`; a confirmed erasure ends as `erased`. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {

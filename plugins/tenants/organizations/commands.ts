@@ -22,7 +22,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What the commands need from an open instance. */
+/** The parts of an instance that the commands need. */
 export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -110,10 +110,13 @@ const rename = async (
 ): Promise<CommandResult> => {
   if (input.slug === undefined && input.name === undefined) throw new UserError('specify --name or --slug');
   return withInstance(async ({ database, config, configuredSlugs }) => {
-    const configured = await configuredSlugs();
+    const slugsInConfig = await configuredSlugs();
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, slug);
-      await renameOrganization(tables, commandLine(config), organization, { ...input, configured });
+      await renameOrganization(tables, commandLine(config), organization, {
+        ...input,
+        configured: slugsInConfig,
+      });
       return organization;
     });
     const changes = [

@@ -83,12 +83,12 @@ async function* recordsOf(
     bytes: () => Buffer.alloc(0),
   });
   const prefix = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
-  let rest = '';
+  let partialLine = '';
   const stream = await exported(database, list.export, plan, 'ndjson');
   for await (const chunk of stream.setEncoding('utf8')) {
-    const parts = (rest + String(chunk)).split('\n');
-    rest = parts.pop() ?? '';
-    for (const record of parts) if (record !== '') yield `${prefix}${record}}\n`;
+    const linesOfChunk = (partialLine + String(chunk)).split('\n');
+    partialLine = linesOfChunk.pop() ?? '';
+    for (const record of linesOfChunk) if (record !== '') yield `${prefix}${record}}\n`;
   }
 }
 

@@ -110,10 +110,10 @@ export function organizationPages(
   const admin = (request: FastifyRequest) => adminOf(app, request);
   form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, form) => {
     const [name, slug] = [field(form, 'name'), field(form, 'slug').trim()];
-    const configured = await configuredSlugs();
-    if (slug !== membership.slug && configured.has(slug)) throw reservedSlug(slug);
+    const slugsInConfig = await configuredSlugs();
+    if (slug !== membership.slug && slugsInConfig.has(slug)) throw reservedSlug(slug);
     await transaction(database, (tables) =>
-      renameOrganization(tables, actor, membership.organization, { name, slug, configured }),
+      renameOrganization(tables, actor, membership.organization, { name, slug, configured: slugsInConfig }),
     );
     reloadSession(request);
     return redirectDone(request, reply, listUrl, 'organization-renamed', {
@@ -152,7 +152,7 @@ function form<Subject>(
   app: FastifyInstance,
   name: string,
   subjectOf: (request: FastifyRequest) => Subject,
-  pageFor: (subject: Subject, given: Form) => PageData,
+  pageFor: (subject: Subject, values: Form) => PageData,
   submit: (
     request: FastifyRequest,
     reply: FastifyReply,

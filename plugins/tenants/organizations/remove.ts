@@ -11,7 +11,7 @@ const maxRounds = 5;
 /** A step of a deletion: deletes a table's rows, or sets a column with references to null. */
 interface Step {
   readonly table: RawBuilder<unknown>;
-  readonly emptiedColumn?: string;
+  readonly clearedColumn?: string;
 }
 
 /** A table with rows of organizations, including tables of resources that are no longer defined. */
@@ -40,9 +40,9 @@ export async function deleteOrganization(database: Database, id: string): Promis
   const steps = stepsFor(await tenantTables(tables));
   let deleted = 0;
   const deleteAll = async (): Promise<void> => {
-    for (const { table, emptiedColumn } of steps) {
-      if (emptiedColumn === undefined) deleted += await repeatUntilEmpty(() => deleteRows(tables, table, id));
-      else await repeatUntilEmpty(() => emptyColumn(tables, table, emptiedColumn, id));
+    for (const { table, clearedColumn } of steps) {
+      if (clearedColumn === undefined) deleted += await repeatUntilEmpty(() => deleteRows(tables, table, id));
+      else await repeatUntilEmpty(() => clearColumn(tables, table, clearedColumn, id));
     }
   };
   for (let round = 1; ; round++) {
@@ -86,21 +86,21 @@ const someRows = (table: RawBuilder<unknown>, condition: RawBuilder<unknown>) =>
   sql`ctid = any (array(select ctid from ${table} where ${condition} limit ${sql.lit(rowsPerStatement)}))`;
 
 async function deleteRows(tables: Tables, table: RawBuilder<unknown>, id: string): Promise<number> {
-  const ofOrganization = sql`"organization_id" = ${id}`;
+  const condition = sql`"organization_id" = ${id}`;
   const { numAffectedRows = 0n } = await sql`
-    delete from ${table} where ${ofOrganization} and ${someRows(table, ofOrganization)}`.execute(tables);
+    delete from ${table} where ${condition} and ${someRows(table, condition)}`.execute(tables);
   return Number(numAffectedRows);
 }
 
-async function emptyColumn(
+async function clearColumn(
   tables: Tables,
   table: RawBuilder<unknown>,
   column: string,
   id: string,
 ): Promise<number> {
-  const filled = sql`"organization_id" = ${id} and ${sql.ref(column)} is not null`;
+  const condition = sql`"organization_id" = ${id} and ${sql.ref(column)} is not null`;
   const { numAffectedRows = 0n } = await sql`
-    update ${table} set ${sql.ref(column)} = null where ${filled} and ${someRows(table, filled)}`.execute(
+    update ${table} set ${sql.ref(column)} = null where ${condition} and ${someRows(table, condition)}`.execute(
     tables,
   );
   return Number(numAffectedRows);
@@ -136,7 +136,7 @@ function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
     for (const { from, columns } of keysTo(next.name)) {
       const table = remaining.find(({ name }) => name === from);
       if (table !== undefined)
-        for (const emptiedColumn of columns) steps.push({ table: tableName(table), emptiedColumn });
+        for (const clearedColumn of columns) steps.push({ table: tableName(table), clearedColumn });
     }
     steps.push({ table: tableName(next) });
     remaining.splice(remaining.indexOf(next), 1);

@@ -18,7 +18,7 @@ export type Measure = (
  * of requests can run.
  * @param names the tables of the resources
  */
-export function measuring(database: Database, names: readonly string[]): Measure {
+export function createMeasure(database: Database, names: readonly string[]): Measure {
   return async (organization, withBytes) => {
     let [records, bytes, tookMs] = [0, 0, 0];
     const run = (text: string, values: readonly string[] = []) =>
@@ -31,16 +31,16 @@ export function measuring(database: Database, names: readonly string[]): Measure
     for (const name of names) {
       const bytesOfRow = withBytes ? await sizeOf(run, name) : '0';
       let after = '0';
-      for (let counted = rowsPerStatement; counted === rowsPerStatement; ) {
+      for (let rowCount = rowsPerStatement; rowCount === rowsPerStatement; ) {
         const { text, values } = prepare<{ readonly after: string }>('', 'scan', ($) => {
           const bound = `t."organization_id" = ${$(() => organization)}::bigint and t."id" > ${$(({ after }) => after)}::bigint`;
           return `select count(*)::text, coalesce(sum(_bytes), 0)::text, max("id")::text from (select t."id", ${bytesOfRow} as _bytes from ${quote(name)} t where ${bound} order by t."id" limit ${rowsPerStatement}) _t`;
         }).bind({ after });
-        const [[count, size, last] = []] = await run(text, values as readonly string[]);
-        counted = Number(count);
-        records += counted;
+        const [[count, size, lastId] = []] = await run(text, values as readonly string[]);
+        rowCount = Number(count);
+        records += rowCount;
         bytes += Number(size);
-        after = String(last ?? after);
+        after = String(lastId ?? after);
       }
     }
     return { records, bytes, tookMs };

@@ -42,21 +42,21 @@ export const bytesPerMb = 1024 * 1024;
 export function quotaExcess(
   quota: Quota,
   { records, bytes }: QuotaUsage,
-  more: number,
+  newRecords: number,
 ): HttpError | undefined {
-  if (quota.records > 0 && records + more > quota.records)
+  if (quota.records > 0 && records + newRecords > quota.records)
     return errors.quotaExceeded(`${quota.records} records`);
   if (quota.storage_mb > 0 && bytes >= quota.storage_mb * bytesPerMb)
     return errors.quotaExceeded(`${quota.storage_mb} MB of records`);
   return undefined;
 }
 
-const number = new Intl.NumberFormat('en');
+const numberFormat = new Intl.NumberFormat('en');
 
 /** Returns the home page's line about the usage of a quota, or an empty list without a quota. */
 export function quotaLine(label: string, usage: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
-  const text = `${label}: ${number.format(usage)} of ${number.format(quota)}.`;
+  const text = `${label}: ${numberFormat.format(usage)} of ${numberFormat.format(quota)}.`;
   if (usage >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
   return [{ state: usage >= 0.8 * quota ? 'warn' : 'good', text }];
 }

@@ -1,6 +1,6 @@
 import { type Database, runShared } from '../../../engine/database/index.ts';
 import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
-import { type Measure, measuring } from './measure.ts';
+import { createMeasure, type Measure } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
 /** Ages in milliseconds after which a count is refreshed, and after which it is refreshed before a rejection. */
@@ -44,7 +44,7 @@ export function recordQuotas(
   { database, resources, settings }: QuotaServices,
   onError: (cause: unknown) => void,
 ): RecordQuotas {
-  const measure: Measure = measuring(
+  const measure: Measure = createMeasure(
     database,
     resources.map(({ name }) => name),
   );
@@ -88,21 +88,21 @@ export function recordQuotas(
     records: records + added,
     bytes,
   });
-  const excessOf = (lastCount: RecordCount, more: number) =>
-    quotaExcess(quotaOf(settings.current.quotas, lastCount.slugs), usageOf(lastCount), more);
+  const excessOf = (lastCount: RecordCount, newRecords: number) =>
+    quotaExcess(quotaOf(settings.current.quotas, lastCount.slugs), usageOf(lastCount), newRecords);
 
   return {
-    admit: (organization, more) => {
+    admit: (organization, newRecords) => {
       if (!limitsRecords(settings.current.quotas)) return undefined;
       return (async () => {
         let lastCount = await current(organization);
         // Records deleted since the last count free up space.
-        if (lastCount && excessOf(lastCount, more) && isOlder(lastCount, minAgeMs))
+        if (lastCount && excessOf(lastCount, newRecords) && isOlder(lastCount, minAgeMs))
           lastCount = await count(organization);
         if (lastCount === undefined) return;
-        const excess = excessOf(lastCount, more);
+        const excess = excessOf(lastCount, newRecords);
         if (excess !== undefined) throw excess;
-        lastCount.added += more;
+        lastCount.added += newRecords;
       })();
     },
     usage: async (organization) => {

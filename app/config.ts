@@ -68,9 +68,8 @@ export type Config = VariableValues<typeof variables> & {
 };
 
 /**
- * Reads the environment at start. Blank variables count as unset, except those whose default would select another instance,
- * for which a blank value is an error.
- * Other code does not read process.env.
+ * Reads the environment at start. Blank variables count as unset, except those whose default would select another
+ * instance, for which a blank value is an error. Other code does not read process.env.
  * @throws UserError with one line per invalid variable
  */
 export function readConfig(environment: Environment = process.env): Config {

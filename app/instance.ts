@@ -60,7 +60,9 @@ export async function openInstance(
 
 const warn = (line: string) => process.stderr.write(`crm: ${line}\n`);
 
-/** Exits without closing the database, because another process owns it now and further writes would be lost or harmful. */
+/**
+ * Exits without closing the database, because another process owns it now and further writes would be lost or harmful.
+ */
 export function exitImmediately({ message }: Error): void {
   process.stderr.write(`crm: ${message}\n`);
   process.exit(1);

@@ -21,7 +21,10 @@ export interface Instance {
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
-/** The parts of an instance that checks can use. Each check only receives the parts it needs, and is skipped without them. */
+/**
+ * The parts of an instance that checks can use. Each check only receives the parts it needs, and is skipped without
+ * them.
+ */
 export interface DoctorTarget extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
   readonly settings: Settings;
   readonly settingsFile: SettingsFile;

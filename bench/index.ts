@@ -64,7 +64,7 @@ const targets: readonly Target[] = [
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
 ];
 
-interface Running extends Target, RunningTarget {
+interface RunningBench extends Target, RunningTarget {
   readonly requestFormat: Dialect;
 }
 
@@ -73,7 +73,7 @@ async function start(
   databaseUrl: string,
   folder: string,
   keys: readonly string[],
-): Promise<Running> {
+): Promise<RunningBench> {
   const profile = options.profile === undefined ? [] : profileFlags(options.profile, target.name);
   const environment = { DATABASE_URL: databaseUrl, DATA_DIR: folder, ...target.environment };
   const running = await startTarget(target.script, environment, [...(target.flags ?? []), ...profile]);
@@ -81,7 +81,7 @@ async function start(
 }
 
 /** Checks that all targets return the same record and list. Otherwise the figures would not be comparable. */
-async function assertEquivalent(targets: readonly Running[]): Promise<void> {
+async function assertEquivalent(targets: readonly RunningBench[]): Promise<void> {
   const normalize = (value: unknown): unknown =>
     JSON.parse(JSON.stringify(value), (_key, item) =>
       typeof item === 'string' && /^\d{4}-\d\d-\d\dT/.test(item) ? Date.parse(item) : item,
@@ -117,7 +117,7 @@ function sortKeys(value: unknown): unknown {
   );
 }
 
-async function measure(targets: readonly Running[], databaseUrl: string): Promise<Figure[]> {
+async function measure(targets: readonly RunningBench[], databaseUrl: string): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const operation of selectedOperations) {
     const participants = targets.filter((target) => target.operations.includes(operation));
@@ -226,7 +226,7 @@ const server = await startPostgres({
   max_connections: '200',
   max_wal_size: '4GB',
 });
-const running: Running[] = [];
+const running: RunningBench[] = [];
 try {
   const { url } = await makeDatabase(server.url);
   process.stderr.write(`seeding ${rows} leads in ${seededOrganizations} organizations …\n`);

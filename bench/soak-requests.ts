@@ -104,7 +104,10 @@ const remove: SendRequest = (client) => {
   return send(client, 'DELETE', `${path}/${id}`);
 };
 
-/** Kinds of requests with their share per thousand. A record deleted by a concurrent request does not count as a failure. */
+/**
+ * Kinds of requests with their share per thousand. A record deleted by a concurrent request does not count as a
+ * failure.
+ */
 const requestKinds: readonly (readonly [share: number, act: SendRequest])[] = [
   [300, withRecord((client, id) => send(client, 'GET', `${path}/${id}`))],
   [200, (client) => send(client, 'GET', path)],

@@ -1,5 +1,6 @@
 // Soak test: sends requests at a constant rate to many organizations for some minutes, and checks whether latency and
-// memory stay flat. Requests start on schedule even if earlier ones are slow, and latency counts from the scheduled time.
+// memory stay flat. Requests start on schedule even if earlier ones are slow, and latency counts from the scheduled
+// time.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

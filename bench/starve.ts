@@ -1,5 +1,5 @@
-// Starve: measures how an organization is affected by another one that sends as many expensive requests as possible. Uses
-// one PostgreSQL server and one engine process with a heap of 512 MB.
+// Starve: measures how an organization is affected by another one that sends as many expensive requests as possible.
+// Uses one PostgreSQL server and one engine process with a heap of 512 MB.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,8 +32,11 @@ const greedyConnections = 64;
 const slowReaders = 500;
 const worstQuery = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => `status=Status+${n}`).join('&')}`;
 
-/** Creates organizations with 300,000 leads, 4,000 leads, and two tables of large records. @returns an API key for each */
-async function seed(databaseUrl: string): Promise<readonly string[]> {
+/**
+ * Creates organizations with 300,000 leads, 4,000 leads, and two tables of large records.
+ * @returns an API key for each
+ */
+async function seedOrganizations(databaseUrl: string): Promise<readonly string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const database = await openDatabase(config, entitiesFor(await loadResources(config)));
   await createTables(database);
@@ -157,7 +160,7 @@ let child: ChildProcess | undefined;
 try {
   const { url: databaseUrl } = await makeDatabase(server.url);
   process.stderr.write('seeding 304,000 leads …\n');
-  const [greedyKey = '', modestKey = '', slowKey = ''] = await seed(databaseUrl);
+  const [greedyKey = '', modestKey = '', slowKey = ''] = await seedOrganizations(databaseUrl);
   child = fork(join(import.meta.dirname, 'targets', 'engine.ts'), {
     execArgv: ['--max-old-space-size=512'],
     env: { ...process.env, DATABASE_URL: databaseUrl, DATA_DIR: folder, LOG_LEVEL: 'error' },
@@ -189,13 +192,13 @@ try {
       seconds + 2,
     );
     await pause(1000);
-    const loaded = await modestLoad(url, modestKey);
+    const underLoad = await modestLoad(url, modestKey);
     addLine(
       `next to ${greedyConnections} worst lists`,
-      loaded,
+      underLoad,
       `lists: ${formatStatuses((await greedyLoad).statuses)}`,
     );
-    ratios.push(loaded.p99 / alone.p99);
+    ratios.push(underLoad.p99 / alone.p99);
   }
   const many = Array.from({ length: 1200 }, () => 'status=x').join('&');
   const rejection = await fetch(`${url}/api/v1/leads?${many}`, {
@@ -213,10 +216,10 @@ try {
     ];
     await once(response.resume(), 'end');
     const waitedMs = (performance.now() - requestedAt).toFixed(0);
-    const loaded = await modestLoad(url, modestKey);
+    const underLoad = await modestLoad(url, modestKey);
     const { current, peak } = memoryOf(target);
     const note = `a new connection: ${waitedMs} ms; RSS ${current} MB, at most ${peak} MB; readers: ${formatStatuses(stopReading()) || 'none read'}`;
-    addLine(`next to ${slowReaders} readers: ${name}`, loaded, note);
+    addLine(`next to ${slowReaders} readers: ${name}`, underLoad, note);
   }
   const titles = ['GET by id of another organization', 'requests/s', 'p50 ms', 'p99 ms', 'responses', ''];
   process.stdout.write(`${formatTable(titles, lines)}\n\n`);

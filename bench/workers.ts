@@ -1,5 +1,5 @@
-// Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by stopping it half of
-// the time, so that two of them fit on a machine with two cores next to PostgreSQL and the load.
+// Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by stopping it half
+// of the time, so that two of them fit on a machine with two cores next to PostgreSQL and the load.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,10 @@ const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
 });
 const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
-/** Number of connections per worker. With fewer connections, fewer requests are batched, which makes each more expensive. */
+/**
+ * Number of connections per worker. With fewer connections, fewer requests are batched, which makes each more
+ * expensive.
+ */
 const connections = 32;
 /** Time that a worker limited to half a core runs, and is then stopped, in milliseconds. */
 const sliceMs = 20;

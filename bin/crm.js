@@ -10,7 +10,7 @@ const require = createRequire(import.meta.url);
 const system = process.platform === 'win32' ? 'win' : process.platform;
 const packages = [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`];
 
-/** Returns the installed Node.js binary for this platform, or the running one if it is missing (`npm ci --omit=optional`). */
+/** Returns the installed Node.js binary for this platform, or the running one after `npm ci --omit=optional`. */
 function findNode() {
   for (const name of packages) {
     try {
@@ -22,10 +22,10 @@ function findNode() {
 }
 
 /** Entry points of a packed package and of a clone. Node.js does not run TypeScript in node_modules. */
-const [built, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
+const [compiled, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
-const main = existsSync(built) ? built : source;
+const main = existsSync(compiled) ? compiled : source;
 
 /** Folder of Node's compile cache, which halves the start time. Node ignores it if it is not writable. */
 const cache = fileURLToPath(new URL('../.cache/node', import.meta.url));

@@ -28,7 +28,9 @@ const file = new URL('cli-reference.json', import.meta.url);
 /** Formats bold text. Commander strips the formatting if the terminal does not support it. */
 const bold = (text: string): string => styleText('bold', text, { validateStream: false });
 
-/** Returns a program with help and completion for all commands, without loading their code, which takes almost a second. */
+/**
+ * Returns a program with help and completion for all commands, without loading their code, which takes almost a second.
+ */
 export function referenceProgram(version: string): Command {
   const program = createProgram(version);
   const { commands } = JSON.parse(readFileSync(file, 'utf8')) as Outline;

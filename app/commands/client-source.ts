@@ -47,7 +47,10 @@ interface ResourceSource {
   readonly parameters: readonly Parameter[];
 }
 
-/** Returns a name of the document as an identifier. @throws UserError for other texts, which could inject code into the client */
+/**
+ * Returns a name of the document as an identifier.
+ * @throws UserError for other texts, which could inject code into the client
+ */
 function identifier(name: string): string {
   if (/^[A-Za-z_]\w*$/.test(name)) return name;
   throw new UserError(
@@ -115,7 +118,7 @@ function resourcesOf({ paths, components: { schemas, parameters } }: Document): 
 function typesOfResource({ name, record, schemas, parameters }: ResourceSource): string {
   const fields = schemas[record]?.properties ?? {};
   const names = (parameter: string) => {
-    const schema = parameters.find((each) => each.name === parameter)?.schema;
+    const schema = parameters.find((candidate) => candidate.name === parameter)?.schema;
     return union((schema?.enum ?? []).flat().map(quote));
   };
   const references = Object.entries(expandedOf(record, schemas));
@@ -228,7 +231,10 @@ const reservedParameters: ReadonlySet<string> = new Set([
   'org',
 ]);
 
-/** Returns the type of a filter's operand. @param fieldType type of the field in records, which lists the known values */
+/**
+ * Returns the type of a filter's operand.
+ * @param fieldType type of the field in records, which lists the known values
+ */
 function operandType({ schema }: Parameter, fieldType: string): string {
   const typeOf = (value: Schema) => (value['x-extensible-enum'] === undefined ? inputType(value) : fieldType);
   if (schema.items !== undefined) return `crm.Values<${typeOf(schema.items)}>`;

@@ -94,7 +94,10 @@ export const misspellingWarnings = ({ environment }: Config, { written: settings
 const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
-/** Returns the secrets that a file contains as plain text instead of a reference to the environment, with their locations. */
+/**
+ * Returns the secrets that a file contains as plain text instead of a reference to the environment, with their
+ * locations.
+ */
 export const secretsInFile = ({
   written: settings,
   parsed,

@@ -3,8 +3,8 @@ let isCut = false;
 let isInstalled = false;
 
 /**
- * Ignores errors from a closed standard output or standard error (`crm export leads | head`). The command finishes its work,
- * and remaining output is discarded.
+ * Ignores errors from a closed standard output or standard error (`crm export leads | head`). The command finishes its
+ * work, and remaining output is discarded.
  */
 export function tolerateCutOutput(): void {
   if (isInstalled) return;

@@ -37,7 +37,10 @@ export async function engineSpec(folder: string): Promise<EngineSpec> {
   return local(existsSync(tarball) ? tarball : packageFolder);
 }
 
-/** Reads the source of this package from the hidden lock file in `node_modules`, which does not exist in global installs. */
+/**
+ * Reads the source of this package from the hidden lock file in `node_modules`, which does not exist in global
+ * installs.
+ */
 async function installSource(modules: string): Promise<string | undefined> {
   try {
     const lock = JSON.parse(await readFile(join(modules, '.package-lock.json'), 'utf8')) as {

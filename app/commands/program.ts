@@ -32,7 +32,10 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
   [['prune'], async (line) => (await import('./retention-command.ts')).pruneCommand(line)],
 ];
 
-/** Returns the function that adds the command with this first word. For other words, returns all functions, including those of modules. */
+/**
+ * Returns the function that adds the command with this first word. For other words, returns all functions, including
+ * those of modules.
+ */
 function commandAdders(word: string | undefined): readonly AddCommand[] {
   const match = ownCommands.find(([words]) => words.some((name) => name === word));
   if (match !== undefined) return [match[1]];

@@ -241,7 +241,10 @@ async function writeAdditions(config: Config): Promise<void> {
     await writeMigration(config, resources, plan);
 }
 
-/** Writes the migration of a plan, named after its first change. @returns the file, or undefined if nothing has changed */
+/**
+ * Writes the migration of a plan, named after its first change.
+ * @returns the file, or undefined if nothing has changed
+ */
 async function writeMigration(
   config: Config,
   resources: readonly Resource[],

@@ -16,7 +16,10 @@ export interface RestartBackoff {
   readonly next: (now: number, othersServe: boolean) => number | undefined;
 }
 
-/** Creates a backoff with exponentially growing delays. A worker that exits occasionally is restarted after the shortest delay. */
+/**
+ * Creates a backoff with exponentially growing delays. A worker that exits occasionally is restarted after the shortest
+ * delay.
+ */
 export function restartBackoff(): RestartBackoff {
   let exits = 0;
   let lastExit = Number.NEGATIVE_INFINITY;

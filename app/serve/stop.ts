@@ -5,7 +5,9 @@ import type { FastifyInstance } from 'fastify';
 export interface Stoppable {
   /** Announces the stop. Requests are still served. */
   readonly leave: () => void;
-  /** Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that it is not ready. */
+  /**
+   * Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that it is not ready.
+   */
   readonly delayMs: number;
   /** Stops the service. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
@@ -17,7 +19,10 @@ export interface Stoppable {
 export const drainMs = 6_500;
 /** Time limit for closing the database, in milliseconds, because its server might not respond. */
 export const closeMs = 1_000;
-/** Time within which a second signal is ignored, in milliseconds, because npm forwards signals that a terminal has already sent. */
+/**
+ * Time within which a second signal is ignored, in milliseconds, because npm forwards signals that a terminal has
+ * already sent.
+ */
 const duplicateSignalMs = 1_000;
 
 /**

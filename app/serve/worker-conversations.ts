@@ -6,12 +6,12 @@ import type { SupervisorMessage, WorkerMessage, WorkerMessageOf } from './worker
 const reportTimeoutMs = 1_500;
 
 /** Sends a message to a worker; does nothing if the worker has disconnected. */
-export const tell = (worker: Worker, message: SupervisorMessage): void => {
+export const sendMessage = (worker: Worker, message: SupervisorMessage): void => {
   if (worker.isConnected()) worker.send(message);
 };
 
 /** Waits for a worker's message of this kind. @throws the worker's error if it fails, or UserError if it exits */
-export function hear<Kind extends WorkerMessage['kind']>(
+export function waitForMessage<Kind extends WorkerMessage['kind']>(
   worker: Worker,
   kind: Kind,
 ): Promise<WorkerMessageOf<Kind>> {
@@ -42,7 +42,7 @@ export async function ask<Kind extends 'report' | 'metrics'>(
   };
   worker.on('message', onMessage);
   const timer = setTimeout(resolve, reportTimeoutMs, undefined);
-  tell(worker, question);
+  sendMessage(worker, question);
   try {
     return await promise;
   } finally {

@@ -12,7 +12,7 @@ import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
 import { closeUnclaimedConnections } from './inherited-sockets.ts';
 import { restartBackoff } from './restart-backoff.ts';
 import { closeMs, drainMs } from './stop.ts';
-import { ask, hear, tell } from './worker-conversations.ts';
+import { ask, sendMessage, waitForMessage } from './worker-conversations.ts';
 import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
 /** Processes that serve one instance. */
@@ -54,7 +54,10 @@ export function createWorkerPool(
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;
   let reports = 0;
-  /** The last metrics of each worker. Those of exited workers are added up in `exitedFamilies`, because counters must not decrease. */
+  /**
+   * The last metrics of each worker. Those of exited workers are added up in `exitedFamilies`, because counters must
+   * not decrease.
+   */
   const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
   let exitedFamilies: Promise<readonly FamilyValues[]> = Promise.resolve([]);
 
@@ -66,7 +69,7 @@ export function createWorkerPool(
     // Sending a message to a worker that has just exited fails.
     worker.on('error', () => {});
     worker.on('message', (message: WorkerMessage) => {
-      if (message.kind === 'task' && leader !== undefined) tell(leader, message);
+      if (message.kind === 'task' && leader !== undefined) sendMessage(leader, message);
       if (message.kind === 'pong') detector.responded(worker);
     });
     worker.once('exit', (code: number, signal: string | null) => {
@@ -83,10 +86,10 @@ export function createWorkerPool(
       }
       if (phase === 'running') void replace(worker, signal ?? `code ${code}`);
     });
-    const listening = await hear(worker, 'listening');
+    const listening = await waitForMessage(worker, 'listening');
     serving.add(worker);
     detector.serves(worker);
-    if (isLeaving) tell(worker, { kind: 'leave' });
+    if (isLeaving) sendMessage(worker, { kind: 'leave' });
     return listening;
   };
 
@@ -94,8 +97,8 @@ export function createWorkerPool(
     const [next] = serving;
     if (next === undefined) throw new UserError('no worker is serving');
     leader = next;
-    tell(next, { kind: 'lead', isFirst });
-    return hear(next, 'leading');
+    sendMessage(next, { kind: 'lead', isFirst });
+    return waitForMessage(next, 'leading');
   };
   /** Selects a leader if a worker serves and none leads. If it exits, the exit handler selects the next one. */
   const appoint = (): void => {
@@ -122,7 +125,7 @@ export function createWorkerPool(
       report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s: it is killed`);
       worker.process.kill('SIGKILL');
     }
-    for (const worker of others) tell(worker, { kind: 'ping' });
+    for (const worker of others) sendMessage(worker, { kind: 'ping' });
   };
   setInterval(checkHeartbeats, intervalFor(timeoutMs)).unref();
 
@@ -136,7 +139,7 @@ export function createWorkerPool(
       const exit = once(worker, 'exit');
       exits.push(exit);
       serving.delete(worker);
-      tell(worker, { kind: 'stop', withinMs: Math.max(0, deadline - performance.now()) });
+      sendMessage(worker, { kind: 'stop', withinMs: Math.max(0, deadline - performance.now()) });
       await Promise.race([exit, pause(drainMs / stopping.length)]);
     }
     const timeout = pause(Math.max(0, deadline - performance.now()) + 2 * closeMs, undefined);
@@ -209,7 +212,7 @@ export function createWorkerPool(
     },
     leave: () => {
       isLeaving = true;
-      for (const worker of serving) tell(worker, { kind: 'leave' });
+      for (const worker of serving) sendMessage(worker, { kind: 'leave' });
     },
     stop,
     kill: () => {

@@ -1,4 +1,5 @@
-// The same API with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush, em.nativeUpdate.
+// The same API with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush,
+// em.nativeUpdate.
 
 import type { EntitySchema } from '@mikro-orm/core';
 import fastify from 'fastify';

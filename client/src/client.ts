@@ -46,7 +46,9 @@ type ReferenceOf<R extends ResourceTypes> = keyof R['expanded'] & string;
 
 /** Filters and order of a list. */
 export interface ListFilters<R extends ResourceTypes> extends CallOptions {
-  /** Conditions that records must match, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`. */
+  /**
+   * Conditions that records must match, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
+   */
   readonly where?: R['filters'];
   /** Words that must all occur in the searchable fields of a record. */
   readonly q?: R['search'];
@@ -177,7 +179,10 @@ const json = 'application/json';
 const ndjson = 'application/x-ndjson';
 
 const tags = new WeakMap<object, string>();
-/** Returns the version of a record for `ifMatch`, or undefined if the record was not returned in full by get, create, patch or replace. */
+/**
+ * Returns the version of a record for `ifMatch`, or undefined if the record was not returned in full by get, create,
+ * patch or replace.
+ */
 export const etag = (record: object): string | undefined => tags.get(record);
 
 /** Reads and writes the records of a resource. */
@@ -218,7 +223,10 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  /** Iterates over all records of a list, page by page. A record that exists throughout is returned once, despite concurrent writes. */
+  /**
+   * Iterates over all records of a list, page by page. A record that exists throughout is returned once, despite
+   * concurrent writes.
+   */
   async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListFilters<R> & Selection<F, E> = {},
   ): AsyncGenerator<Selected<R, F, E>, void, undefined> {
@@ -323,7 +331,9 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('POST', { records }, 'always', options);
   }
 
-  /** Updates existing records with the same values in the fields `match`, and creates the others. Up to 1,000 records. */
+  /**
+   * Updates existing records with the same values in the fields `match`, and creates the others. Up to 1,000 records.
+   */
   upsert<const O extends BatchOptions>(
     records: readonly R['input'][],
     match: R['match'],
@@ -340,7 +350,10 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('PATCH', { records }, 'always', options);
   }
 
-  /** Deletes up to 1,000 records. Not retried after a lost response, because deleted records would be reported as missing. */
+  /**
+   * Deletes up to 1,000 records. Not retried after a lost response, because deleted records would be reported as
+   * missing.
+   */
   deleteMany<const O extends Omit<BatchOptions, 'idempotencyKey'>>(
     ids: readonly Id[],
     options?: O,
@@ -400,8 +413,8 @@ export class Records<R extends ResourceTypes> {
   #read(query: ListFilters<R> & Selection<string, string>, more: Readonly<Record<string, unknown>>) {
     const { where = {}, q, sort, dir, fields, expand } = query;
     const parameters = filterParameters(where);
-    const others = { q, sort, dir, fields: fields?.join(), expand: expand?.join(), ...more };
-    for (const [name, value] of Object.entries(others))
+    const options = { q, sort, dir, fields: fields?.join(), expand: expand?.join(), ...more };
+    for (const [name, value] of Object.entries(options))
       if (value !== undefined) parameters.set(name, String(value));
     return { method: 'GET', path: this.#path, query: parameters, resend: 'always' as const };
   }
@@ -512,10 +525,8 @@ async function* walk<T>(
 
 /** Returns the cursor in the Link header. The rest of the URL is ignored, because it could point to another host. */
 function nextCursor(headers: Headers): string | undefined {
-  const [, address] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
-  return address === undefined
-    ? undefined
-    : (new URL(address, 'http://x').searchParams.get('cursor') ?? undefined);
+  const [, url] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
+  return url === undefined ? undefined : (new URL(url, 'http://x').searchParams.get('cursor') ?? undefined);
 }
 
 /** Creates a random key. crypto.randomUUID is not available on pages without TLS. */

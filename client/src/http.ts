@@ -16,7 +16,10 @@ export interface ClientOptions {
   readonly retries?: number;
   /** Timeout of each attempt in milliseconds. Default: 30,000. Does not apply to imports. */
   readonly timeout?: number;
-  /** Maximum wait before a retry, in milliseconds. With a longer `Retry-After`, the call fails immediately. Default: 60,000. */
+  /**
+   * Maximum wait before a retry, in milliseconds. With a longer `Retry-After`, the call fails immediately. Default:
+   * 60,000.
+   */
   readonly maxWait?: number;
   /** Replacement for the global `fetch`. */
   readonly fetch?: typeof fetch;
@@ -42,7 +45,9 @@ export interface Request<T> extends CallOptions {
   readonly query?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
   readonly preferences?: readonly string[];
-  /** Whether unknown input is ignored despite `strict`, because the response reports it or the path does not support it. */
+  /**
+   * Whether unknown input is ignored despite `strict`, because the response reports it or the path does not support it.
+   */
   readonly isLenient?: boolean;
   readonly body?: string | Blob | ReadableStream<Uint8Array>;
   readonly resend: Resend;

@@ -287,7 +287,10 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
   return changes;
 }
 
-/** Returns the filter parameters of fields in both versions. For other fields, the change to the field itself is reported. */
+/**
+ * Returns the filter parameters of fields in both versions. For other fields, the change to the field itself is
+ * reported.
+ */
 const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)
     .filter(([field]) => field in counterpart.fields && counterpart.fields[field]?.alias_of === undefined)

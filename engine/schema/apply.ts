@@ -23,7 +23,7 @@ import {
 import type { Model } from './model.ts';
 import { nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { OlderModels } from './older-models.ts';
-import { stepJson, withRetypes } from './retype.ts';
+import { groupRetypes, stepJson } from './retype.ts';
 import { runStatements } from './run.ts';
 import {
   allowLongStatements,
@@ -94,7 +94,8 @@ export async function applyPending(
 }
 
 /**
- * Checks that there is nothing to migrate while another process serves the database. Its statements need the current tables.
+ * Checks that there is nothing to migrate while another process serves the database. Its statements need the current
+ * tables.
  * @throws UserError with the pending migrations
  */
 async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
@@ -151,7 +152,7 @@ async function applyIn(
     }
     if (blocker !== undefined) throw new UserError(`${name} has to wait: ${blocker}`);
     const outdatedNodes = nodesWithoutMigration(nodes, name);
-    const steps = database.kind === 'postgresql' ? withRetypes(statements) : statements;
+    const steps = database.kind === 'postgresql' ? groupRetypes(statements) : statements;
     const { now: immediate, contract } =
       outdatedNodes.length === 0 ? { now: steps, contract: [] } : expand(steps, outdatedNodes, olderModels);
     if (olderModels.isUsed || steps.some((step) => typeof step !== 'string'))

@@ -7,7 +7,7 @@ import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { assertAddedOnce } from './merged.ts';
 import { entitiesOf, type Model } from './model.ts';
-import { renaming } from './renames.ts';
+import { pendingRenames } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
@@ -47,7 +47,7 @@ export async function changeOf(
   const [stored, after] = [storedModel(config), generator.shapes()];
   const { tables: before, api } = stored;
   const definitions = definitionsOf(model);
-  const { renamed, tables: renamedTables, statements } = renaming(before, after, model);
+  const { renamed, tables: renamedTables, statements } = pendingRenames(before, after, model);
   assertReferencesKept(renamedTables, definitions);
   const undecided = undecidedDrops(renamedTables, after, model, drop);
   assertFieldsExist(using, definitions);
@@ -89,7 +89,7 @@ function assertFieldsExist(
  */
 export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
   const { tables } = storedModel(config);
-  assertReferencesKept(renaming(tables, {}, model).tables, definitionsOf(model));
+  assertReferencesKept(pendingRenames(tables, {}, model).tables, definitionsOf(model));
 }
 
 const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) => definition);
@@ -113,7 +113,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
 }
 
 /** A stored table or column that is no longer defined. */
-interface Removed {
+interface RemovedItem {
   /** The name for `--allow-drop`. */
   readonly name: string;
   readonly text: string;
@@ -134,7 +134,7 @@ function undecidedDrops(
   const addedTables = Object.keys(after).filter(
     (name) => !Object.hasOwn(before, name) && definitions.has(name),
   );
-  const removed = Object.entries(before).flatMap(([name, shape]): Removed[] => {
+  const removed = Object.entries(before).flatMap(([name, shape]): RemovedItem[] => {
     const current = after[name];
     if (current !== undefined) return removedColumns(name, shape, current, definitions.get(name));
     const [candidate] = addedTables;
@@ -166,7 +166,7 @@ function removedColumns(
   before: TableShape,
   after: TableShape,
   definition: ResourceDefinition | undefined,
-): Removed[] {
+): RemovedItem[] {
   const columns = Object.keys(before.columns);
   const removed = columns.filter(
     (column) => !Object.hasOwn(after.columns, column) && !isOffset(column, columns),

@@ -29,7 +29,8 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
     const isDistributed = placement === undefined && keys.every((key) => key.includes(organization));
     kinds.set(name, placement === 'coordinator' ? 'local' : isDistributed ? 'distributed' : 'reference');
   }
-  // Citus does not support foreign keys from reference tables to distributed tables, so their targets become reference tables.
+  // Citus does not support foreign keys from reference tables to distributed tables, so their targets become reference
+  // tables.
   for (let isComplete = false; !isComplete; ) {
     isComplete = true;
     for (const { name, foreignKeys } of tables) {
@@ -59,7 +60,10 @@ function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds'
   });
 }
 
-/** Drops the foreign keys first and restores them last, because Citus rejects some while the tables are being distributed. */
+/**
+ * Drops the foreign keys first and restores them last, because Citus rejects some while the tables are being
+ * distributed.
+ */
 function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']): string[] {
   const tablesOfKind = (kind: CitusKind) =>
     tables.filter(({ name }) => kinds.get(name) === kind).map(({ name }) => name);
@@ -88,7 +92,8 @@ function addForeignKey(
   kinds: CitusModel['kinds'],
 ): string {
   const list = (names: readonly string[]) => names.map(quote).join(', ');
-  // On Citus, a DELETE sets references to null in a separate statement, so the constraint is checked at the end of the transaction.
+  // On Citus, a DELETE sets references to null in a separate statement, so the constraint is checked at the end of the
+  // transaction.
   const isDistributed = kinds.get(table) === 'distributed' && kinds.get(to) === 'distributed';
   const rule = isDistributed ? `${onDelete} deferrable initially deferred` : onDelete;
   return `alter table ${quote(table)} add constraint ${quote(name)} foreign key (${list(columns)}) references ${quote(to)} (${list(toColumns)}) on delete ${rule}`;

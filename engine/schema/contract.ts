@@ -65,7 +65,8 @@ export async function contract(config: DatabaseConfig, { orm }: Pick<Database, '
   if (pending.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
     if (pending.some((row) => row.contract === finishingContract)) {
-      // Another node is running the remaining steps if it has the lock. Otherwise it has stopped, and this node finishes them.
+      // Another node is running the remaining steps if it has the lock. Otherwise it has stopped, and this node
+      // finishes them.
       if ((await withAdvisoryLockIfFree(database.orm, migrationLock, async () => true)) === undefined)
         return false;
       await finishMigrations(database, config);

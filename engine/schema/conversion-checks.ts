@@ -259,7 +259,8 @@ function conversion(
   const table = quote(definition.name);
   const suffixes = stored.columns[`${field.name}_offset`] && from === 'timestamp' ? ['', '_offset'] : [''];
   const names = { table: definition.name, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before them.
+  // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before
+  // them.
   const isLinked = field.to !== undefined;
   const convert = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);

@@ -86,8 +86,8 @@ end $links$`;
 
 /**
  * Returns statements that keep rows about a renamed resource visible to older and updated nodes. Rows that older nodes
- * insert under the old name are stored under the new one. If the name is part of the primary key, as with grants, each row exists
- * under both names until the contract.
+ * insert under the old name are stored under the new one. If the name is part of the primary key, as with grants, each
+ * row exists under both names until the contract.
  */
 function syncNames(
   table: string,

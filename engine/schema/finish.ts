@@ -24,13 +24,16 @@ import {
   withLockTimeout,
 } from './session.ts';
 
-/** Runs the remaining steps of migrations, each in its own transaction. @returns the names of the completed migrations */
+/**
+ * Runs the remaining steps of migrations, each in its own transaction.
+ * @returns the names of the completed migrations
+ */
 export async function finishMigrations({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
   return withAdvisoryLock(orm, migrationLock, async (em) => {
     await removeStatementTimeout(em);
     const table = quote(migrationsTable);
-    // Concurrent index builds cannot run in a transaction. They do not wait for the one that holds the lock, because it is
-    // idle without a snapshot.
+    // Concurrent index builds cannot run in a transaction. They do not wait for the one that holds the lock, because it
+    // is idle without a snapshot.
     const connection = orm.em.fork();
     const execute = (sql: string) => connection.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
@@ -48,7 +51,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             current = step;
             if (step.includes(' concurrently ')) {
               await execute(step);
-              // An interrupted build leaves an invalid index, which the DROP before it removes, so keep both steps until the build is done.
+              // An interrupted build leaves an invalid index, which the DROP before it removes, so keep both steps
+              // until the build is done.
               if (!step.startsWith('drop ')) await execute(storeSql(rest));
             } else {
               await withLockTimeout(connection, async (run) => {

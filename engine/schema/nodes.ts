@@ -5,7 +5,10 @@ import { UserError } from '../errors.ts';
 import { literal } from '../sql/index.ts';
 import { type Execute, executeIn } from './session.ts';
 
-/** Table where nodes register the migrations they know. It is not part of the model, because it has to exist before the first migration. */
+/**
+ * Table where nodes register the migrations they know. It is not part of the model, because it has to exist before the
+ * first migration.
+ */
 export const nodesTable = 'crm_nodes';
 
 /** Interval between heartbeats, and time without one after which a node counts as stopped, in milliseconds. */
@@ -19,7 +22,10 @@ export interface LiveNode {
   readonly name: string;
   /** Schema of the views that show the node the tables of its model. It exists only if the tables have changed. */
   readonly views: string;
-  /** Whether its connections have this schema in their search path. Not the case behind a pooler that shares connections. */
+  /**
+   * Whether its connections have this schema in their search path. Not the case behind a pooler that shares
+   * connections.
+   */
   readonly seesViews: boolean;
   readonly migrations: readonly string[];
   /** Description for messages. */
@@ -28,7 +34,10 @@ export interface LiveNode {
 
 export const viewsPrefix = 'crm_views_';
 
-/** Returns the view schema for nodes with these migrations, which comes first in their search path. Created when a migration changes the tables. */
+/**
+ * Returns the view schema for nodes with these migrations, which comes first in their search path. Created when a
+ * migration changes the tables.
+ */
 export const viewsOf = (migrations: readonly string[]): string =>
   `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
 
@@ -121,7 +130,8 @@ export async function registerNode(
       const updateSeen = `update "${nodesTable}" set "seen_at" = now() where "name" = $1 returning "name"`;
       const rows = await run(updateSeen, name).catch(() => undefined);
       if (rows?.length !== 0) return;
-      // The row was deleted because heartbeats were missing. If a migration holds the lock, the next heartbeat tries again.
+      // The row was deleted because heartbeats were missing. If a migration holds the lock, the next heartbeat tries
+      // again.
       await withAdvisoryLockIfFree(database.orm, nodesLock, async (em) => {
         await check(executeIn(em));
         await executeIn(em)(insert);

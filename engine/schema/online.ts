@@ -3,7 +3,10 @@ import { identifier } from '../sql/index.ts';
 /** Form of a migration statement that does not block reads and writes of the table. */
 export interface OnlineForm {
   readonly table: string;
-  /** Query that returns a row if the statement would fail. The original statement then runs, so that the migration is rolled back. */
+  /**
+   * Query that returns a row if the statement would fail. The original statement then runs, so that the migration is
+   * rolled back.
+   */
   readonly obstacle?: string;
   /** Statement that replaces the original one in the migration's transaction. */
   readonly now?: string;

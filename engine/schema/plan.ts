@@ -8,7 +8,7 @@ import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { onlineForm } from './online.ts';
-import { withRetypes } from './retype.ts';
+import { groupRetypes } from './retype.ts';
 import { analyzeOnline, analyzeStatement, analyzeTypeChange, type StatementAnalysis } from './statements.ts';
 import { storedModel } from './stored.ts';
 
@@ -83,7 +83,7 @@ export async function planChanges(
   const countRows = database && counter(database);
   const plannedStatements: PlannedStatement[] = [];
   const typeChanges = new Set(
-    withRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
+    groupRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
   );
   for (const statement of statements.map(analyzeStatement)) {
     const table = statement.touches === 'nothing' ? undefined : statement.table;

@@ -8,7 +8,7 @@ import type { Model } from './model.ts';
 import { type Renames, withRenames } from './stored.ts';
 
 /** Renames that are declared but not migrated yet. */
-export interface Renaming {
+export interface PendingRenames {
   readonly renamed: Renames;
   readonly statements: readonly string[];
   /** The tables with their new names. */
@@ -20,7 +20,7 @@ export interface Renaming {
  * @param after the tables of the model, with the new names of indexes and constraints
  * @throws UserError with the location of each `renamed_from` that does not name a stored resource or field
  */
-export function renaming(before: TableShapes, after: TableShapes, model: Model): Renaming {
+export function pendingRenames(before: TableShapes, after: TableShapes, model: Model): PendingRenames {
   const definitions = model.resources.map(({ definition }) => definition);
   const tables: Record<string, string> = {};
   const problems: string[] = [];
@@ -56,7 +56,9 @@ export function renaming(before: TableShapes, after: TableShapes, model: Model):
   return { renamed, tables: parts.tables, statements: [...statements, ...parts.statements] };
 }
 
-/** Returns the new names of a resource's renamed columns, by old name. Adds to `problems` if an old name does not exist. */
+/**
+ * Returns the new names of a resource's renamed columns, by old name. Adds to `problems` if an old name does not exist.
+ */
 function renamedColumns(
   { fields, retired, file }: ResourceDefinition,
   { columns }: TableShape,

@@ -39,7 +39,7 @@ const indexPattern = /^create (?:unique )?index ("\w+") on "(\w+)" /;
 const foreignKeyPattern = /^alter table "(\w+)" add constraint ("\w+") foreign key \("\w+", "(\w+)"\)/;
 
 /** Groups the statements that change types of a table into one {@link Retype}, at the position of the last one. */
-export function withRetypes(statements: readonly string[]): readonly (string | Retype)[] {
+export function groupRetypes(statements: readonly string[]): readonly (string | Retype)[] {
   const retypes = new Map<string, Retype>();
   const positions = new Map<number, string>();
   for (const [position, sql] of statements.entries()) {

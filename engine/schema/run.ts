@@ -56,14 +56,14 @@ export async function runStatements(
       throw migrationError(cause, migrationPath(config, name), statement) ?? cause;
     });
   };
-  for (const part of parts) {
-    if (typeof part === 'string') await run(part);
-    else if (isStaged || (await hasRows(execute, rowsOf(part.table)))) {
-      const storedColumns = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
-      const { now, later } = stageRetype(part, storedColumns);
+  for (const step of parts) {
+    if (typeof step === 'string') await run(step);
+    else if (isStaged || (await hasRows(execute, rowsOf(step.table)))) {
+      const storedColumns = (await execute(storedColumnsSql(step.table))) as unknown as StoredColumn[];
+      const { now, later } = stageRetype(step, storedColumns);
       for (const statement of now) await run(statement);
       remaining.push(...later);
-    } else for (const statement of part.statements) await run(statement);
+    } else for (const statement of step.statements) await run(statement);
   }
   return remaining;
 }

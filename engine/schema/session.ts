@@ -55,7 +55,10 @@ export async function removeStatementTimeout(em: EntityManagerLike): Promise<voi
   await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
 }
 
-/** Removes the statement timeout of a migration, and limits its lock waits so that other statements do not queue behind it. */
+/**
+ * Removes the statement timeout of a migration, and limits its lock waits so that other statements do not queue behind
+ * it.
+ */
 export async function allowLongStatements(em: EntityManagerLike): Promise<void> {
   await removeStatementTimeout(em);
   await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);

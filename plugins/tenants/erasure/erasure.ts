@@ -71,7 +71,10 @@ export interface Erasure {
    * @throws UserError if the input is invalid or selects too many records
    */
   readonly find: (options: SearchOptions, input: ErasureInput) => Promise<SearchResult>;
-  /** Erases a search result, and emits deletion events so that receivers erase their copies. @param tables a transaction */
+  /**
+   * Erases a search result, and emits deletion events so that receivers erase their copies.
+   * @param tables a transaction
+   */
   readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, result: SearchResult) => Promise<void>;
 }
 
@@ -189,7 +192,10 @@ interface RecordSelection {
   readonly conditions: ReturnType<Matching['parse']>;
 }
 
-/** Parses the selections of records in the input. @throws UserError if a selection is invalid, or if the input is empty */
+/**
+ * Parses the selections of records in the input.
+ * @throws UserError if a selection is invalid, or if the input is empty
+ */
 function selectionsOf(
   searchable: ReadonlyMap<string, SearchableResource>,
   { records, texts }: ErasureInput,
@@ -335,7 +341,10 @@ const anyContains = (columns: readonly string[], texts: readonly string[]) =>
     sql` or `,
   )})`;
 
-/** Returns an SQL condition that is true if a text contains one of the texts in any encoding in which it could have been sent. */
+/**
+ * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which it could have been
+ * sent.
+ */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
   const numbers = texts.filter(isPhoneNumber).map((text) => text.replace(/\D/g, ''));

@@ -164,7 +164,7 @@ export function erasurePages(
     done: { 'search-canceled': 'Search canceled.' },
     load: async ({ membership: { organization, slug } }, request) => {
       const start = { label: 'Erase a person', href: urlOf(slug, 'find') };
-      const done = await tablesOf(database)
+      const completed = await tablesOf(database)
         .selectFrom('crm_ledger')
         .select(['id', 'at', 'actor_kind', 'actor_name'])
         .where('organization_id', '=', organization)
@@ -176,7 +176,7 @@ export function erasurePages(
         .execute();
       return {
         primary: start,
-        ...listing(request, done, {
+        ...listing(request, completed, {
           searchLabel: 'Search by administrator',
           text: ({ actor_name: name }) => name ?? '',
           columns: [

@@ -39,7 +39,10 @@ export type Scan = (search: TableSearch) => AsyncGenerator<Key>;
 
 /** Number of rows that the first statement on a table reads, and the maximum. */
 const [firstRows, maxRows] = [100, 2000];
-/** Target duration of a statement in milliseconds. A slower statement shrinks the next batch, and a four times faster one enlarges it. */
+/**
+ * Target duration of a statement in milliseconds. A slower statement shrinks the next batch, and a four times faster
+ * one enlarges it.
+ */
 const targetMs = 200;
 
 /** Searches tables in key order, a few rows per statement. */

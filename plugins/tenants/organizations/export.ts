@@ -8,7 +8,9 @@ import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
 
-/** Maximum number of change log rows per statement, and the total size of their records after which it stops, in bytes. */
+/**
+ * Maximum number of change log rows per statement, and the total size of their records after which it stops, in bytes.
+ */
 const [maxChanges, maxBytes] = [500, 4 * 1024 * 1024];
 
 /**

@@ -166,8 +166,8 @@ async function freeSlug(
 }
 
 /**
- * Checks that a slug did not belong to another organization. Must be called after the slug is written, because a concurrent
- * transaction that frees the slug has committed by then, and its reservation is visible.
+ * Checks that a slug did not belong to another organization. Must be called after the slug is written, because a
+ * concurrent transaction that frees the slug has committed by then, and its reservation is visible.
  */
 async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
   const reserved = await tables

@@ -40,7 +40,10 @@ export interface OrganizationServices {
 
 const listUrl = '/setup/organizations';
 
-/** Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete one. */
+/**
+ * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
+ * one.
+ */
 export function organizationPages(
   app: FastifyInstance,
   { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
@@ -177,7 +180,10 @@ function form<Subject>(
   });
 }
 
-/** Returns the inputs for a name and a slug, filled with the submitted values or, before the first submit, the stored ones. */
+/**
+ * Returns the inputs for a name and a slug, filled with the submitted values or, before the first submit, the stored
+ * ones.
+ */
 const nameInputs = (
   input: Form,
   { name, slug }: { readonly name: string; readonly slug: string },

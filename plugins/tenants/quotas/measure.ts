@@ -14,8 +14,8 @@ export type Measure = (
 ) => Promise<QuotaUsage & { readonly tookMs: number }>;
 
 /**
- * Creates a function that counts records. It reads each table in key order with short statements, between which statements
- * of requests can run.
+ * Creates a function that counts records. It reads each table in key order with short statements, between which
+ * statements of requests can run.
  * @param names the tables of the resources
  */
 export function createMeasure(database: Database, names: readonly string[]): Measure {

@@ -36,8 +36,8 @@ export interface RecordQuotas {
 }
 
 /**
- * Counts periodically instead of on every write, to keep writes cheap. Between two counts, records created by this process
- * are added. Records created by other processes are included in the next count.
+ * Counts periodically instead of on every write, to keep writes cheap. Between two counts, records created by this
+ * process are added. Records created by other processes are included in the next count.
  * @param onError called when a count fails. The previous count stays in use; without one, writes are not rejected.
  */
 export function recordQuotas(

@@ -24,10 +24,7 @@ const wholeNumber = '^[+-]?[0-9]{1,19}([.]0+)?$';
 const toInteger = (type: string) => (text: string) => [`(${text})::numeric::${type}`];
 const int64 = inRange(wholeNumber, '-9223372036854775808', '9223372036854775807');
 
-/**
- * Returns an SQL condition that is true if the first ten characters of a text are a valid date. They must match {@link
- * day}.
- */
+/** Returns an SQL condition that is true if the first ten characters of a text, in the format of `day`, are a valid date. */
 const isDate = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
   const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;

@@ -27,20 +27,20 @@ import { settingsVariables } from '../webhooks/settings/index.ts';
 const processVariables = {
   /** Address to listen on. */
   host: textVariable('HOST', '127.0.0.1'),
-  /** 0: any free port. */
+  /** Port to listen on; 0 selects a free one. */
   port: integerVariable('PORT', 3000, [0, 65_535]),
   /**
-   * How long the service keeps serving after SIGTERM while it reports not ready, in milliseconds. Without the port
-   * that reports it, waiting is useless: the default is 2000 with ADMIN_PORT and 0 without.
+   * How long the service keeps serving after SIGTERM while it reports that it is not ready, in milliseconds. The default
+   * is 2000 with ADMIN_PORT and 0 without, because only the admin port reports it.
    */
   stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
-  /** How long a worker may hang before it is killed and replaced, in milliseconds. */
+  /** Time after which an unresponsive worker is killed and replaced, in milliseconds. */
   workerTimeoutMs: integerVariable('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
-  /** Whether starting applies migrations; the embedded database always does. */
+  /** Whether migrations are applied at start. They always are on the embedded database. */
   migrateOnStart: flagVariable('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
   resources: pathVariable('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
-  /** Folder of the shipped definitions that the instance's own extend, or null. */
+  /** Folder of the shipped definitions that the instance's definitions extend, or null. */
   shippedResources: shippedFolder('RESOURCES_DIR', 'resources'),
   /** Folder of the demo organization's records. */
   samples: pathVariable('SAMPLES_DIR', () => join(projectFolder, 'samples'), 'a folder'),
@@ -61,24 +61,24 @@ export const variables = {
   ...settingsVariables,
 };
 
-/** The configuration: the values of the environment variables, and the environment for `${NAME}` in config.yaml. */
+/** The values of the environment variables, and the environment for `${NAME}` in config.yaml. */
 export type Config = VariableValues<typeof variables> & {
   readonly stopDelayMs: number;
   readonly environment: Environment;
 };
 
 /**
- * Reads the environment, once, at start. Blank variables count as absent, unless their fallback would be another instance.
- * The only reader of process.env.
- * @throws UserError with one line for each variable that is wrong
+ * Reads the environment at start. Blank variables count as unset, except those whose default would select another
+ * instance, for which a blank value is an error. Other code does not read process.env.
+ * @throws UserError with one line per invalid variable
  */
 export function readConfig(environment: Environment = process.env): Config {
-  const mistakes: string[] = [];
-  const values = readVariables(variables, environment, mistakes);
+  const issues: string[] = [];
+  const values = readVariables(variables, environment, issues);
   if (values.replicaAddresses.length > 0 && values.databaseAddress === undefined) {
-    mistakes.push('DATABASE_REPLICA_URLS needs DATABASE_URL: the embedded database has no replicas');
+    issues.push('DATABASE_REPLICA_URLS needs DATABASE_URL: the embedded database has no replicas');
   }
-  if (mistakes.length > 0) throw new UserError(mistakes.join('\n'));
+  if (issues.length > 0) throw new UserError(issues.join('\n'));
   const stopDelayMs = values.stopDelayMs ?? (values.adminPort === undefined ? 0 : 2000);
   return Object.freeze({ ...values, stopDelayMs, environment });
 }

@@ -19,20 +19,19 @@ import { modules } from './modules.ts';
 import { buildService, loadResources } from './serve/build.ts';
 import type { Instance } from './services.ts';
 
-/** Every table of an instance with these resources. */
+/** Returns all tables of an instance with these resources. */
 export const entitiesFor = (resources: readonly Resource[]): readonly EntitySchema[] =>
   entitiesOf(modelOf(resources));
 
-/** The model of an instance with these resources: their tables, and those of effects and modules. */
+/** Returns the model of an instance with these resources and the tables of effects and modules. */
 export const modelOf = (resources: readonly Resource[]): Model => ({
   resources,
   tables: [...effectTables, ...modules.flatMap(({ tables = [] }) => tables)],
 });
 
 /**
- * Opens the instance's database, ready for use: the embedded one is migrated, and PostgreSQL if
- * MIGRATE_ON_START says so.
- * @throws UserError when it cannot be opened or is behind the definitions
+ * Opens the instance and its database. Migrates the embedded database, and PostgreSQL if MIGRATE_ON_START is set.
+ * @throws UserError if the database cannot be opened or migrations are missing
  */
 export async function openInstance(
   config: Config & Pick<DatabaseConfig, 'serves'> = readConfig(),
@@ -46,11 +45,11 @@ export async function openInstance(
   database.lost?.then(exitImmediately);
   try {
     if (database.kind === 'embedded') await applyPending(database, config);
-    await assertUpToDate(database, config, tell);
-    const opened = { config, resources, database, secrets: instanceSecrets(config) };
+    await assertUpToDate(database, config, warn);
+    const instance = { config, resources, database, secrets: instanceSecrets(config) };
     return {
-      ...opened,
-      service: () => buildService(opened),
+      ...instance,
+      service: () => buildService(instance),
       configuredSlugs: async () => configuredSlugs(await readSettings(config)),
     };
   } catch (cause) {
@@ -59,15 +58,17 @@ export async function openInstance(
   }
 }
 
-const tell = (line: string) => process.stderr.write(`crm: ${line}\n`);
+const warn = (line: string) => process.stderr.write(`crm: ${line}\n`);
 
-/** Ends the process without closing the database: further writes would be lost, or damage what others have made of it. */
+/**
+ * Exits without closing the database, because another process owns it now and further writes would be lost or harmful.
+ */
 export function exitImmediately({ message }: Error): void {
   process.stderr.write(`crm: ${message}\n`);
   process.exit(1);
 }
 
-/** Opens the instance, runs work, and closes it. */
+/** Opens the instance, runs work and closes the database. */
 export async function withInstance<T>(work: (instance: Instance) => Promise<T>): Promise<T> {
   const instance = await openInstance();
   try {

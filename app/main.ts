@@ -1,13 +1,13 @@
-// The command line: one for the instance; each command honours the server's environment.
+// Entry point of the command line. Commands read the same environment variables as the server.
 
 import { isAnsweredByReference, referenceProgram } from './commands/cli-reference.ts';
 import { tolerateCutOutput } from './commands/cut-output.ts';
 import { version } from './version.ts';
 
 tolerateCutOutput();
-const given = process.argv.slice(2);
-if (isAnsweredByReference(given)) referenceProgram(version).parse();
+const args = process.argv.slice(2);
+if (isAnsweredByReference(args)) referenceProgram(version).parse();
 else {
   const { buildProgram } = await import('./commands/program.ts');
-  await (await buildProgram(given[0])).parseAsync();
+  await (await buildProgram(args[0])).parseAsync();
 }

@@ -1,6 +1,6 @@
 import { registerHooks } from 'node:module';
 
-// A folder of migrations may be anywhere (MIGRATIONS_DIR); its files import this package's modules.
+// Migration files can be in any folder (MIGRATIONS_DIR), so their import of MikroORM is resolved from this package.
 const migrationsPackage = '@mikro-orm/migrations';
 const migrationsUrl = import.meta.resolve(migrationsPackage);
 registerHooks({

@@ -15,13 +15,16 @@ export interface Instance {
   readonly resources: readonly Resource[];
   readonly database: Database;
   readonly secrets: InstanceSecrets;
-  /** The whole service on this database, not listening yet. */
+  /** Builds the service on this database without listening. */
   readonly service: () => Promise<FastifyInstance>;
   /** The slugs named in config.yaml. */
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
-/** An instance that may not be well, for checks: each gets the parts that it needs, where they can be had. */
+/**
+ * The parts of an instance that checks can use. Each check only receives the parts it needs, and is skipped without
+ * them.
+ */
 export interface DoctorTarget extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
   readonly settings: Settings;
   readonly settingsFile: SettingsFile;
@@ -33,15 +36,15 @@ export interface Services extends Instance {
   readonly settings: LiveSettings;
   readonly publicUrl: () => string;
   readonly mailer: Mailer;
-  /** The current settings of logins. */
+  /** Returns the current login settings. */
   readonly login: () => Settings['login'];
   readonly newOrganizations: () => Settings['new_organizations'];
-  /** Makes the OpenAPI document. */
+  /** Generates the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
-  /** The versions of what serves, for operators. */
+  /** Versions of the software and the latest migration, for operators. */
   readonly versions: Readonly<Record<string, string>>;
-  /** What operators watch of all modules. */
+  /** Returns the metrics of all modules. */
   readonly metrics: () => readonly Metrics[];
-  /** The pages that modules add to the setup screens. */
+  /** Functions that add the modules' pages to the admin UI. */
   readonly pages: readonly ((screens: FastifyInstance) => void)[];
 }

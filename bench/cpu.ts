@@ -1,22 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** Ticks in a second, as /proc counts them. */
+/** Number of clock ticks per second in /proc. */
 const ticks = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
-/** CPU time that processes have used, with that of their children that have ended, in microseconds. */
+/** Returns the CPU time of processes and their exited children, in microseconds. */
 export function cpuOf(pids: readonly number[]): number {
   let sum = 0;
   for (const pid of pids) {
     const stat = statOf(pid);
-    // The name, in brackets, may hold spaces; utime is field 14 of the whole line.
+    // The process name, in parentheses, can contain spaces. utime is field 14 of the line.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    for (const used of fields.slice(11, 15)) sum += Number(used);
+    for (const value of fields.slice(11, 15)) sum += Number(value);
   }
   return (sum / ticks) * 1e6;
 }
 
-/** Empty for a process that has just ended: its parent counts it then. */
+/** Returns the status of a process, or an empty text if it has just exited. Its parent includes its CPU time then. */
 function statOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -8,28 +8,28 @@ import { eventsTo, startReceiver } from '../test/support/receiver.ts';
 import { median, quantile } from './load.ts';
 import { startBenchService } from './service.ts';
 
-/** What event subscriptions cost, and how fast they are. */
+/** Cost and speed of event subscriptions. */
 export interface EventFigures {
-  /** Creates per second by the number of subscriptions that want them. */
+  /** Creates per second, by the number of subscriptions that match them. */
   readonly writes: readonly { readonly subscriptions: number; readonly rate: number }[];
-  /** From the response to a create to the arrival of its event, at `rate` creates per second, in milliseconds. */
+  /** Time from the response to a create until its event arrives, at `rate` creates per second, in milliseconds. */
   readonly delay: { readonly rate: number; readonly p50: number; readonly p99: number };
-  /** Events that waited, and how many of them arrived in a second. */
+  /** Number of queued events, and how many are delivered per second. */
   readonly backlog: { readonly events: number; readonly rate: number };
 }
 
-const wait = async (isSo: () => Promise<boolean>): Promise<void> => {
-  while (!(await isSo())) await pause(10);
+const waitUntil = async (isDone: () => Promise<boolean>): Promise<void> => {
+  while (!(await isDone())) await pause(10);
 };
 
 const connections = 16;
-/** Creates per second that the delay is measured at. */
-const paced = 500;
+/** Number of creates per second when the delay is measured. */
+const pacedRate = 500;
 
 /**
- * Measures event subscriptions, with the receiver in this process.
+ * Measures event subscriptions. The receiver runs in this process.
  * @param databaseUrl an empty database
- * @param backlog events that wait
+ * @param backlog number of queued events
  */
 export async function measureEvents(
   databaseUrl: string,
@@ -59,7 +59,7 @@ export async function measureEvents(
   };
   try {
     const key = String(service.printed.key);
-    // What the key of the first start has is everything, and that is not this.
+    // The grants of the demo key do not include managing subscriptions.
     await database.query(
       `insert into crm_grants (organization_id, profile_id, object, action) select organization_id, profile_id, 'events', '*' from crm_api_keys`,
     );
@@ -84,41 +84,41 @@ export async function measureEvents(
     const writes = [{ subscriptions: 0, rate: await rate() }];
     await subscribe();
     writes.push({ subscriptions: 1, rate: await rate() });
-    await wait(isEmpty);
+    await waitUntil(isEmpty);
 
     const responded = new Map<number, number>();
-    const first = receiver.received.length;
-    const pacing: Promise<void>[] = [];
-    const began = performance.now();
-    for (let sent = 0; sent < paced * seconds; sent++) {
-      const due = began + (sent * 1000) / paced;
+    const firstIndex = receiver.received.length;
+    const requests: Promise<void>[] = [];
+    const startedAt = performance.now();
+    for (let requestCount = 0; requestCount < pacedRate * seconds; requestCount++) {
+      const due = startedAt + (requestCount * 1000) / pacedRate;
       if (due > performance.now()) await pause(due - performance.now());
-      pacing.push(create().then(({ id }) => void responded.set(id, performance.now())));
+      requests.push(create().then(({ id }) => void responded.set(id, performance.now())));
     }
-    await Promise.all(pacing);
-    const took = (performance.now() - began) / 1000;
-    await wait(async () => receiver.received.length >= first + responded.size);
+    await Promise.all(requests);
+    const elapsedSeconds = (performance.now() - startedAt) / 1000;
+    await waitUntil(async () => receiver.received.length >= firstIndex + responded.size);
     const delays = receiver.received
-      .slice(first)
+      .slice(firstIndex)
       .map(({ event, at }) => Math.max(0, at - (responded.get(event.data.id) ?? at)));
     const delay = {
-      rate: responded.size / took,
+      rate: responded.size / elapsedSeconds,
       p50: median(delays),
       p99: quantile(delays, 0.99),
     };
 
     await database.query(`update crm_event_subscriptions set state = 'off'`);
-    for (let made = 0; made < backlog; made += 1000)
+    for (let createdCount = 0; createdCount < backlog; createdCount += 1000)
       await call('/api/v1/leads/batch', { records: Array(1000).fill({ last_name: 'Ames' }) }, key);
-    const before = receiver.received.length;
+    const receivedBefore = receiver.received.length;
     const start = performance.now();
     await database.query(`update crm_event_subscriptions set state = 'on'`);
-    await wait(async () => receiver.received.length >= before + backlog);
-    const worked = { events: backlog, rate: backlog / ((performance.now() - start) / 1000) };
+    await waitUntil(async () => receiver.received.length >= receivedBefore + backlog);
+    const backlogFigures = { events: backlog, rate: backlog / ((performance.now() - start) / 1000) };
 
     for (let count = 1; count < 10; count++) await subscribe();
     writes.push({ subscriptions: 10, rate: await rate() });
-    return { writes, delay, backlog: worked };
+    return { writes, delay, backlog: backlogFigures };
   } finally {
     await database.end();
     await service.stop();
@@ -127,7 +127,7 @@ export async function measureEvents(
   }
 }
 
-/** The figures as a table, with goals where there are some. */
+/** Formats the figures as a table with their goals. */
 export function eventsReport({ writes, delay, backlog }: EventFigures): string {
   const goal = (value: number, limit: number) => [`≤ ${limit}`, value <= limit ? 'met' : 'missed'];
   return formatTable(

@@ -7,7 +7,7 @@ import { byKey, inTurn, type Load, median, round } from './load.ts';
 import { seed } from './seed.ts';
 import { startTarget } from './target.ts';
 
-/** What a request costs with few and with many leads, in microseconds of CPU time of server and PostgreSQL. */
+/** CPU time of a request with few and with many leads, of server and PostgreSQL together, in microseconds. */
 export interface Growth {
   readonly operation: string;
   readonly few: number;
@@ -15,10 +15,10 @@ export interface Growth {
 }
 
 const [few, many] = [10_000, 1_000_000];
-/** How much more a request may cost with many leads. */
+/** Maximum ratio of the CPU times with many and with few leads. */
 const goal = 1.15;
 
-/** Measures the same requests on few and on many leads, in turn. */
+/** Measures the same requests with few and with many leads, alternately. */
 export async function measureGrowth(
   server: Server,
   rounds: number,
@@ -30,19 +30,19 @@ export async function measureGrowth(
     for (const rows of [few, many]) {
       const { url: databaseUrl } = await makeDatabase(server.url);
       const keys = await seed(databaseUrl, rows);
-      const started = await startTarget('engine', { DATABASE_URL: databaseUrl, DATA_DIR: folder });
-      const load = { url: started.url, databaseUrl, dialect: byKey(keys), seconds, connections, rows };
-      services.push({ process: started.process, load });
+      const target = await startTarget('engine', { DATABASE_URL: databaseUrl, DATA_DIR: folder });
+      const load = { url: target.url, databaseUrl, dialect: byKey(keys), seconds, connections, rows };
+      services.push({ process: target.process, load });
     }
     const growth: Growth[] = [];
     for (const operation of ['GET by id', 'list']) {
       const costs = await inTurn(rounds, services, async ({ process: child, load }) => {
-        const measured = { server: () => [child.pid ?? 0], database: server.processes };
-        const result = await round(operation, load, measured);
+        const processes = { server: () => [child.pid ?? 0], database: server.processes };
+        const result = await round(operation, load, processes);
         return result.server + result.database;
       });
-      const [ofFew = 0, ofMany = 0] = costs.map(median);
-      growth.push({ operation, few: ofFew, many: ofMany });
+      const [fewCost = 0, manyCost = 0] = costs.map(median);
+      growth.push({ operation, few: fewCost, many: manyCost });
     }
     return growth;
   } finally {
@@ -51,7 +51,7 @@ export async function measureGrowth(
   }
 }
 
-/** A table of what grows, with the goal. */
+/** Formats the growth as a table with the goal. */
 export const growthReport = (growth: readonly Growth[]): string =>
   formatTable(
     ['CPU µs', `${few} leads`, `${many} leads`, '', 'goal', ''],

@@ -1,4 +1,4 @@
-// Bench: the engine, a hand-written handler and MikroORM's em.find, in one run on one real PostgreSQL.
+// Bench: compares the engine, a hand-written handler and MikroORM's em.find in one run on the same PostgreSQL server.
 // May import engine/ and the test support that starts a server.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
@@ -13,30 +13,30 @@ import { bareCost, byKey, type Dialect, inTurn, median, operations, type Round, 
 import { rows, seed, seededOrganization, seededOrganizations } from './seed.ts';
 import { flags } from './service.ts';
 import { measureStarts, startReport } from './start.ts';
-import { profiling, type RunningTarget, startTarget } from './target.ts';
+import { profileFlags, type RunningTarget, startTarget } from './target.ts';
 
 const { values: options } = parseArgs({
   options: {
     json: { type: 'string' },
     quick: { type: 'boolean', default: false },
-    /** A part of the operations, by their names with a comma between. */
+    /** Comma-separated names of the operations to measure. */
     only: { type: 'string', default: [...Object.keys(operations), 'growth', 'start', 'events'].join() },
     connections: { type: 'string', default: '16' },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
-    /** A folder for a CPU profile of each target. */
+    /** Folder for the targets' CPU profiles. */
     profile: { type: 'string' },
   },
 });
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 7));
 const seconds = Number(options.seconds ?? (options.quick ? 0.3 : 3));
 const connections = Number(options.connections);
-const chosen = Object.keys(operations).filter((name) => options.only.split(',').includes(name));
+const selectedOperations = Object.keys(operations).filter((name) => options.only.split(',').includes(name));
 
 interface Target {
   readonly name: string;
   readonly script: string;
-  /** Flags of Node. */
+  /** Command-line flags of Node.js. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly dialect: (keys: readonly string[]) => Dialect;
@@ -64,8 +64,8 @@ const targets: readonly Target[] = [
   { name: 'em.find', script: 'orm', dialect: () => byQuery, operations: common },
 ];
 
-interface Running extends Target, RunningTarget {
-  readonly spoken: Dialect;
+interface RunningBench extends Target, RunningTarget {
+  readonly requestFormat: Dialect;
 }
 
 async function start(
@@ -73,72 +73,84 @@ async function start(
   databaseUrl: string,
   folder: string,
   keys: readonly string[],
-): Promise<Running> {
-  const profile = options.profile === undefined ? [] : profiling(options.profile, target.name);
+): Promise<RunningBench> {
+  const profile = options.profile === undefined ? [] : profileFlags(options.profile, target.name);
   const environment = { DATABASE_URL: databaseUrl, DATA_DIR: folder, ...target.environment };
-  const started = await startTarget(target.script, environment, [...(target.flags ?? []), ...profile]);
-  return { ...target, ...started, spoken: target.dialect(keys) };
+  const running = await startTarget(target.script, environment, [...(target.flags ?? []), ...profile]);
+  return { ...target, ...running, requestFormat: target.dialect(keys) };
 }
 
-/** Every target must answer the same for the same record and list, or the figures compare nothing. */
-async function assertEquivalent(all: readonly Running[]): Promise<void> {
-  const normal = (value: unknown): unknown =>
-    JSON.parse(JSON.stringify(value), (_key, each) =>
-      typeof each === 'string' && /^\d{4}-\d\d-\d\dT/.test(each) ? Date.parse(each) : each,
+/** Checks that all targets return the same record and list. Otherwise the figures would not be comparable. */
+async function assertEquivalent(targets: readonly RunningBench[]): Promise<void> {
+  const normalize = (value: unknown): unknown =>
+    JSON.parse(JSON.stringify(value), (_key, item) =>
+      typeof item === 'string' && /^\d{4}-\d\d-\d\dT/.test(item) ? Date.parse(item) : item,
     );
   for (const path of ['/8', '']) {
-    const answers = await Promise.all(
-      all.map(async ({ url, spoken }) => {
-        const response = await fetch(`${url}${spoken.path}${path}?${spoken.query(seededOrganization(8))}`, {
-          headers: spoken.headers(seededOrganization(8)),
-        });
-        return normal(await response.json());
+    const responses = await Promise.all(
+      targets.map(async ({ url, requestFormat }) => {
+        const response = await fetch(
+          `${url}${requestFormat.path}${path}?${requestFormat.query(seededOrganization(8))}`,
+          {
+            headers: requestFormat.headers(seededOrganization(8)),
+          },
+        );
+        return normalize(await response.json());
       }),
     );
-    const [first, ...others] = answers.map((answer) => JSON.stringify(sorted(answer)));
+    const [first, ...others] = responses.map((answer) => JSON.stringify(sortKeys(answer)));
     for (const [index, other] of others.entries()) {
-      if (other !== first) throw new Error(`${all[index + 1]?.name} answers otherwise:\n${first}\n${other}`);
+      if (other !== first)
+        throw new Error(`${targets[index + 1]?.name} answers otherwise:\n${first}\n${other}`);
     }
   }
 }
 
-/** Keys in one order, all the way down. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+/** Returns a copy of a JSON value with sorted object keys. */
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, each]) => [key, sorted(each)]),
+      .map(([key, item]) => [key, sortKeys(item)]),
   );
 }
 
-async function measure(all: readonly Running[], databaseUrl: string): Promise<Figure[]> {
+async function measure(targets: readonly RunningBench[], databaseUrl: string): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const operation of chosen) {
-    const taking = all.filter((target) => target.operations.includes(operation));
-    const results = await inTurn(rounds, taking, (target) => {
-      const load = { url: target.url, databaseUrl, dialect: target.spoken, seconds, connections, rows };
-      const measured = { server: () => [target.process.pid ?? 0], database: server.processes };
-      return round(operation, load, measured);
+  for (const operation of selectedOperations) {
+    const participants = targets.filter((target) => target.operations.includes(operation));
+    const results = await inTurn(rounds, participants, (target) => {
+      const load = {
+        url: target.url,
+        databaseUrl,
+        dialect: target.requestFormat,
+        seconds,
+        connections,
+        rows,
+      };
+      const processes = { server: () => [target.process.pid ?? 0], database: server.processes };
+      return round(operation, load, processes);
     });
-    for (const [index, { name }] of taking.entries()) {
-      const of = (key: keyof Round) => median((results[index] ?? []).map((each) => each[key]));
+    for (const [index, { name }] of participants.entries()) {
+      const medianOf = (key: keyof Round) =>
+        median((results[index] ?? []).map((roundResult) => roundResult[key]));
       figures.push({
         target: name,
         operation,
-        rate: of('rate'),
-        p50: of('p50'),
-        p99: of('p99'),
-        server: of('server'),
-        database: of('database'),
+        rate: medianOf('rate'),
+        p50: medianOf('p50'),
+        p99: medianOf('p99'),
+        server: medianOf('server'),
+        database: medianOf('database'),
       });
     }
   }
   return figures;
 }
 
-/** Statements that find the ids of the same records without anything else. */
+/** Minimal statements that select the IDs of an operation's records. */
 const bare: Readonly<Record<string, string>> = {
   'page 900':
     'select id from leads where organization_id = 1 order by created_at desc, id desc limit 20 offset 17980',
@@ -147,7 +159,7 @@ const bare: Readonly<Record<string, string>> = {
 
 async function measureBare(databaseUrl: string): Promise<Record<string, number>> {
   const costs: Record<string, number> = {};
-  for (const operation of chosen) {
+  for (const operation of selectedOperations) {
     const text = bare[operation];
     if (text !== undefined)
       costs[operation] = await bareCost(text, { databaseUrl, seconds }, server.processes);
@@ -157,27 +169,27 @@ async function measureBare(databaseUrl: string): Promise<Record<string, number>>
 
 function report(figures: readonly Figure[], costs: Readonly<Record<string, number>>): string {
   const figure = (target: string, operation: string) =>
-    figures.find((each) => each.target === target && each.operation === operation);
-  /** How many times better the engine is; more is better for rates, less for CPU time. */
+    figures.find((entry) => entry.target === target && entry.operation === operation);
+  /** Returns how many times better the engine's rate and CPU time are. */
   const ratios = (operation: string, target: string) => {
-    const [ours, theirs] = [figure('engine', operation), figure(target, operation)];
-    if (ours === undefined || theirs === undefined) return ['', ''];
-    const cpu = (theirs.server + theirs.database) / (ours.server + ours.database);
-    return [`${(ours.rate / theirs.rate).toFixed(2)}×`, `${cpu.toFixed(2)}×`];
+    const [ours, other] = [figure('engine', operation), figure(target, operation)];
+    if (ours === undefined || other === undefined) return ['', ''];
+    const cpu = (other.server + other.database) / (ours.server + ours.database);
+    return [`${(ours.rate / other.rate).toFixed(2)}×`, `${cpu.toFixed(2)}×`];
   };
-  const lines = figures.map((each) => [
-    each.operation,
-    each.target,
-    each.rate.toFixed(0),
-    each.p50.toFixed(1),
-    each.p99.toFixed(1),
-    each.server.toFixed(0),
-    each.database.toFixed(0),
+  const lines = figures.map((entry) => [
+    entry.operation,
+    entry.target,
+    entry.rate.toFixed(0),
+    entry.p50.toFixed(1),
+    entry.p99.toFixed(1),
+    entry.server.toFixed(0),
+    entry.database.toFixed(0),
   ]);
-  const others = ['hand-written', 'em.find', 'engine, no activity'];
-  const compared = chosen
+  const otherTargets = ['hand-written', 'em.find', 'engine, no activity'];
+  const comparisons = selectedOperations
     .filter((operation) => figure('hand-written', operation) !== undefined)
-    .map((operation) => [operation, ...others.flatMap((target) => ratios(operation, target))]);
+    .map((operation) => [operation, ...otherTargets.flatMap((target) => ratios(operation, target))]);
   return `${formatTable(
     ['operation', 'target', 'requests/s', 'p50 ms', 'p99 ms', 'CPU µs, server', 'CPU µs, PostgreSQL'],
     lines,
@@ -191,7 +203,7 @@ function report(figures: readonly Figure[], costs: Readonly<Record<string, numbe
       'without activity, requests/s',
       'CPU',
     ],
-    compared,
+    comparisons,
   )}\n\n${goalsReport({ of: figure, bare: costs })}`;
 }
 
@@ -214,7 +226,7 @@ const server = await startPostgres({
   max_connections: '200',
   max_wal_size: '4GB',
 });
-const running: Running[] = [];
+const running: RunningBench[] = [];
 try {
   const { url } = await makeDatabase(server.url);
   process.stderr.write(`seeding ${rows} leads in ${seededOrganizations} organizations …\n`);

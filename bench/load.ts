@@ -3,10 +3,10 @@ import pg from 'pg';
 import { cpuOf } from './cpu.ts';
 import { filter, seededOrganization, seededOrganizations } from './seed.ts';
 
-/** How a target is spoken to. */
+/** Request format of a target. */
 export interface Dialect {
   readonly path: string;
-  /** Query and headers that say for which organization (1 to 50) a request is. */
+  /** Return the query or headers that select an organization, from 1 to 50. */
   readonly query: (organization: number) => string;
   readonly headers: (organization: number) => Readonly<Record<string, string>>;
 }
@@ -25,96 +25,97 @@ const lead = {
   description: 'Wants to know what a program is.',
 };
 const body = JSON.stringify(lead);
-/** Records of one batch. */
+/** Number of records in a batch. */
 export const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
-/** What a round puts load on, and how much. */
+/** Target and size of a load. */
 export interface Load {
   readonly url: string;
   readonly databaseUrl: string;
   readonly dialect: Dialect;
   readonly seconds: number;
   readonly connections: number;
-  /** Leads that are there. */
+  /** Number of existing leads. */
   readonly rows: number;
 }
 
-/** The API, with a key for each organization. */
+/** Returns the API's request format, with a key for each organization. */
 export const byKey = (keys: readonly string[]): Dialect => ({
   path: '/api/v1/leads',
   query: () => '',
   headers: (organization) => ({ authorization: `Bearer ${keys[organization - 1]}` }),
 });
 
-/** One kind of request. */
+/** A kind of request to measure. */
 interface Operation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** After the path of the leads. @param id of a lead of the organization */
+  /** Returns the path relative to the leads. @param id ID of a lead in the organization */
   readonly path?: (id: number) => string;
-  /** Parameters, each with an "&" after it. */
+  /** Query parameters, each followed by "&". */
   readonly query?: string;
   readonly accept?: string;
   readonly body?: string;
-  /** The only organization that is asked for; by default that of a lead chosen at random. */
+  /** Organization of all requests. By default, the organization of a random lead. */
   readonly organization?: number;
-  /** Requests at the same time, where more would be refused. */
+  /** Number of concurrent requests, if the API would reject the usual number. */
   readonly connections?: number;
-  /** Addresses of requests, made before each round. */
-  readonly prepare?: (load: Load) => Promise<readonly Address[]>;
-  /** Whether only the engine has it. */
+  /** Prepares a round and returns the paths of its requests. */
+  readonly prepare?: (load: Load) => Promise<readonly PreparedRequest[]>;
+  /** Whether only the engine supports the operation. */
   readonly isOurs?: boolean;
 }
 
-/** What a prepared request is about. */
-interface Address {
+/** Organization and path of a prepared request. */
+interface PreparedRequest {
   readonly organization: number;
   readonly path: string;
 }
 
 const byId = (id: number) => `/${id}`;
 const status = `status=${encodeURIComponent(filter)}&`;
-/** The organization that has half of all leads. */
-const largest = 1;
+/** The organization with half of all leads. */
+const largestOrganization = 1;
 
-/** What is measured. */
+/** Operations to measure, by name. */
 export const operations: Readonly<Record<string, Operation>> = {
   'GET by id': { method: 'GET', path: byId },
   list: { method: 'GET' },
   'list filtered': { method: 'GET', query: status },
   'filtered in other order': { method: 'GET', query: `${status}sort=created_at&dir=asc&` },
-  'page 900': { method: 'GET', query: 'page=900&', organization: largest, isOurs: true },
+  'page 900': { method: 'GET', query: 'page=900&', organization: largestOrganization, isOurs: true },
   'order without index': {
     method: 'GET',
     query: 'sort=company&',
-    organization: largest,
+    organization: largestOrganization,
     connections: 2,
     isOurs: true,
   },
   'cursor page': { method: 'GET', prepare: cursors, isOurs: true },
-  /** All records of an organization, about 2,000. */
+  /** Exports all records of an organization, about 2,000. */
   export: { method: 'GET', accept: 'application/x-ndjson', organization: 2, connections: 2, isOurs: true },
   POST: { method: 'POST', body },
   'POST in turn': { method: 'POST', body, connections: 1, isOurs: true },
   batch: { method: 'POST', path: () => '/batch', body: batchBody, connections: 1, isOurs: true },
   PUT: { method: 'PUT', path: byId, body },
-  DELETE: { method: 'DELETE', prepare: doomed },
+  DELETE: { method: 'DELETE', prepare: deletableLeads },
 };
 
-/** Pages of the largest organization, each as the one before links to it. */
-async function cursors({ url, dialect: { path, headers } }: Load): Promise<Address[]> {
-  const found: Address[] = [];
-  for (let next: string | undefined = path; next !== undefined && found.length < 50; ) {
-    const response: Response = await fetch(new URL(next, url), { headers: headers(largest) });
+/** Follows the page links of the largest organization. @returns their paths, at most 50 */
+async function cursors({ url, dialect: { path, headers } }: Load): Promise<PreparedRequest[]> {
+  const pages: PreparedRequest[] = [];
+  for (let nextPath: string | undefined = path; nextPath !== undefined && pages.length < 50; ) {
+    const response: Response = await fetch(new URL(nextPath, url), { headers: headers(largestOrganization) });
     await response.arrayBuffer();
-    next = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
-    if (next !== undefined) found.push({ organization: largest, path: next.slice(path.length) });
+    nextPath = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+    if (nextPath !== undefined)
+      pages.push({ organization: largestOrganization, path: nextPath.slice(path.length) });
   }
-  return found;
+  return pages;
 }
 
-/** New leads, to be deleted: more than a round can do. */
-async function doomed({ databaseUrl, seconds }: Load): Promise<Address[]> {
+/** Creates more leads than a round can delete. @returns their paths */
+async function deletableLeads({ databaseUrl, seconds }: Load): Promise<PreparedRequest[]> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   await client.query(`delete from leads where last_name like 'Doomed %'`);
@@ -128,25 +129,25 @@ async function doomed({ databaseUrl, seconds }: Load): Promise<Address[]> {
   return rows.map(({ id, organization_id }) => ({ organization: Number(organization_id), path: `/${id}?` }));
 }
 
-/** One round. */
+/** Figures of one round. */
 export interface Round {
   /** Requests per second. */
   readonly rate: number;
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** CPU time of a request in microseconds: of the server process, and of PostgreSQL. */
+  /** CPU time per request of the server process and of PostgreSQL, in microseconds. */
   readonly server: number;
   readonly database: number;
 }
 
-/** Processes whose CPU time is measured. */
-export interface Measured {
+/** Functions that return the IDs of the measured processes. */
+export interface MeasuredProcesses {
   readonly server: () => readonly number[];
   readonly database: () => readonly number[];
 }
 
-/** Requests of one connection, spread over organizations and records. */
+/** Returns the requests of one connection, for random records. */
 function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);
@@ -159,13 +160,13 @@ function requests(operation: Operation, { dialect, rows }: Load): autocannon.Req
 function requestOf(
   { method, accept, body }: Operation,
   { path, query, headers }: Dialect,
-  address: Address,
+  prepared: PreparedRequest,
 ): autocannon.Request {
   return {
     method,
-    path: `${path}${address.path}${query(address.organization)}`,
+    path: `${path}${prepared.path}${query(prepared.organization)}`,
     headers: {
-      ...headers(address.organization),
+      ...headers(prepared.organization),
       ...(accept !== undefined && { accept }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     },
@@ -173,38 +174,38 @@ function requestOf(
   };
 }
 
-/** Loads a target for several seconds. @throws Error if a response was not successful */
-export async function round(name: string, load: Load, measured: Measured): Promise<Round> {
+/** Sends requests to a target for `seconds`. @throws Error if a request fails */
+export async function round(name: string, load: Load, processes: MeasuredProcesses): Promise<Round> {
   const operation = operations[name];
   if (operation === undefined) throw new Error(`no operation ${name}`);
   const { url, dialect, seconds } = load;
   const connections = operation.connections ?? load.connections;
   const addresses = await operation.prepare?.(load);
-  // Each connection has requests of its own: otherwise all would write the same records at the same time.
+  // Each connection has its own requests. Otherwise all connections would write the same records at the same time.
   let client = 0;
-  const requestsOfNext = () => {
-    // Few are not divided: they are read, so each connection may have all.
-    const mine =
+  const nextRequests = () => {
+    // A short list of paths is only read, so all connections can share it.
+    const ownPaths =
       addresses && addresses.length < 2 * connections
         ? addresses
         : addresses?.filter((_, index) => index % connections === client);
     client++;
-    return mine?.map((address) => requestOf(operation, dialect, address)) ?? requests(operation, load);
+    return ownPaths?.map((prepared) => requestOf(operation, dialect, prepared)) ?? requests(operation, load);
   };
-  const began = performance.now();
-  const before = { server: cpuOf(measured.server()), database: cpuOf(measured.database()) };
+  const startedAt = performance.now();
+  const before = { server: cpuOf(processes.server()), database: cpuOf(processes.database()) };
   const result = await new Promise<autocannon.Result>((resolve, reject) => {
     const options = {
       url,
       connections,
-      // Ended by the timer below: autocannon itself counts in whole seconds.
+      // The timer below stops it, because autocannon only supports whole seconds.
       duration: seconds + 60,
-      setupClient: (each: autocannon.Client) => each.setRequests(requestsOfNext()),
+      setupClient: (client: autocannon.Client) => client.setRequests(nextRequests()),
     };
-    const running = autocannon(options, (error, done) => (error ? reject(error) : resolve(done)));
-    setTimeout(() => running.stop(), seconds * 1000);
+    const instance = autocannon(options, (error, output) => (error ? reject(error) : resolve(output)));
+    setTimeout(() => instance.stop(), seconds * 1000);
   });
-  const elapsed = (performance.now() - began) / 1000;
+  const elapsed = (performance.now() - startedAt) / 1000;
   if (result.non2xx + result.errors + result.timeouts > 0) {
     throw new Error(`${name} at ${url}: ${result.non2xx} refusals, ${result.errors} errors`);
   }
@@ -213,13 +214,14 @@ export async function round(name: string, load: Load, measured: Measured): Promi
     rate: total / elapsed,
     p50: result.latency.p50,
     p99: result.latency.p99,
-    server: (cpuOf(measured.server()) - before.server) / total,
-    database: (cpuOf(measured.database()) - before.database) / total,
+    server: (cpuOf(processes.server()) - before.server) / total,
+    database: (cpuOf(processes.database()) - before.database) / total,
   };
 }
 
 /**
- * Runs rounds of several targets in turn, so that what else the machine does falls on all alike. The first warms up.
+ * Runs the rounds of several targets alternately, so that other load on the machine affects all of them. The first round
+ * is a warm-up and is not counted.
  * @returns the results of each target
  */
 export async function inTurn<Target, Result>(
@@ -228,20 +230,20 @@ export async function inTurn<Target, Result>(
   run: (target: Target) => Promise<Result>,
 ): Promise<Result[][]> {
   const results = targets.map((): Result[] => []);
-  for (let number = 0; number <= rounds; number++) {
+  for (let roundIndex = 0; roundIndex <= rounds; roundIndex++) {
     for (const [index, target] of targets.entries()) {
       const result = await run(target);
-      if (number > 0) results[index]?.push(result);
+      if (roundIndex > 0) results[index]?.push(result);
     }
   }
   return results;
 }
 
-/** CPU time of PostgreSQL, in microseconds, for one run of a bare statement on one connection. */
+/** Measures PostgreSQL's CPU time of a statement on one connection, in microseconds. */
 export async function bareCost(
   text: string,
   { databaseUrl, seconds }: Pick<Load, 'databaseUrl' | 'seconds'>,
-  database: Measured['database'],
+  database: MeasuredProcesses['database'],
 ): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
@@ -250,13 +252,13 @@ export async function bareCost(
   const before = cpuOf(database());
   let runs = 0;
   for (const end = performance.now() + seconds * 1000; performance.now() < end; runs++) await run();
-  const used = cpuOf(database()) - before;
+  const cpuTime = cpuOf(database()) - before;
   await client.end();
-  return used / runs;
+  return cpuTime / runs;
 }
 
-/** The value below which a part (0 to 1) of them are. */
-export const quantile = (values: readonly number[], part: number): number =>
-  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))] ?? 0;
+/** Returns a quantile of values. @param fraction from 0 to 1 */
+export const quantile = (values: readonly number[], fraction: number): number =>
+  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * fraction))] ?? 0;
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5);

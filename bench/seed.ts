@@ -12,17 +12,17 @@ import { createTables } from '../test/support/tables.ts';
 
 export const seededOrganizations = 50;
 export const rows = 200_000;
-/** Leads of one statement, which has a time limit. */
-const part = 200_000;
+/** Number of leads per statement, because statements have a timeout. */
+const leadsPerStatement = 200_000;
 
-/** The organization of a lead: every other one belongs to the first organization, which has half of all. */
+/** Returns the organization of a lead. Every other lead belongs to the first organization. */
 export const seededOrganization = (lead: number): number =>
   lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (seededOrganizations - 1));
 
-/** A status that a quarter of the rows have. */
+/** Status of a quarter of the leads. */
 export const filter = 'Working - Contacted';
 
-/** Creates organizations. @returns an administrator's key for each */
+/** Creates organizations. @returns an administrator's API key for each */
 export async function createOrganizations(
   database: Database,
   keyPrefix: string,
@@ -43,8 +43,9 @@ export async function createOrganizations(
 }
 
 /**
- * Fills an empty database: organizations 1 to 50 with leads, 200,000 by default, see {@link seededOrganization}.
- * @returns an administrator's key for each organization
+ * Fills an empty database with 50 organizations and their leads, see {@link seededOrganization}.
+ * @param count number of leads
+ * @returns an administrator's API key for each organization
  */
 export async function seed(databaseUrl: string, count = rows): Promise<string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
@@ -53,7 +54,7 @@ export async function seed(databaseUrl: string, count = rows): Promise<string[]>
   await createTables(database);
   const keys = await createOrganizations(database, config.keyPrefix, seededOrganizations);
   const em = database.orm.em.fork();
-  for (let first = 1; first <= count; first += part)
+  for (let firstId = 1; firstId <= count; firstId += leadsPerStatement)
     await em.execute(`insert into leads (organization_id, id, owner_id, created_by_id, last_modified_by_id, created_at,
       updated_at, first_name, last_name, company, email, phone, status, rating, source, lead_score, timezone, description)
     select case when n % 2 = 1 then 1 else 2 + (n / 2) % ${seededOrganizations - 1} end, n, 1, 1, 1, now() - n * interval '1 minute', now(), 'First ' || n, 'Last ' || n,
@@ -61,7 +62,7 @@ export async function seed(databaseUrl: string, count = rows): Promise<string[]>
       (array['Open - Not Contacted', '${filter}', 'Closed - Converted', 'Closed - Not Converted'])[1 + (n / ${2 * seededOrganizations}) % 4],
       (array['Hot', 'Warm', 'Cold'])[1 + n % 3], 'Website', n % 100, 'Europe/Berlin',
       'A description of lead ' || n || ', about as long as people write them.'
-    from generate_series(${first}, ${Math.min(count, first + part - 1)}) n`);
+    from generate_series(${firstId}, ${Math.min(count, firstId + leadsPerStatement - 1)}) n`);
   await em.execute(`select setval(pg_get_serial_sequence('leads', 'id'), ${count})`);
   await em.execute('vacuum analyze leads');
   await database.close();

@@ -7,30 +7,30 @@ const project = join(import.meta.dirname, '..');
 const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {
   scripts: { start: string };
 };
-/** What `npm start` gives Node. */
+/** Node.js flags of `npm start`. */
 export const flags = scripts.start.match(/--[\w-]+=\S+/g) ?? [];
 
-/** A service in a process of its own, as `npm start` starts it. */
+/** A service in its own process, started like `npm start`. */
 export interface Service {
   readonly process: ChildProcess;
   readonly pid: number;
-  /** What `serve --json` printed. */
+  /** Output of `serve --json`. */
   readonly printed: Readonly<Record<string, string>>;
   readonly url: string;
   readonly stop: () => Promise<void>;
 }
 
 /**
- * Starts the service and waits until it listens.
- * @param further what Node is given besides
- * @param program the program to run; default: the clone's
+ * Starts the service and waits until it is listening.
+ * @param extraFlags additional Node.js flags
+ * @param program entry point of the service
  */
 export async function startBenchService(
   environment: Readonly<Record<string, string>>,
-  further: readonly string[] = [],
+  extraFlags: readonly string[] = [],
   program = 'app/main.ts',
 ): Promise<Service> {
-  const child = spawn(process.execPath, [...flags, ...further, program, 'serve', '--json'], {
+  const child = spawn(process.execPath, [...flags, ...extraFlags, program, 'serve', '--json'], {
     cwd: project,
     env: {
       PATH: process.env.PATH,
@@ -41,7 +41,7 @@ export async function startBenchService(
     },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
-  const gone = once(child, 'exit').then(() => {
+  const failure = once(child, 'exit').then(() => {
     throw new Error('the service did not start');
   });
   let text = '';
@@ -51,18 +51,18 @@ export async function startBenchService(
       if (text.includes('\n')) return;
     }
   })();
-  await Promise.race([listening, gone]);
-  gone.catch(() => {});
+  await Promise.race([listening, failure]);
+  failure.catch(() => {});
   const printed = JSON.parse(text) as Record<string, string>;
   const stop = async () => {
-    const ended = once(child, 'exit');
+    const exit = once(child, 'exit');
     child.kill('SIGINT');
-    await ended;
+    await exit;
   };
   return { process: child, pid: child.pid ?? 0, printed, url: printed.url ?? '', stop };
 }
 
-/** Resident memory of a process, in MB of 1,048,576 bytes. */
+/** Returns the resident memory of a process, in MB of 1,048,576 bytes. */
 export function residentMb(pid: number): number {
   const [, kilobytes = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kilobytes) / 1024;

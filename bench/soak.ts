@@ -1,5 +1,6 @@
-// Soak: a constant rate of requests over many organizations for some minutes, and whether the service stays as it is.
-// Requests begin when they are due, however slow the ones before are, and their latency counts from that moment.
+// Soak test: sends requests at a constant rate to many organizations for some minutes, and checks whether latency and
+// memory stay flat. Requests start on schedule even if earlier ones are slow, and latency counts from the scheduled
+// time.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,104 +20,104 @@ import { type Client, makeClient, nextRequest } from './soak-requests.ts';
 const { values: options } = parseArgs({
   options: {
     minutes: { type: 'string', default: '10' },
-    /** Requests in a second. */
+    /** Requests per second. */
     rate: { type: 'string', default: '200' },
     organizations: { type: 'string', default: '50' },
-    /** Seconds of each line of the table. */
+    /** Duration of each line in the table, in seconds. */
     window: { type: 'string', default: '60' },
   },
 });
 const totalMs = Math.min(10, Number(options.minutes)) * 60_000;
 const windowMs = Number(options.window) * 1000;
 const rate = Number(options.rate);
-/** How much a figure may change over the run, as a part of its mean. */
+/** Maximum change of a figure over the run, as a fraction of its mean. */
 const tolerance = 0.05;
 
-/** What is collected within one line of the table. */
+/** Data of one line in the table. */
 interface Window {
   readonly latencies: number[];
   readonly reports: Report[];
-  readonly failed: Map<string, number>;
+  readonly failures: Map<string, number>;
 }
 const windows: Window[] = Array.from({ length: Math.ceil(totalMs / windowMs) }, () => ({
   latencies: [],
   reports: [],
-  failed: new Map(),
+  failures: new Map(),
 }));
 
-/** Sends requests at their times until the end. */
-async function drive(
+/** Sends requests on schedule until the end of the run. */
+async function sendOnSchedule(
   clients: readonly Client[],
   windowAt: (ms: number) => Window | undefined,
 ): Promise<void> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const pending = new Set<Promise<void>>();
-  for (let number = 0; ; ) {
-    const elapsed = performance.now() - began;
+  for (let sentCount = 0; ; ) {
+    const elapsed = performance.now() - startedAt;
     if (elapsed >= totalMs) break;
-    for (; number < (elapsed / 1000) * rate; number++) {
-      const due = (number / rate) * 1000;
+    for (; sentCount < (elapsed / 1000) * rate; sentCount++) {
+      const due = (sentCount / rate) * 1000;
       const client = clients[Math.floor(Math.random() * clients.length)];
       if (client === undefined) continue;
-      const sent = nextRequest(client).then((outcome) => {
+      const request = nextRequest(client).then((outcome) => {
         const window = windowAt(due);
-        window?.latencies.push(performance.now() - began - due);
-        if (outcome !== undefined) window?.failed.set(outcome, (window.failed.get(outcome) ?? 0) + 1);
+        window?.latencies.push(performance.now() - startedAt - due);
+        if (outcome !== undefined) window?.failures.set(outcome, (window.failures.get(outcome) ?? 0) + 1);
       });
-      pending.add(sent);
-      sent.finally(() => pending.delete(sent));
+      pending.add(request);
+      request.finally(() => pending.delete(request));
     }
     await pause(1);
   }
   await Promise.race([Promise.all(pending), pause(30_000)]);
 }
 
-/** The change over the run of the straight line through values, as a part of their mean. */
-function change(values: readonly number[]): number {
+/** Returns the change of the values' linear regression over the run, as a fraction of their mean. */
+function trend(values: readonly number[]): number {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const middle = (values.length - 1) / 2;
-  let [above, below] = [0, 0];
+  let [numerator, denominator] = [0, 0];
   for (const [index, value] of values.entries()) {
-    above += (index - middle) * (value - mean);
-    below += (index - middle) ** 2;
+    numerator += (index - middle) * (value - mean);
+    denominator += (index - middle) ** 2;
   }
-  return below === 0 ? 0 : ((above / below) * (values.length - 1)) / mean;
+  return denominator === 0 ? 0 : ((numerator / denominator) * (values.length - 1)) / mean;
 }
 
-const mb = (bytes: number) => bytes / 2 ** 20;
-/** The figures of a line; the heap is what is left after a collection of garbage, so its least. */
+const toMb = (bytes: number) => bytes / 2 ** 20;
+/** Returns the figures of a line. The minimum of the heap is its size after garbage collection. */
 const figuresOf = ({ latencies, reports }: Window) => ({
   'p50 ms': quantile(latencies, 0.5),
   'p99 ms': quantile(latencies, 0.99),
   'max ms': Math.max(...latencies),
   'RSS MB': quantile(
-    reports.map(({ rss }) => mb(rss)),
+    reports.map(({ rss }) => toMb(rss)),
     0.5,
   ),
-  'heap MB': Math.min(...reports.map(({ heap }) => mb(heap))),
+  'heap MB': Math.min(...reports.map(({ heap }) => toMb(heap))),
   'loop delay ms, median': quantile(
     reports.map(({ delay }) => delay),
     0.5,
   ),
   max: Math.max(...reports.map(({ delay }) => delay)),
 });
-const compared = ['p50 ms', 'p99 ms', 'RSS MB', 'heap MB', 'loop delay ms, median'] as const;
+const comparedFigures = ['p50 ms', 'p99 ms', 'RSS MB', 'heap MB', 'loop delay ms, median'] as const;
 
 function report(): string {
   const lines = windows.filter(({ latencies, reports }) => latencies.length > 0 && reports.length > 0);
   const figures = lines.map(figuresOf);
-  const rows = lines.map(({ latencies, failed }, index) => [
+  const rows = lines.map(({ latencies, failures }, index) => [
     `${(((index + 1) * windowMs) / 60_000).toFixed(1)}`,
     String(latencies.length),
-    [...failed].map(([outcome, count]) => `${count} × ${outcome}`).join(', ') || '0',
+    [...failures].map(([outcome, count]) => `${count} × ${outcome}`).join(', ') || '0',
     ...Object.values(figures[index] ?? {}).map((value) => value.toFixed(1)),
   ]);
-  // The first tenth warms up: code is compiled, and connections and caches fill.
+  // Ignore the first tenth, in which code is compiled, and connections and caches fill.
   const steady = figures.slice(Math.ceil(figures.length / 10));
-  const verdicts = compared.map((name) => {
-    const part = change(steady.map((each) => each[name]));
-    const verdict = Math.abs(part) <= tolerance ? 'flat' : part < 0 ? 'falls' : 'rises';
-    return `${name}: ${verdict} (${(part * 100).toFixed(1)} % over the run)`;
+  const verdicts = comparedFigures.map((name) => {
+    const relativeChange = trend(steady.map((figure) => figure[name]));
+    const verdict = Math.abs(relativeChange) <= tolerance ? 'flat' : relativeChange < 0 ? 'falls' : 'rises';
+    return `${name}: ${verdict} (${(relativeChange * 100).toFixed(1)} % over the run)`;
   });
   const head = ['minute', 'requests', 'failed', ...Object.keys(figures[0] ?? {})];
   return `${formatTable(head, rows)}\n\n${verdicts.join('\n')}\n`;
@@ -139,13 +140,13 @@ try {
     process.stderr.write(
       `${rate} requests/s in ${keys.length} organizations for ${totalMs / 60_000} minutes …\n`,
     );
-    const began = performance.now();
+    const startedAt = performance.now();
     const windowAt = (ms: number) => windows[Math.floor(ms / windowMs)];
     service.process.on('message', (message: Report) =>
-      windowAt(performance.now() - began)?.reports.push(message),
+      windowAt(performance.now() - startedAt)?.reports.push(message),
     );
     await Promise.race([
-      drive(clients, windowAt),
+      sendOnSchedule(clients, windowAt),
       once(service.process, 'exit').then(() => Promise.reject(new Error('the service ended'))),
     ]);
     process.stdout.write(report());

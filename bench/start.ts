@@ -8,37 +8,37 @@ import { cpuOf } from './cpu.ts';
 import { median } from './load.ts';
 import { residentMb, startBenchService } from './service.ts';
 
-/** A start of the service. */
+/** Figures of one start of the service. */
 interface Start {
-  /** From the beginning of the process to the first response of the API, in seconds, and CPU time until then. */
+  /** Time from the start of the process to the first response, and its CPU time until then, both in seconds. */
   readonly seconds: number;
   readonly cpu: number;
-  /** Resident memory some seconds later, in MB. */
+  /** Resident memory after {@link idleMs}, in MB. */
   readonly resident: number;
 }
 
-/** A measured start and its target. */
+/** Median figures of a kind of start, and their targets. */
 export interface StartFigure extends Start {
   readonly name: string;
   readonly targetSeconds: number;
   readonly targetResident: number | undefined;
 }
 
-/** How long the service is idle before its memory is read, in milliseconds: V8 begins to give some back after 9 seconds. */
+/** Idle time before memory is measured, in milliseconds. V8 starts to release memory after 9 seconds. */
 const idleMs = 15_000;
 
 async function start(environment: Readonly<Record<string, string>>, program?: string): Promise<Start> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const service = await startBenchService(environment, [], program);
   await (await fetch(`${service.url}/api/v1/leads`)).arrayBuffer();
-  const [seconds, cpu] = [(performance.now() - began) / 1000, cpuOf([service.pid]) / 1e6];
+  const [seconds, cpu] = [(performance.now() - startedAt) / 1000, cpuOf([service.pid]) / 1e6];
   await pause(idleMs);
   const resident = residentMb(service.pid);
   await service.stop();
   return { seconds, cpu, resident };
 }
 
-/** Measures starts in turn. @param databaseUrl an empty database */
+/** Measures all kinds of starts alternately. @param databaseUrl an empty database */
 export async function measureStarts(databaseUrl: string, rounds: number): Promise<StartFigure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'crm-start-'));
   const postgres = {
@@ -46,11 +46,11 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     DATA_DIR: join(folder, 'secrets'),
     MIGRATE_ON_START: 'true',
   };
-  // Where packages are found, and Node strips no types.
+  // Build in node_modules, where imports of packages resolve and Node.js does not strip types.
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
-  const packed = mkdtempSync(join(cache, 'bench-'));
-  execFileSync(process.execPath, ['bin/build.js', packed], { cwd: join(import.meta.dirname, '..') });
+  const packageFolder = mkdtempSync(join(cache, 'bench-'));
+  execFileSync(process.execPath, ['bin/build.js', packageFolder], { cwd: join(import.meta.dirname, '..') });
   const existing = { DATA_DIR: join(folder, 'existing') };
   const kinds = [
     { name: 'PostgreSQL', environment: () => postgres, targetSeconds: 1.5, targetResident: 180 },
@@ -64,13 +64,13 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     {
       name: 'new embedded folder, packed package',
       environment: (round: number) => ({ DATA_DIR: join(folder, `packed-${round}`) }),
-      program: join(packed, 'app/main.js'),
+      program: join(packageFolder, 'app/main.js'),
       targetSeconds: 4,
       targetResident: undefined,
     },
   ];
   try {
-    // The first start fills the database, and Node's compile cache.
+    // The first start fills the database and Node's compile cache, so it is not counted.
     for (const { environment } of kinds.slice(0, 2)) await start(environment(0));
     const starts = kinds.map((): Start[] => []);
     for (let round = 0; round < rounds; round++) {
@@ -78,24 +78,24 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
         starts[index]?.push(await start(environment(round), program));
     }
     return kinds.map(({ name, targetSeconds, targetResident }, index) => {
-      const of = (key: keyof Start) => median((starts[index] ?? []).map((each) => each[key]));
+      const medianOf = (key: keyof Start) => median((starts[index] ?? []).map((figures) => figures[key]));
       return {
         name: `start, ${name}`,
-        seconds: of('seconds'),
-        cpu: of('cpu'),
-        resident: of('resident'),
+        seconds: medianOf('seconds'),
+        cpu: medianOf('cpu'),
+        resident: medianOf('resident'),
         targetSeconds,
         targetResident,
       };
     });
   } finally {
-    for (const made of [folder, packed]) rmSync(made, { recursive: true, force: true });
+    for (const path of [folder, packageFolder]) rmSync(path, { recursive: true, force: true });
   }
 }
 
 const verdict = (value: number, target: number): string => (value <= target ? 'met' : 'missed');
 
-/** The starts as a table, each with its target. */
+/** Formats the starts as a table with their targets. */
 export const startReport = (figures: readonly StartFigure[]): string =>
   formatTable(
     ['', 'first response s', 'target', '', 'CPU s', 'resident MB, idle', 'target', ''],

@@ -1,5 +1,5 @@
-// Starve: what one organization notices of another that asks for as much as it can. One real PostgreSQL, one process of
-// the engine with a heap of 512 MB.
+// Starve: measures how an organization is affected by another one that sends as many expensive requests as possible.
+// Uses one PostgreSQL server and one engine process with a heap of 512 MB.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,10 +30,13 @@ const seconds = 5;
 const rounds = options.readers ? 0 : 3;
 const greedyConnections = 64;
 const slowReaders = 500;
-const worst = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => `status=Status+${n}`).join('&')}`;
+const worstQuery = `sort=description&dir=desc&${Array.from({ length: 50 }, (_, n) => `status=Status+${n}`).join('&')}`;
 
-/** Three organizations: 300,000 leads, 4,000 leads, and two tables of large records. @returns a key of each */
-async function seed(databaseUrl: string): Promise<readonly string[]> {
+/**
+ * Creates organizations with 300,000 leads, 4,000 leads, and two tables of large records.
+ * @returns an API key for each
+ */
+async function seedOrganizations(databaseUrl: string): Promise<readonly string[]> {
   const config = readConfig({ DATABASE_URL: databaseUrl, DATABASE_STATEMENT_TIMEOUT_MS: '120000' });
   const database = await openDatabase(config, entitiesFor(await loadResources(config)));
   await createTables(database);
@@ -49,11 +52,11 @@ async function seed(databaseUrl: string): Promise<readonly string[]> {
     keys.push(key.plaintext);
   }
   const em = database.orm.em.fork();
-  const leads = (organization: number, first: number, count: number) =>
+  const leads = (organization: number, firstId: number, count: number) =>
     em.execute(`insert into leads (organization_id, id, created_at, updated_at, last_name, status, description)
       select ${organization}, n, now() - n * interval '1 minute', now(), 'Last ' || n, 'Status ' || n % 100,
         md5(n::text) || ' is a description of lead ' || n || ', about as long as people write them.'
-      from generate_series(${first}, ${first + count - 1}) n`);
+      from generate_series(${firstId}, ${firstId + count - 1}) n`);
   await leads(1, 1, options.readers ? 1000 : 300_000);
   await leads(2, 400_001, 4000);
   const large = (name: string, organization: number, bytes: number) =>
@@ -74,14 +77,14 @@ interface Load {
   readonly statuses: Readonly<Record<string, number>>;
 }
 
-/** GETs by id of the modest organization, 16 connections. */
+/** Sends GET requests by ID in the modest organization on 16 connections. */
 async function modestLoad(url: string, key: string): Promise<Load> {
   return load(url, 16, key, () => `/api/v1/leads/${400_001 + Math.floor(Math.random() * 4000)}`, seconds);
 }
 
 function load(url: string, connections: number, key: string, path: () => string, forSeconds: number) {
   const statuses: Record<string, number> = {};
-  /** autocannon's own histogram counts whole milliseconds. */
+  /** Exact response times in milliseconds. autocannon's histogram rounds them. */
   const times: number[] = [];
   return new Promise<Load>((resolve, reject) => {
     const requests = Array.from({ length: 200 }, () => ({
@@ -99,27 +102,28 @@ function load(url: string, connections: number, key: string, path: () => string,
   });
 }
 
-/** Memory of a process in MB: now, and the most that it had. */
-function memoryOf({ pid }: ChildProcess): { now: number; most: number } {
+/** Returns the current and the maximum memory of a process, in MB. */
+function memoryOf({ pid }: ChildProcess): { current: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const of = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024);
-  return { now: of('VmRSS'), most: of('VmHWM') };
+  const megabytes = (name: string) =>
+    Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1024);
+  return { current: megabytes('VmRSS'), peak: megabytes('VmHWM') };
 }
 
 /**
- * Connections that ask for a list and read a little of it each second; 0 bytes: nothing.
- * @returns ends them, and says how many responses began with which status
+ * Opens connections that request a list and read a few bytes per second, or nothing if `bytesPerSecond` is 0.
+ * @returns a function that closes them and returns the number of responses by status
  */
 async function readSlowly(url: string, key: string, path: string, bytesPerSecond: number) {
   const { hostname, port } = new URL(url);
   const sockets: Socket[] = [];
-  const answered = new Set<Socket>();
+  const responded = new Set<Socket>();
   const statuses: Record<string, number> = {};
-  const take = (socket: Socket, bytes: number) => {
+  const readChunk = (socket: Socket, bytes: number) => {
     const chunk = socket.read(bytes) as Buffer | null;
-    if (chunk === null || answered.has(socket)) return;
-    answered.add(socket);
-    // Of "HTTP/1.1 200".
+    if (chunk === null || responded.has(socket)) return;
+    responded.add(socket);
+    // The status in "HTTP/1.1 200".
     const status = chunk.toString('latin1', 9, 12);
     statuses[status] = (statuses[status] ?? 0) + 1;
   };
@@ -133,19 +137,19 @@ async function readSlowly(url: string, key: string, path: string, bytesPerSecond
     sockets.push(socket);
   }
   const timer = setInterval(() => {
-    if (bytesPerSecond > 0) for (const socket of sockets) take(socket, bytesPerSecond);
+    if (bytesPerSecond > 0) for (const socket of sockets) readChunk(socket, bytesPerSecond);
   }, 1000);
   return () => {
     clearInterval(timer);
     for (const socket of sockets) {
-      take(socket, 12);
+      readChunk(socket, 12);
       socket.destroy();
     }
     return statuses;
   };
 }
 
-const show = (statuses: Load['statuses']) =>
+const formatStatuses = (statuses: Load['statuses']) =>
   Object.entries(statuses)
     .map(([status, count]) => `${count} × ${status}`)
     .join(', ');
@@ -156,7 +160,7 @@ let child: ChildProcess | undefined;
 try {
   const { url: databaseUrl } = await makeDatabase(server.url);
   process.stderr.write('seeding 304,000 leads …\n');
-  const [greedy = '', modest = '', slow = ''] = await seed(databaseUrl);
+  const [greedyKey = '', modestKey = '', slowKey = ''] = await seedOrganizations(databaseUrl);
   child = fork(join(import.meta.dirname, 'targets', 'engine.ts'), {
     execArgv: ['--max-old-space-size=512'],
     env: { ...process.env, DATABASE_URL: databaseUrl, DATA_DIR: folder, LOG_LEVEL: 'error' },
@@ -165,45 +169,62 @@ try {
   const [message] = await once(target, 'message');
   const { url } = message as { url: string };
   const lines: string[][] = [];
-  const report = (name: string, of: Load, more: string) =>
-    lines.push([name, of.rate.toFixed(0), of.p50.toFixed(1), of.p99.toFixed(1), show(of.statuses), more]);
+  const addLine = (name: string, figures: Load, note: string) =>
+    lines.push([
+      name,
+      figures.rate.toFixed(0),
+      figures.p50.toFixed(1),
+      figures.p99.toFixed(1),
+      formatStatuses(figures.statuses),
+      note,
+    ]);
 
-  await modestLoad(url, modest);
+  await modestLoad(url, modestKey);
   const ratios: number[] = [];
   for (let count = 0; count < rounds; count++) {
-    const alone = await modestLoad(url, modest);
-    report('alone', alone, '');
-    const greedyLoad = load(url, greedyConnections, greedy, () => `/api/v1/leads?${worst}`, seconds + 2);
+    const alone = await modestLoad(url, modestKey);
+    addLine('alone', alone, '');
+    const greedyLoad = load(
+      url,
+      greedyConnections,
+      greedyKey,
+      () => `/api/v1/leads?${worstQuery}`,
+      seconds + 2,
+    );
     await pause(1000);
-    const loaded = await modestLoad(url, modest);
-    report(`next to ${greedyConnections} worst lists`, loaded, `lists: ${show((await greedyLoad).statuses)}`);
-    ratios.push(loaded.p99 / alone.p99);
+    const underLoad = await modestLoad(url, modestKey);
+    addLine(
+      `next to ${greedyConnections} worst lists`,
+      underLoad,
+      `lists: ${formatStatuses((await greedyLoad).statuses)}`,
+    );
+    ratios.push(underLoad.p99 / alone.p99);
   }
   const many = Array.from({ length: 1200 }, () => 'status=x').join('&');
-  const refused = await fetch(`${url}/api/v1/leads?${many}`, {
-    headers: { authorization: `Bearer ${greedy}` },
+  const rejection = await fetch(`${url}/api/v1/leads?${many}`, {
+    headers: { authorization: `Bearer ${greedyKey}` },
   });
   for (const [name, path, rate] of [
     ['pages of 1 MB, 2 KiB/s', '/api/v1/accounts', 2048],
     ['pages of 20 MB, unread', '/api/v1/contacts', 0],
   ] as const) {
-    const end = await readSlowly(url, slow, path, rate);
-    // Node accepts one connection per tick, so the readers' connections come first.
-    const came = performance.now();
+    const stopReading = await readSlowly(url, slowKey, path, rate);
+    // Node.js accepts one connection per tick, so this request waits for the readers' connections.
+    const requestedAt = performance.now();
     const [response] = (await once(get(`${url}/docs/openapi.json`, { agent: false }), 'response')) as [
       IncomingMessage,
     ];
     await once(response.resume(), 'end');
-    const waited = (performance.now() - came).toFixed(0);
-    const loaded = await modestLoad(url, modest);
-    const { now, most } = memoryOf(target);
-    const more = `a new connection: ${waited} ms; RSS ${now} MB, at most ${most} MB; readers: ${show(end()) || 'none read'}`;
-    report(`next to ${slowReaders} readers: ${name}`, loaded, more);
+    const waitedMs = (performance.now() - requestedAt).toFixed(0);
+    const underLoad = await modestLoad(url, modestKey);
+    const { current, peak } = memoryOf(target);
+    const note = `a new connection: ${waitedMs} ms; RSS ${current} MB, at most ${peak} MB; readers: ${formatStatuses(stopReading()) || 'none read'}`;
+    addLine(`next to ${slowReaders} readers: ${name}`, underLoad, note);
   }
   const titles = ['GET by id of another organization', 'requests/s', 'p50 ms', 'p99 ms', 'responses', ''];
   process.stdout.write(`${formatTable(titles, lines)}\n\n`);
   process.stdout.write(`p99 next to the worst lists against alone: ${median(ratios).toFixed(2)}×\n`);
-  process.stdout.write(`1,200 values of one filter: ${refused.status}\n`);
+  process.stdout.write(`1,200 values of one filter: ${rejection.status}\n`);
   process.stdout.write(`the process is ${target.exitCode === null ? 'alive' : 'gone'}\n`);
 } finally {
   child?.kill();

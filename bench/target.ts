@@ -2,13 +2,13 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 
-/** A target in a process of its own. */
+/** A target in its own process. */
 export interface RunningTarget {
   readonly url: string;
   readonly process: ChildProcess;
 }
 
-/** Starts a script of the folder `targets` and waits until it listens. @param flags further ones of Node */
+/** Starts a script in the folder `targets` and waits until it is listening. @param flags additional Node.js flags */
 export async function startTarget(
   script: string,
   environment: Readonly<Record<string, string>>,
@@ -18,15 +18,15 @@ export async function startTarget(
     env: { ...process.env, LOG_LEVEL: 'error', ...environment },
     execArgv: [...process.execArgv, ...flags],
   });
-  const gone = once(child, 'exit').then(() => {
+  const failure = once(child, 'exit').then(() => {
     throw new Error(`${script} did not start`);
   });
-  const [message] = await Promise.race([once(child, 'message'), gone]);
+  const [message] = await Promise.race([once(child, 'message'), failure]);
   return { url: (message as { readonly url: string }).url, process: child };
 }
 
-/** The flags of Node that write a CPU profile. */
-export const profiling = (folder: string, name: string): string[] => [
+/** Returns the Node.js flags that write a CPU profile. */
+export const profileFlags = (folder: string, name: string): string[] => [
   '--cpu-prof',
   `--cpu-prof-dir=${folder}`,
   `--cpu-prof-name=${name}.cpuprofile`,

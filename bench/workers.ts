@@ -1,5 +1,5 @@
-// Workers: what a second process of an instance costs, and gives. Each worker is held to half a core by stopping it for half
-// of the time, so that two of them fit on a machine with two cores, beside PostgreSQL and the load.
+// Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by stopping it half
+// of the time, so that two of them fit on a machine with two cores next to PostgreSQL and the load.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,45 +16,48 @@ const { values: options } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '3' } },
 });
 const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
-/** Of each worker: with fewer, less would come at the same time, and what comes together costs less. */
+/**
+ * Number of connections per worker. With fewer connections, fewer requests are batched, which makes each more
+ * expensive.
+ */
 const connections = 32;
-/** How long a worker that is held to half a core runs, and how long it is stopped, in milliseconds. */
-const turnMs = 20;
+/** Time that a worker limited to half a core runs, and is then stopped, in milliseconds. */
+const sliceMs = 20;
 
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
-/** The processes of a service that serve: its workers, or itself. */
-const servingOf = ({ pid, printed }: Service): number[] =>
+/** Returns the serving processes of a service: its workers, or the service itself. */
+const servingPids = ({ pid, printed }: Service): number[] =>
   printed.workers === undefined ? [pid] : childrenOf(pid);
 
-/** Does work while processes are held to half a core each: one of two runs while the other is stopped. */
-async function holding<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
-  let isOver = false;
-  const hold = async () => {
-    for (let turn = 0; !isOver; turn++) {
+/** Does work while each process is limited to half a core. One of two processes runs while the other is stopped. */
+async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
+  let isDone = false;
+  const alternate = async () => {
+    for (let round = 0; !isDone; round++) {
       for (const [index, pid] of pids.entries())
-        process.kill(pid, index % 2 === turn % 2 ? 'SIGSTOP' : 'SIGCONT');
-      await pause(turnMs);
+        process.kill(pid, index % 2 === round % 2 ? 'SIGSTOP' : 'SIGCONT');
+      await pause(sliceMs);
     }
     for (const pid of pids) process.kill(pid, 'SIGCONT');
   };
-  const held = hold();
+  const alternation = alternate();
   try {
     return await work();
   } finally {
-    isOver = true;
-    await held;
+    isDone = true;
+    await alternation;
   }
 }
 
 interface Round {
   readonly rate: number;
-  /** Microseconds of CPU time of a request, of all processes of the service. */
+  /** CPU time per request of all processes of the service, in microseconds. */
   readonly cpu: number;
 }
 
 async function round(service: Service): Promise<Round> {
-  const serving = servingOf(service);
+  const serving = servingPids(service);
   const pids = [...new Set([service.pid, ...serving])];
   const before = cpuOf(pids);
   const result = await autocannon({
@@ -82,22 +85,22 @@ try {
   }
   const results = await inTurn(rounds, services, async (service) => ({
     free: await round(service),
-    held: await holding(servingOf(service), () => round(service)),
+    held: await withHalfCores(servingPids(service), () => round(service)),
   }));
-  const free = results.map((all) => all.map((each) => each.free));
-  const held = results.map((all) => all.map((each) => each.held));
-  const of = (all: readonly Round[] | undefined, key: keyof Round) =>
-    median((all ?? []).map((each) => each[key]));
+  const unlimited = results.map((roundResults) => roundResults.map((result) => result.free));
+  const limited = results.map((roundResults) => roundResults.map((result) => result.held));
+  const medianOf = (roundResults: readonly Round[] | undefined, key: keyof Round) =>
+    median((roundResults ?? []).map((result) => result[key]));
   const rows = ['1', '2'].map((workers, index) => [
     workers,
-    of(free[index], 'rate').toFixed(0),
-    of(free[index], 'cpu').toFixed(0),
-    of(held[index], 'rate').toFixed(0),
-    of(held[index], 'cpu').toFixed(0),
+    medianOf(unlimited[index], 'rate').toFixed(0),
+    medianOf(unlimited[index], 'cpu').toFixed(0),
+    medianOf(limited[index], 'rate').toFixed(0),
+    medianOf(limited[index], 'cpu').toFixed(0),
   ]);
   const head = ['workers', 'requests/s', 'CPU µs', 'half a core each: requests/s', 'CPU µs'];
-  const cpu = of(free[1], 'cpu') / of(free[0], 'cpu');
-  const rate = of(held[1], 'rate') / of(held[0], 'rate');
+  const cpu = medianOf(unlimited[1], 'cpu') / medianOf(unlimited[0], 'cpu');
+  const rate = medianOf(limited[1], 'rate') / medianOf(limited[0], 'rate');
   const verdicts = [
     `CPU of a request by two workers: ${cpu.toFixed(2)}× of one, target ≤ 1.05×: ${cpu <= 1.05 ? 'met' : 'missed'}`,
     `two workers on half a core each: ${rate.toFixed(2)}× of one, target ≥ 1.8×: ${rate >= 1.8 ? 'met' : 'missed'}`,

@@ -1,37 +1,38 @@
-// Builds what the packed package runs: the source as JavaScript, and what else an instance reads. Argument: its folder,
-// instead of dist.
+// Builds the files of the packed package: the compiled source and all other files that an instance reads.
+// Argument: the output folder, dist by default.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
-const built = process.argv[2] ?? join(project, 'dist');
-const floors = ['app', 'engine', 'plugins', 'webhooks', 'migrations'];
-const others = ['resources', 'samples', 'config.yaml', 'package.json'];
+const output = process.argv[2] ?? join(project, 'dist');
+const sourceFolders = ['app', 'engine', 'plugins', 'webhooks', 'migrations'];
+const otherFiles = ['resources', 'samples', 'config.yaml', 'package.json'];
 
-rmSync(built, { recursive: true, force: true });
+rmSync(output, { recursive: true, force: true });
 const compiler = join(project, 'node_modules/typescript/bin/tsc');
-const options = ['-p', 'tsconfig.build.json', '--outDir', built];
+const options = ['-p', 'tsconfig.build.json', '--outDir', output];
 execFileSync(process.execPath, [compiler, ...options], { cwd: project, stdio: 'inherit' });
-for (const name of [...floors, ...others]) {
+for (const name of [...sourceFolders, ...otherFiles]) {
   const filter = (path) => !path.endsWith('.ts');
-  cpSync(join(project, name), join(built, name), { recursive: true, filter });
+  cpSync(join(project, name), join(output, name), { recursive: true, filter });
 }
 
-// `crm client` writes it as it is: TypeScript.
+// `crm client` copies the client's TypeScript source.
 const isSource = (path) => !/client\/(dist|node_modules)/.test(path);
-cpSync(join(project, 'client'), join(built, 'client'), { recursive: true, filter: isSource });
+cpSync(join(project, 'client'), join(output, 'client'), { recursive: true, filter: isSource });
 
-// So that Scalar is needed for development only.
-const explorer = join(built, 'plugins/api/explorer');
+// Render the explorer now, so that Scalar is only a development dependency.
+const explorer = join(output, 'plugins/api/explorer');
 const { renderInWorker } = await import(pathToFileURL(join(explorer, 'scalar.js')).href);
 const { page, script } = await renderInWorker();
 mkdirSync(join(explorer, 'rendered'));
 writeFileSync(join(explorer, 'rendered/page.html'), page);
 writeFileSync(join(explorer, 'rendered/scalar.js'), script);
 
-// So that a first start needs no initdb; a clone has it from `npm ci` already, and it was copied with the rest.
-const archive = join(built, 'engine/database/cluster.tar.gz');
-const maker = join(project, 'bin/cluster.js');
-if (!existsSync(archive)) execFileSync(process.execPath, [maker, archive], { stdio: 'inherit' });
+// With this archive, the first start does not run initdb. In a clone, `npm ci` has already created it, so it was copied
+// above.
+const archive = join(output, 'engine/database/cluster.tar.gz');
+const archiveScript = join(project, 'bin/cluster.js');
+if (!existsSync(archive)) execFileSync(process.execPath, [archiveScript, archive], { stdio: 'inherit' });

@@ -1,4 +1,4 @@
-// Writes app/commands/cli-reference.json, from which help and completion are made without loading the code of the commands.
+// Writes app/commands/cli-reference.json, which help and completion read instead of loading the code of all commands.
 import { writeFileSync } from 'node:fs';
 import { referenceText } from '../app/commands/cli-reference.ts';
 import { buildProgram } from '../app/commands/program.ts';

@@ -1,5 +1,5 @@
-// Makes the empty cluster that a first start copies, since initdb takes seconds. Argument: the file. A clone runs it with
-// `npm ci`; without it a first start takes longer, no more.
+// Creates the archive of an empty cluster that the first start extracts, because initdb takes seconds. Argument: the
+// output file. `npm ci` runs this in a clone. Without the archive, the first start is only slower.
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { PGlite } from '@electric-sql/pglite';

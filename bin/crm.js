@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the command line on the Node that this package depends on, whichever started this file.
+// Runs the command line with the Node.js version that this package depends on.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,7 +10,7 @@ const require = createRequire(import.meta.url);
 const system = process.platform === 'win32' ? 'win' : process.platform;
 const packages = [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`];
 
-/** The Node.js binary for this platform, or the one running this file if it is not installed (`npm ci --omit=optional`). */
+/** Returns the installed Node.js binary for this platform, or the running one after `npm ci --omit=optional`. */
 function findNode() {
   for (const name of packages) {
     try {
@@ -21,13 +21,13 @@ function findNode() {
   return process.execPath;
 }
 
-/** A packed package holds JavaScript, because Node does not run TypeScript that is installed; a clone holds the source. */
-const [built, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
+/** Entry points of a packed package and of a clone. Node.js does not run TypeScript in node_modules. */
+const [compiled, source] = ['../dist/app/main.js', '../app/main.ts'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
-const main = existsSync(built) ? built : source;
+const main = existsSync(compiled) ? compiled : source;
 
-/** Where Node keeps compiled code, which halves the time of a start; where it may not write, it keeps none. */
+/** Folder of Node's compile cache, which halves the start time. Node ignores it if it is not writable. */
 const cache = fileURLToPath(new URL('../.cache/node', import.meta.url));
 
 const child = spawn(findNode(), ['--max-semi-space-size=16', main, ...process.argv.slice(2)], {

@@ -27,7 +27,7 @@ interface ResourceOptions {
   readonly description?: string | undefined;
 }
 
-/** `add field` and `add resource`. */
+/** Adds the commands `add field` and `add resource`. */
 export function addCommands({ program, run }: CommandLine<Instance>): void {
   const add = program
     .command('add')
@@ -69,10 +69,10 @@ async function addField(
   const { resources } = config;
   const sources = await readDefinitions(config);
   const definitions = checkSources(sources);
-  const definition = definitions.find((each) => each.name === resource);
+  const definition = definitions.find((candidate) => candidate.name === resource);
   if (definition === undefined) {
-    const known = definitions.map((each) => each.name);
-    throw new UserError(`unknown resource "${resource}"${suggestion(resource, known)}`);
+    const names = definitions.map((candidate) => candidate.name);
+    throw new UserError(`unknown resource "${resource}"${suggestion(resource, names)}`);
   }
   if (!Object.hasOwn(fieldTypes, type)) {
     throw new UserError(`unknown type "${type}"${suggestion(type, Object.keys(fieldTypes))}`);
@@ -80,10 +80,10 @@ async function addField(
   if ([...definition.fields, ...definition.retired].some((field) => field.name === name)) {
     throw new UserError(`${resource} already has a field "${name}"`);
   }
-  const own = await readSources(resources);
-  const found = own.find(({ file }) => file === definition.file);
+  const instanceSources = await readSources(resources);
+  const existing = instanceSources.find(({ file }) => file === definition.file);
   const field = fieldYaml(type, options);
-  const source = found ?? {
+  const source = existing ?? {
     file: fileOf(resources, resource),
     text: `${schemaLine(resource)}extends: ${resource}\n`,
   };
@@ -92,7 +92,7 @@ async function addField(
   await write(config, sources, { file: source.file, text });
   return {
     json: { file: source.file, field: { [name]: parse(field) as object } },
-    text: `Added to ${source.file}:\n  ${name}: ${field}\n${next(name)}`,
+    text: `Added to ${source.file}:\n  ${name}: ${field}\n${nextSteps(name)}`,
   };
 }
 
@@ -109,7 +109,7 @@ async function addResource(name: string, { singular, description }: ResourceOpti
 sort: { by: created_at, direction: desc }
 `;
   await write(config, await readDefinitions(config), { file, text });
-  return { json: { file }, text: `Wrote ${file}.\n${next(name)}` };
+  return { json: { file }, text: `Wrote ${file}.\n${nextSteps(name)}` };
 }
 
 /** Formats a field as one line of YAML. */
@@ -118,7 +118,7 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
   const field = {
     type,
     ...(options.to !== undefined && { to: options.to }),
-    // It becomes null when the record is deleted.
+    // Deleting the referenced record sets the reference to null.
     ...((options.nullable || refers) && { nullable: true }),
     ...(options.required && { required: true }),
     ...(options.unique && { unique: true }),
@@ -128,21 +128,21 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
   return stringify(field, { collectionStyle: 'flow', lineWidth: 0 }).trim();
 }
 
-/** Writes a file if the definitions are valid with it. @throws UserError with all issues if they are not */
-async function write(config: Config, sources: readonly Source[], changed: Source): Promise<void> {
+/** Writes a definition file. @throws UserError with all issues if the definitions would not be valid */
+async function write(config: Config, sources: readonly Source[], source: Source): Promise<void> {
   try {
-    checkSources([...sources.filter(({ file }) => file !== changed.file), changed]);
+    checkSources([...sources.filter(({ file }) => file !== source.file), source]);
   } catch (cause) {
     if (!(cause instanceof YamlError)) throw cause;
     throw new UserError(`${cause.message}\nNothing was written.`, { cause });
   }
-  await writeFile(changed.file, changed.text);
+  await writeFile(source.file, source.text);
   await refreshSchemas(config);
 }
 
-/** Returns the path of a definition file for messages. */
+/** Returns the path of a definition file, relative to the working directory. */
 const fileOf = (folder: string, name: string): string =>
   relative(process.cwd(), join(folder, `${name}.yaml`));
 
-const next = (name: string): string =>
+const nextSteps = (name: string): string =>
   `"npm run crm -- plan" tells what it will do, "npm run crm -- migrate --create ${name}" writes its migration.`;

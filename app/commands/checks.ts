@@ -17,7 +17,7 @@ const variables: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
     }),
 };
 
-const unset: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
+const unsetReferences: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
   name: 'variables in config.yaml',
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) =>
@@ -30,13 +30,13 @@ const unset: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
     ),
 };
 
-const settingsRights: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
+const settingsPermissions: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
   name: 'permissions of config.yaml',
   needs: ['config', 'settingsFile'],
-  run: ({ config, settingsFile }) => rightsOf(config, settingsFile),
+  run: ({ config, settingsFile }) => settingsPermissionFindings(config, settingsFile),
 };
 
-function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly Finding[] {
+function settingsPermissionFindings({ settingsFile: path }: Config, file: SettingsFile): readonly Finding[] {
   const mode = statSync(path).mode & 0o777;
   if (process.platform === 'win32') return [];
   const place = file.parsed.file;
@@ -44,11 +44,11 @@ function rightsOf({ settingsFile: path }: Config, file: SettingsFile): readonly 
     const problem = 'every user of this machine can change it, and so decide which clients can write records';
     return [{ place, problem, advice: `Restrict access: chmod o-w ${path}` }];
   }
-  const [first] = secretsInFile(file);
-  if (first === undefined || (mode & 0o004) === 0) return [];
-  const problem = `every user of this machine can read its secrets, for example ${first.name}`;
+  const [secret] = secretsInFile(file);
+  if (secret === undefined || (mode & 0o004) === 0) return [];
+  const problem = `every user of this machine can read its secrets, for example ${secret.name}`;
   const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
-  return [{ place: first.place, problem, advice }];
+  return [{ place: secret.place, problem, advice }];
 }
 
 const readOnly: DoctorCheck<Pick<DoctorTarget, 'settings'>> = {
@@ -93,9 +93,9 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
 /** All checks of `crm doctor`. */
 export const checks: readonly DoctorCheck<DoctorTarget>[] = [
   variables,
-  unset,
-  settingsRights,
+  unsetReferences,
+  settingsPermissions,
   readOnly,
   migrations,
-  ...modules.flatMap(({ checks: own = [] }) => own),
+  ...modules.flatMap(({ checks: moduleChecks = [] }) => moduleChecks),
 ];

@@ -5,19 +5,19 @@ import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-j
 import { completionCommand } from './completion.ts';
 import { examples } from './examples.ts';
 
-/** What help says of a command: all of it but what it does. */
+/** The part of a command that help and completion need, without its action. */
 interface Outline {
   readonly name: string;
   readonly description: string;
-  readonly arguments: readonly Choosable[];
-  readonly options: readonly (Choosable & { readonly mandatory?: true; readonly default?: unknown })[];
+  readonly arguments: readonly ParameterOutline[];
+  readonly options: readonly (ParameterOutline & { readonly mandatory?: true; readonly default?: unknown })[];
   readonly commands: readonly Outline[];
-  /** What comes after all that. */
+  /** Text at the end of the help. */
   readonly after?: string;
 }
 
-interface Choosable {
-  /** As in the usage, such as `<name>`, `[file]` and `--json`. */
+interface ParameterOutline {
+  /** As in the usage: `<name>`, `[file]` or `--json`. */
   readonly flags: string;
   readonly description: string;
   readonly choices?: readonly string[];
@@ -25,22 +25,24 @@ interface Choosable {
 
 const file = new URL('cli-reference.json', import.meta.url);
 
-/** Commander strips it if the terminal does not support colors. */
+/** Formats bold text. Commander strips the formatting if the terminal does not support it. */
 const bold = (text: string): string => styleText('bold', text, { validateStream: false });
 
-/** The commands as help and completion need them, without the code of any: loading that takes most of a second. */
+/**
+ * Returns a program with help and completion for all commands, without loading their code, which takes almost a second.
+ */
 export function referenceProgram(version: string): Command {
   const program = createProgram(version);
   const { commands } = JSON.parse(readFileSync(file, 'utf8')) as Outline;
-  for (const each of commands) addOutlined(program, each);
+  for (const outline of commands) addCommand(program, outline);
   completionCommand(program);
   return withExamples(program, { completion: examples.completion ?? [] });
 }
 
-/** Whether the outline is enough for these arguments: they ask what there is. */
-export function isAnsweredByReference(given: readonly string[]): boolean {
-  const end = given.indexOf('--');
-  const words = end < 0 ? given : given.slice(0, end);
+/** Whether the arguments only ask for help, completion or the version, so that the reference program can answer them. */
+export function isAnsweredByReference(args: readonly string[]): boolean {
+  const separator = args.indexOf('--');
+  const words = separator < 0 ? args : args.slice(0, separator);
   const [first = 'help'] = words;
   return (
     ['help', 'completion', '-V', '--version'].includes(first) ||
@@ -48,7 +50,7 @@ export function isAnsweredByReference(given: readonly string[]): boolean {
   );
 }
 
-/** The command line without a command: how it looks, and how it says what is wrong. */
+/** Creates a program without commands. With `--json`, it prints errors as JSON. */
 export function createProgram(version: string): Command {
   const isJson = process.argv.includes('--json');
   const program = new Command('crm')
@@ -68,12 +70,12 @@ export function createProgram(version: string): Command {
 }
 
 /** Adds examples to the help of commands. */
-export function withExamples(program: Command, added = examples): Command {
-  for (const [path, lines] of Object.entries(added)) {
+export function withExamples(program: Command, examplesByCommand = examples): Command {
+  for (const [path, lines] of Object.entries(examplesByCommand)) {
     const command = path
       .split(' ')
       .reduce<CommandUnknownOpts | undefined>(
-        (found, name) => found?.commands.find((each) => each.name() === name),
+        (parent, name) => parent?.commands.find((candidate) => candidate.name() === name),
         program,
       );
     command?.addHelpText(
@@ -84,7 +86,7 @@ export function withExamples(program: Command, added = examples): Command {
   return program;
 }
 
-/** The outline of a program as it is stored; see {@link referenceProgram}. */
+/** Returns the JSON of a program's outline, as stored in cli-reference.json for {@link referenceProgram}. */
 export const referenceText = (program: Command): string => `${JSON.stringify(outlineOf(program), null, 1)}\n`;
 
 function outlineOf(command: CommandUnknownOpts): Outline {
@@ -93,36 +95,36 @@ function outlineOf(command: CommandUnknownOpts): Outline {
     name: command.name(),
     description: command.description(),
     ...(after !== '' && { after }),
-    arguments: command.registeredArguments.map((each) => ({
-      flags: `${each.required ? '<' : '['}${each.name()}${each.variadic ? '...' : ''}${each.required ? '>' : ']'}`,
-      description: each.description,
-      ...(each.argChoices && { choices: each.argChoices }),
+    arguments: command.registeredArguments.map((item) => ({
+      flags: `${item.required ? '<' : '['}${item.name()}${item.variadic ? '...' : ''}${item.required ? '>' : ']'}`,
+      description: item.description,
+      ...(item.argChoices && { choices: item.argChoices }),
     })),
     options: command.options
       .filter(({ long }) => long !== '--version')
-      .map((each) => ({
-        flags: each.flags,
-        description: each.description,
-        ...(each.argChoices && { choices: each.argChoices }),
-        ...(each.mandatory && { mandatory: true }),
-        ...(each.defaultValue !== undefined && { default: each.defaultValue as unknown }),
+      .map((item) => ({
+        flags: item.flags,
+        description: item.description,
+        ...(item.argChoices && { choices: item.argChoices }),
+        ...(item.mandatory && { mandatory: true }),
+        ...(item.defaultValue !== undefined && { default: item.defaultValue as unknown }),
       })),
-    commands: command.commands.filter((each) => each.name() !== 'completion').map(outlineOf),
+    commands: command.commands.filter((item) => item.name() !== 'completion').map(outlineOf),
   };
 }
 
-/** The texts that were added to the help of a command. */
+/** Returns the texts that were added to the end of a command's help. */
 export function helpFooter(command: CommandUnknownOpts): string {
   let text = '';
-  const write = (more: string) => {
-    text += more;
+  const write = (chunk: string) => {
+    text += chunk;
   };
-  // Commander keeps them as listeners only; its types have no `emit`.
+  // Commander stores these texts only as event listeners, and its types do not declare `emit`.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.replace(/\n$/, '');
 }
 
-function addOutlined(parent: Command, outline: Outline): void {
+function addCommand(parent: Command, outline: Outline): void {
   const command = parent.command(outline.name).description(outline.description) as Command;
   for (const { flags, description, choices } of outline.arguments) {
     const argument = new Argument(flags, description);
@@ -135,5 +137,5 @@ function addOutlined(parent: Command, outline: Outline): void {
     command.addOption(option);
   }
   if (outline.after !== undefined) command.addHelpText('after', outline.after);
-  for (const each of outline.commands) addOutlined(command, each);
+  for (const child of outline.commands) addCommand(command, child);
 }

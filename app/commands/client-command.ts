@@ -9,13 +9,13 @@ import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { clientSource, type Document } from './client-source.ts';
 
-/** The client of the shipped resources. What does not depend on resources is the same in every client. */
-const shipped = join(projectFolder, 'client');
-const ofResources = 'src/resources.ts';
-/** What belongs to whom the client is for: written once, and never again. */
-const theirs = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
+/** The client of the shipped resources, which is the template for the files that do not depend on resources. */
+const shippedClient = join(projectFolder, 'client');
+const resourcesFile = 'src/resources.ts';
+/** Files that users can edit. They are written once and never replaced. */
+const userFiles = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 
-/** `client`. */
+/** Adds the command `client`. */
 export function clientCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('client')
@@ -33,42 +33,44 @@ async function writeClient({
   output: string;
   url?: string | undefined;
 }): Promise<CommandResult> {
-  const source = clientSource(url === undefined ? await ownDescription() : await descriptionAt(url));
+  const source = clientSource(url === undefined ? await localDescription() : await remoteDescription(url));
   const folder = resolve(output);
-  const present: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+  const existing: readonly string[] = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
     throw new UserError(`${output} cannot be read: ${fileReason(cause)}`, { cause });
   });
-  if (present.length > 0 && !existsSync(join(folder, ofResources)))
+  if (existing.length > 0 && !existsSync(join(folder, resourcesFile)))
     throw new UserError(`${output} contains files but not a client. Choose an empty folder.`);
   await mkdir(folder, { recursive: true });
   // In a clone, the default is the shipped client itself.
-  if (folder !== shipped) {
-    await cp(join(shipped, 'src'), join(folder, 'src'), { recursive: true });
-    for (const file of theirs.filter((name) => !present.includes(name)))
-      await cp(join(shipped, file), join(folder, file));
+  if (folder !== shippedClient) {
+    await cp(join(shippedClient, 'src'), join(folder, 'src'), { recursive: true });
+    for (const file of userFiles.filter((name) => !existing.includes(name)))
+      await cp(join(shippedClient, file), join(folder, file));
   }
-  await writeFile(join(folder, ofResources), source);
+  await writeFile(join(folder, resourcesFile), source);
   return {
-    json: { folder, files: [...theirs, 'src'] },
+    json: { folder, files: [...userFiles, 'src'] },
     text: `Wrote a client to ${output}. See its README.md for usage.`,
   };
 }
 
-async function ownDescription(): Promise<Document> {
+async function localDescription(): Promise<Document> {
   const config = readConfig();
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
 /** Fetches the description of a running instance. @throws UserError if it is not available */
-async function descriptionAt(url: string): Promise<Document> {
+async function remoteDescription(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
-  const address = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
-  const response = await fetch(address, { signal: AbortSignal.timeout(30_000) }).catch((cause: unknown) => {
-    throw new UserError(`${address} does not respond`, { cause });
-  });
-  if (!response.ok) throw new UserError(`${address} responds ${response.status}`);
+  const documentUrl = `${url.replace(/\/+$/, '')}/docs/openapi.json`;
+  const response = await fetch(documentUrl, { signal: AbortSignal.timeout(30_000) }).catch(
+    (cause: unknown) => {
+      throw new UserError(`${documentUrl} does not respond`, { cause });
+    },
+  );
+  if (!response.ok) throw new UserError(`${documentUrl} responds ${response.status}`);
   return (await response.json().catch((cause: unknown) => {
-    throw new UserError(`${address} did not return valid JSON`, { cause });
+    throw new UserError(`${documentUrl} did not return valid JSON`, { cause });
   })) as Document;
 }

@@ -1,9 +1,9 @@
 import { Argument, type Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 
-/** The shells that commands can be completed in, with what makes the script for each. */
+/** Functions that generate the completion script, by shell. */
 const shells = { bash, zsh, fish } as const;
 
-/** `completion`: a script of all that the command line has, so that completing starts no process. */
+/** Adds the command `completion`. The script contains all commands, so that completing does not start a process. */
 export function completionCommand(program: Command): void {
   program
     .command('completion')
@@ -14,25 +14,28 @@ export function completionCommand(program: Command): void {
     });
 }
 
-/** A command, or a noun that commands are below. */
-interface Node {
-  /** Its words, each after a space; empty for the whole. */
+/** A command or a group of commands. */
+interface CompletionNode {
+  /** Words of the command, each after a space; empty for the program. */
   readonly path: string;
-  readonly below: readonly { readonly name: string; readonly description: string }[];
+  readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly {
     readonly name: string;
     readonly description: string;
     readonly takesValue: boolean;
     readonly choices: readonly string[];
   }[];
-  /** What its first argument may be, where that is a choice. */
+  /** Allowed values of the first argument; empty if any value is allowed. */
   readonly choices: readonly string[];
 }
 
-function nodesOf(command: CommandUnknownOpts, path = ''): readonly Node[] {
-  const node: Node = {
+function nodesOf(command: CommandUnknownOpts, path = ''): readonly CompletionNode[] {
+  const node: CompletionNode = {
     path,
-    below: command.commands.map((each) => ({ name: each.name(), description: each.description() })),
+    subcommands: command.commands.map((subcommand) => ({
+      name: subcommand.name(),
+      description: subcommand.description(),
+    })),
     options: command.options.flatMap(({ long, description, required, optional, argChoices = [] }) =>
       long == null
         ? []
@@ -40,22 +43,33 @@ function nodesOf(command: CommandUnknownOpts, path = ''): readonly Node[] {
     ),
     choices: command.registeredArguments[0]?.argChoices ?? [],
   };
-  return [node, ...command.commands.flatMap((each) => nodesOf(each, `${path} ${each.name()}`))];
+  return [
+    node,
+    ...command.commands.flatMap((subcommand) => nodesOf(subcommand, `${path} ${subcommand.name()}`)),
+  ];
 }
 
-/** A text within single quotes of bash and zsh. */
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+/** Quotes a text for bash and zsh. */
+const shellQuoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-function bash(nodes: readonly Node[]): string {
-  const nouns = nodes.filter(({ path }) => path !== '').map(({ path }) => quoted(path));
-  const words = nodes.map(({ path, below, options, choices }) => {
-    const all = [...below.map(({ name }) => name), ...choices, ...options.map(({ name }) => name), '--help'];
-    return `    ${quoted(path)}) words=${quoted(all.join(' '))} ;;`;
+function bash(nodes: readonly CompletionNode[]): string {
+  const nouns = nodes.filter(({ path }) => path !== '').map(({ path }) => shellQuoted(path));
+  const words = nodes.map(({ path, subcommands, options, choices }) => {
+    const candidates = [
+      ...subcommands.map(({ name }) => name),
+      ...choices,
+      ...options.map(({ name }) => name),
+      '--help',
+    ];
+    return `    ${shellQuoted(path)}) words=${shellQuoted(candidates.join(' '))} ;;`;
   });
   const values = nodes.flatMap(({ path, options }) =>
     options
       .filter(({ takesValue }) => takesValue)
-      .map(({ name, choices }) => `    ${quoted(`${path} ${name}`)}) words=${quoted(choices.join(' '))} ;;`),
+      .map(
+        ({ name, choices }) =>
+          `    ${shellQuoted(`${path} ${name}`)}) words=${shellQuoted(choices.join(' '))} ;;`,
+      ),
   );
   return `# Completes crm in bash: source it, or put it at the end of ~/.bashrc.
 _crm() {
@@ -77,24 +91,24 @@ complete -o default -F _crm crm
 `;
 }
 
-/** Zsh runs the completions of bash. */
-function zsh(nodes: readonly Node[]): string {
+/** Returns the bash script with zsh's emulation of bash completions. */
+function zsh(nodes: readonly CompletionNode[]): string {
   return `#compdef crm
 autoload -U +X compinit && compinit -u
 autoload -U +X bashcompinit && bashcompinit
 ${bash(nodes).replace('in bash: source it, or put it at the end of ~/.bashrc', 'in zsh: put it at the end of ~/.zshrc')}`;
 }
 
-function fish(nodes: readonly Node[]): string {
-  const escaped = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-  const lines = nodes.flatMap(({ path, below, options, choices }) => {
-    const here = `complete -c crm -n ${escaped(`test (__crm_path) = ${escaped(path)}`)}`;
+function fish(nodes: readonly CompletionNode[]): string {
+  const fishQuoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+  const lines = nodes.flatMap(({ path, subcommands, options, choices }) => {
+    const prefix = `complete -c crm -n ${fishQuoted(`test (__crm_path) = ${fishQuoted(path)}`)}`;
     return [
-      ...below.map(({ name, description }) => `${here} -f -a ${name} -d ${escaped(description)}`),
-      ...(choices.length > 0 ? [`${here} -f -a ${escaped(choices.join(' '))}`] : []),
+      ...subcommands.map(({ name, description }) => `${prefix} -f -a ${name} -d ${fishQuoted(description)}`),
+      ...(choices.length > 0 ? [`${prefix} -f -a ${fishQuoted(choices.join(' '))}`] : []),
       ...options.map(({ name, description, takesValue, choices: values }) => {
-        const value = values.length > 0 ? ` -x -a ${escaped(values.join(' '))}` : takesValue ? ' -r' : '';
-        return `${here} -l ${name.slice(2)}${value} -d ${escaped(description)}`;
+        const value = values.length > 0 ? ` -x -a ${fishQuoted(values.join(' '))}` : takesValue ? ' -r' : '';
+        return `${prefix} -l ${name.slice(2)}${value} -d ${fishQuoted(description)}`;
       }),
     ];
   });
@@ -104,7 +118,7 @@ function __crm_path
   for word in (commandline -opc)[2..-1]
     if contains -- "$path $word" ${nodes
       .filter(({ path }) => path !== '')
-      .map(({ path }) => escaped(path))
+      .map(({ path }) => fishQuoted(path))
       .join(' ')}
       set path "$path $word"
     end

@@ -14,7 +14,7 @@ import {
 import { type Config, readConfig, variables } from '../config.ts';
 import type { Instance } from '../services.ts';
 
-/** `config`. */
+/** Adds the command `config`. */
 export function configCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('config')
@@ -24,14 +24,14 @@ export function configCommand({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, configInForce(readConfig())));
 }
 
-/** One setting as a row. */
+/** A row of the output table. */
 interface Row {
   readonly name: string;
   readonly value: string;
   readonly from: string;
 }
 
-/** `config`: environment and settings in force, without secrets. */
+/** Returns the effective environment variables and settings, without secrets. */
 export async function configInForce(config: Config): Promise<CommandResult> {
   const file = await readSettingsFile(config);
   const environment = effectiveVariables(variables, config.environment).map(
@@ -46,33 +46,35 @@ export async function configInForce(config: Config): Promise<CommandResult> {
   };
 }
 
-/** What is probably not meant, though it is right: a line each. */
+/** Returns warnings about valid configuration that is probably a mistake, one per line. */
 export const configWarnings = (config: Config, file: SettingsFile): string[] => [
   ...misspellingWarnings(config, file),
   ...disabledEndpoints(file, config.environment).map(lineOf),
 ];
 
-/** Names of standards that are near misses of ours and mean something to other programs. */
-const ofStandards = ['OTEL_BLRP_SCHEDULE_DELAY'];
+/** Standard variable names that resemble ours but belong to other programs. */
+const standardNames = ['OTEL_BLRP_SCHEDULE_DELAY'];
 
 /**
- * Checks the environment for what would silently be ignored.
- * @throws UserError with a line for each near miss of a variable, and for settings that the embedded database cannot honour
+ * Checks the environment for variables that would be silently ignored.
+ * @throws UserError with a line per misspelled variable, and for variables that the embedded database does not support
  */
 export async function assertEnvironment(config: Config): Promise<void> {
   const { environment, databaseAddress } = config;
-  const known = [
+  const knownNames = [
     ...Object.values(variables).map(({ name }) => name),
     ...leaves(defaults).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
   ];
   const problems: string[] = [];
-  const near = nearMisses(environment, known, ofStandards);
-  if (near.length > 0) {
-    const { written } = await readSettingsFile(config);
-    const referenced = leaves(written).flatMap(({ value }) =>
+  const misspellings = nearMisses(environment, knownNames, standardNames);
+  if (misspellings.length > 0) {
+    const { written: settings } = await readSettingsFile(config);
+    const referenced = leaves(settings).flatMap(({ value }) =>
       typeof value === 'string' ? variableReferences(value) : [],
     );
-    problems.push(...near.filter(({ name }) => !referenced.includes(name)).map(({ message }) => message));
+    problems.push(
+      ...misspellings.filter(({ name }) => !referenced.includes(name)).map(({ message }) => message),
+    );
   }
   if (databaseAddress === undefined && (environment.DATABASE_POOL ?? '').trim() !== '') {
     problems.push(
@@ -82,23 +84,31 @@ export async function assertEnvironment(config: Config): Promise<void> {
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** Names of variables that are probably misspelt: a line each. */
-export const misspellingWarnings = ({ environment }: Config, { written }: SettingsFile): string[] =>
+/** Returns a warning per variable that is probably misspelled. */
+export const misspellingWarnings = ({ environment }: Config, { written: settings }: SettingsFile): string[] =>
   misspelledNames(environment, [
     ...Object.values(variables).map(({ name }) => name),
-    ...leaves(written).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
+    ...leaves(settings).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
   ]);
 
 const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
-const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
+const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
-/** The secrets that a file holds itself, instead of a reference to the environment, with their places. */
-export const secretsInFile = ({ written, parsed }: SettingsFile): { name: string; place: string }[] =>
-  leaves(written)
+/**
+ * Returns the secrets that a file contains as plain text instead of a reference to the environment, with their
+ * locations.
+ */
+export const secretsInFile = ({
+  written: settings,
+  parsed,
+}: SettingsFile): { name: string; place: string }[] =>
+  leaves(settings)
     .filter(({ path, value }) => {
       const text = String(value).trim();
-      const isHeld = isSecret(path) || hasPassword.test(text);
-      return isHeld && text !== '' && variableReferences(text).length === 0 && hasPath(parsed.data, path);
+      const isSecretValue = isSecretPath(path) || credentials.test(text);
+      return (
+        isSecretValue && text !== '' && variableReferences(text).length === 0 && hasPath(parsed.data, path)
+      );
     })
     .map(({ path }) => {
       const { file, line, column } = parsed.problem({ path }, '');
@@ -109,16 +119,16 @@ function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Conf
   const names = typeof value === 'string' ? variableReferences(value) : [];
   const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
   const { file, line } = parsed.problem({ path }, '');
-  const place = hasPath(parsed.data, path) ? `${file}:${line}` : 'default';
+  const location = hasPath(parsed.data, path) ? `${file}:${line}` : 'default';
   return {
     name: path.join('.'),
-    value: text.trim() === '' ? 'not set' : isSecret(path) ? 'set, hidden' : withoutPassword(text),
-    from: names.length === 0 ? place : `${names.join(', ')}, by ${place}`,
+    value: text.trim() === '' ? 'not set' : isSecretPath(path) ? 'set, hidden' : maskCredentials(text),
+    from: names.length === 0 ? location : `${names.join(', ')}, by ${location}`,
   };
 }
 
-/** What an address authenticates with. */
-const hasPassword = /:\/\/[^/@\s]*@/;
+/** Matches the credentials in a URL. */
+const credentials = /:\/\/[^/@\s]*@/;
 
-/** An address without it. */
-const withoutPassword = (text: string): string => text.replace(hasPassword, '://…@');
+/** Replaces the credentials in a URL. */
+const maskCredentials = (text: string): string => text.replace(credentials, '://…@');

@@ -1,14 +1,14 @@
 let isCut = false;
-/** Whether the listeners are installed: several programs can run in one process. */
-let isTolerant = false;
+/** Whether the listeners are installed. Several programs can run in one process. */
+let isInstalled = false;
 
 /**
- * Tolerates that the reader of standard output or standard error ends (`crm export leads | head`): the command finishes its
- * work, and further output is discarded.
+ * Ignores errors from a closed standard output or standard error (`crm export leads | head`). The command finishes its
+ * work, and remaining output is discarded.
  */
 export function tolerateCutOutput(): void {
-  if (isTolerant) return;
-  isTolerant = true;
+  if (isInstalled) return;
+  isInstalled = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EPIPE') throw cause;
@@ -17,5 +17,5 @@ export function tolerateCutOutput(): void {
   }
 }
 
-/** Whether the reader of standard output has gone, so that a failure to write there is not the command's. */
+/** Whether the reader of standard output has closed it, so that a write error is not the command's failure. */
 export const isOutputCut = (): boolean => isCut;

@@ -7,7 +7,7 @@ import {
 import type { Instance } from '../services.ts';
 import { type DoctorReport, runDoctor } from './doctor.ts';
 
-/** `doctor`. */
+/** Adds the command `doctor`. */
 export function doctorCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('doctor')
@@ -16,14 +16,14 @@ export function doctorCommand({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, doctor()));
 }
 
-/** `doctor`: exit code 1 if something is wrong. */
+/** Runs the checks. Sets exit code 1 if they find a problem. */
 async function doctor(): Promise<CommandResult> {
-  const examination = await runDoctor();
-  const { findings, skipped, made } = examination;
+  const report = await runDoctor();
+  const { findings, skipped, made } = report;
   const notes = findings.filter(({ isNote }) => isNote === true);
-  const wrong = findings.filter(({ isNote }) => isNote !== true);
-  if (wrong.length > 0) process.exitCode = 1;
-  const shown = ({ check, place, problem, advice }: DoctorReport['findings'][number]) => ({
+  const problems = findings.filter(({ isNote }) => isNote !== true);
+  if (problems.length > 0) process.exitCode = 1;
+  const jsonOf = ({ check, place, problem, advice }: DoctorReport['findings'][number]) => ({
     check,
     place,
     problem,
@@ -33,21 +33,21 @@ async function doctor(): Promise<CommandResult> {
   for (const { check, reason } of skipped) reasons.set(reason, [...(reasons.get(reason) ?? []), check]);
   return {
     json: {
-      ok: wrong.length === 0,
-      wrong: wrong.map(shown),
-      notes: notes.map(shown),
+      ok: problems.length === 0,
+      wrong: problems.map(jsonOf),
+      notes: notes.map(jsonOf),
       skipped,
       checks: made,
     },
     text: [
-      ...wrong.map((finding) => lines('wrong', finding)),
-      ...notes.map((finding) => lines('note', finding)),
+      ...problems.map((finding) => formatFinding('wrong', finding)),
+      ...notes.map((finding) => formatFinding('note', finding)),
       ...[...reasons].map(([reason, names]) => `skipped  ${names.join(', ')}\n         ${reason}`),
-      `${wrong.length === 0 ? 'No problems found' : `${wrong.length} ${wrong.length === 1 ? 'problem' : 'problems'}`}: ${made} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
+      `${problems.length === 0 ? 'No problems found' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`}: ${made} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
     ].join('\n'),
   };
 }
 
-/** A finding in two lines. */
-const lines = (kind: string, { place, problem, advice }: Finding): string =>
+/** Formats a finding as two lines. */
+const formatFinding = (kind: string, { place, problem, advice }: Finding): string =>
   `${kind.padEnd(9)}${place}: ${problem}\n         ${advice}`;

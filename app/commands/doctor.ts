@@ -22,83 +22,83 @@ import type { DoctorTarget } from '../services.ts';
 import { checks } from './checks.ts';
 import { checkModules } from './model-commands.ts';
 
-/** The findings of `crm doctor` and the skipped checks. */
+/** The result of `crm doctor`. */
 export interface DoctorReport {
   readonly findings: readonly (Finding & { readonly check: string })[];
   readonly skipped: readonly { readonly check: string; readonly reason: string }[];
-  /** How many checks were made. */
+  /** Number of completed checks. */
   readonly made: number;
 }
 
-/** State of a running examination. */
-interface Visit {
+/** State of an examination. */
+interface Examination {
   readonly findings: (Finding & { readonly check: string })[];
   readonly skipped: { readonly check: string; readonly reason: string }[];
   made: number;
-  /** Available parts of the instance. */
+  /** Parts of the instance that could be loaded. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
-  /** Reasons why other parts are not available. */
+  /** Reasons why the other parts are not available. */
   readonly missing: Map<DoctorSubject, string>;
 }
 
 /** Timeout of a check and of opening the database, in milliseconds. */
-const limitMs = 10_000;
+const timeoutMs = 10_000;
 
-const late = (ms: number): string => `no response within ${ms / 1000} s`;
+const timeoutMessage = (ms: number): string => `no response within ${ms / 1000} s`;
 
 /** Examines an instance without changing it. Every step has a timeout. */
 export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
-  const visit: Visit = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
-  await have(
-    visit,
+  const examination: Examination = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
+  await loadPart(
+    examination,
     'config',
     'the environment',
     'See "Environment variables" in docs/administrators.md.',
     async () => readConfig(environment),
   );
-  const { config } = visit.parts;
-  if (config !== undefined) await haveFiles(visit, config);
-  const ofDatabase = ({ needs }: DoctorCheck<DoctorTarget>) =>
+  const { config } = examination.parts;
+  if (config !== undefined) await loadFiles(examination, config);
+  const needsDatabase = ({ needs }: DoctorCheck<DoctorTarget>) =>
     needs.includes('database') || needs.includes('secrets');
-  // First, because opening the embedded database closes its folder to others.
-  for (const check of checks.filter((each) => !ofDatabase(each))) await look(visit, check);
-  if (config !== undefined) await haveDatabase(visit, config);
-  const { database } = visit.parts;
+  // Checks without a database run first, because an open embedded database locks its folder for other processes.
+  for (const check of checks.filter((check) => !needsDatabase(check))) await runCheck(examination, check);
+  if (config !== undefined) await loadDatabase(examination, config);
+  const { database } = examination.parts;
   try {
-    for (const check of checks.filter(ofDatabase)) await look(visit, check);
+    for (const check of checks.filter(needsDatabase)) await runCheck(examination, check);
   } finally {
     await database?.close();
   }
-  return visit;
+  return examination;
 }
 
 /** Loads a part of the instance, or records why it is not available. */
-async function have<Part extends DoctorSubject>(
-  visit: Visit,
+async function loadPart<Part extends DoctorSubject>(
+  examination: Examination,
   part: Part,
-  what: string,
+  label: string,
   advice: string,
   load: () => Promise<DoctorTarget[Part]>,
 ): Promise<void> {
-  visit.made++;
-  const check = what.replace('the ', '');
+  examination.made++;
+  const check = label.replace('the ', '');
   try {
-    Object.assign(visit.parts, { [part]: await withTimeout(limitMs, load(), late) });
+    Object.assign(examination.parts, { [part]: await withTimeout(timeoutMs, load(), timeoutMessage) });
   } catch (cause) {
-    visit.missing.set(part, `${what} cannot be used`);
-    for (const mistake of mistakes(cause, check)) visit.findings.push({ check, ...mistake, advice });
+    examination.missing.set(part, `${label} cannot be used`);
+    for (const issue of issuesOf(cause, check)) examination.findings.push({ check, ...issue, advice });
   }
 }
 
 /** Loads config.yaml and the definitions. */
-async function haveFiles(visit: Visit, config: Config): Promise<void> {
-  const { parts } = visit;
-  const correct = 'Correct the line. A running server keeps its previous settings.';
-  await have(visit, 'settingsFile', 'config.yaml', correct, () => readSettingsFile(config));
-  if (parts.settingsFile === undefined) visit.missing.set('settings', 'config.yaml cannot be used');
+async function loadFiles(examination: Examination, config: Config): Promise<void> {
+  const { parts } = examination;
+  const settingsAdvice = 'Correct the line. A running server keeps its previous settings.';
+  await loadPart(examination, 'settingsFile', 'config.yaml', settingsAdvice, () => readSettingsFile(config));
+  if (parts.settingsFile === undefined) examination.missing.set('settings', 'config.yaml cannot be used');
   else parts.settings = parts.settingsFile.settings;
   const advice = 'Correct it, and run "crm check" to validate all definitions.';
-  await have(visit, 'resources', 'the definitions', advice, async () => {
+  await loadPart(examination, 'resources', 'the definitions', advice, async () => {
     const resources = await loadResources(config);
     checkModules(resources);
     await assertMigrationsComplete(config, modelOf(resources));
@@ -107,20 +107,20 @@ async function haveFiles(visit: Visit, config: Config): Promise<void> {
 }
 
 /** Opens the database and loads the secrets. */
-async function haveDatabase(visit: Visit, config: Config): Promise<void> {
-  const { parts, missing } = visit;
-  const reason = whyLeftAlone(config);
+async function loadDatabase(examination: Examination, config: Config): Promise<void> {
+  const { parts, missing } = examination;
+  const reason = reasonNotToOpen(config);
   if (reason !== undefined) missing.set('database', reason);
   else {
     const advice = 'Check that the server is running and that DATABASE_URL or DATA_DIR is correct.';
-    const opening = open(config, visit);
-    // As a server that is starting.
+    const opening = open(config, examination);
+    // The lock can belong to a server that is still starting.
     if (await opening.then(() => false, isFolderLocked))
       missing.set(
         'database',
         `another process is using ${config.dataFolder} and does not respond as a server. Stop it first.`,
       );
-    else await have(visit, 'database', 'the database', advice, () => opening);
+    else await loadPart(examination, 'database', 'the database', advice, () => opening);
   }
   if (config.authSecrets.length === 0 && !existsSync(secretFile(config.dataFolder))) {
     missing.set('secrets', 'the instance does not have a secret yet');
@@ -129,31 +129,31 @@ async function haveDatabase(visit: Visit, config: Config): Promise<void> {
   try {
     parts.secrets = instanceSecrets(config);
   } catch {
-    // The check of secrets says why.
+    // The secrets check reports the reason.
     missing.set('secrets', 'the instance’s secret cannot be used');
   }
 }
 
 /** Returns why the embedded database must not be opened, or undefined. */
-function whyLeftAlone({ databaseAddress, dataFolder }: Config): string | undefined {
+function reasonNotToOpen({ databaseAddress, dataFolder }: Config): string | undefined {
   if (databaseAddress !== undefined) return undefined;
   const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');
   if (!existsSync(cluster))
     return `${dataFolder} does not contain a database yet; the first start creates it`;
-  // The server could not open what another user leaves there.
-  const isOthers = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
-  return isOthers ? `${dataFolder} belongs to another user. Run the command as that user.` : undefined;
+  // The owner's server could not open files that this command creates.
+  const isForeign = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
+  return isForeign ? `${dataFolder} belongs to another user. Run the command as that user.` : undefined;
 }
 
 /** Opens the database for a few queries. */
-async function open(config: Config, { parts: { resources = [] } }: Visit): Promise<Database> {
+async function open(config: Config, { parts: { resources = [] } }: Examination): Promise<Database> {
   const limits = {
-    connectTimeoutMs: Math.min(config.connectTimeoutMs, limitMs / 2),
-    statementTimeoutMs: Math.min(config.statementTimeoutMs, limitMs / 2),
+    connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs / 2),
+    statementTimeoutMs: Math.min(config.statementTimeoutMs, timeoutMs / 2),
   };
   const opening = openDatabase({ ...config, ...limits }, entitiesFor(resources));
   try {
-    return await withTimeout(limitMs, opening, late);
+    return await withTimeout(timeoutMs, opening, timeoutMessage);
   } catch (cause) {
     // A connection that opens late would keep this process running.
     opening.then(
@@ -165,24 +165,27 @@ async function open(config: Config, { parts: { resources = [] } }: Visit): Promi
 }
 
 /** SQLSTATEs for a missing table or column. */
-const notMigrated = ['42P01', '42703'];
+const missingSchemaStates = ['42P01', '42703'];
 
 /** Runs a check, or skips it if a required part is not available. */
-async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget>): Promise<void> {
-  const { parts, missing, findings, skipped } = visit;
-  const lacking = needs.find((part) => parts[part] === undefined);
-  if (lacking !== undefined) {
-    skipped.push({ check: name, reason: missing.get(lacking) ?? 'the environment cannot be used' });
+async function runCheck(
+  examination: Examination,
+  { name, needs, run }: DoctorCheck<DoctorTarget>,
+): Promise<void> {
+  const { parts, missing, findings, skipped } = examination;
+  const missingPart = needs.find((part) => parts[part] === undefined);
+  if (missingPart !== undefined) {
+    skipped.push({ check: name, reason: missing.get(missingPart) ?? 'the environment cannot be used' });
     return;
   }
-  visit.made++;
+  examination.made++;
   // Pass only the parts that the check declares.
   const subject = Object.fromEntries(needs.map((part) => [part, parts[part]])) as unknown as DoctorTarget;
   try {
-    const found = await withTimeout(limitMs, Promise.resolve(run(subject)), late);
-    findings.push(...found.map((finding) => ({ check: name, ...finding })));
+    const results = await withTimeout(timeoutMs, Promise.resolve(run(subject)), timeoutMessage);
+    findings.push(...results.map((finding) => ({ check: name, ...finding })));
   } catch (cause) {
-    if (notMigrated.includes(sqlState(cause) ?? '')) {
+    if (missingSchemaStates.includes(sqlState(cause) ?? '')) {
       skipped.push({ check: name, reason: 'the database has pending migrations' });
       return;
     }
@@ -196,15 +199,15 @@ async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget
 }
 
 /** Splits an error into issues with their locations. */
-function mistakes(cause: unknown, what: string): readonly Pick<Finding, 'place' | 'problem'>[] {
+function issuesOf(cause: unknown, label: string): readonly Pick<Finding, 'place' | 'problem'>[] {
   if (cause instanceof YamlError) {
     return cause.problems.map(({ file, line, column, message }) => ({
       place: `${file}:${line}:${column}`,
       problem: message,
     }));
   }
-  if (!(cause instanceof UserError)) return [{ place: what, problem: firstLine(cause) }];
-  return cause.message.split('\n').map((problem) => ({ place: what, problem }));
+  if (!(cause instanceof UserError)) return [{ place: label, problem: firstLine(cause) }];
+  return cause.message.split('\n').map((problem) => ({ place: label, problem }));
 }
 
 const firstLine = (cause: unknown): string => (cause as Error).message.split('\n')[0] ?? '';

@@ -9,13 +9,14 @@ import { type Config, readConfig } from '../config.ts';
 import { readDefinitions } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
-/** Below the folder of definitions; no resource has a name that begins with "_". */
+/** Returns the folder of the schemas. */
 const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(resources, '.schemas');
+/** Names of resources do not start with "_", so this file does not collide with a resource's schema. */
 const settingsSchema = '_config.json';
 
 type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
 
-/** `schema`. */
+/** Adds the command `schema`. */
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('schema')
@@ -27,36 +28,36 @@ export function schemaCommand({ program, run }: CommandLine<Instance>): void {
 }
 
 async function schema(config: Config) {
-  const written = await writeSchemas(config);
-  const named = await nameSchemas(config);
+  const files = await writeSchemas(config);
+  const annotated = await nameSchemas(config);
   return {
-    json: { written, named },
+    json: { written: files, named: annotated },
     text: [
-      `Wrote ${written.length} schemas to ${shownPath(folderOf(config))}.`,
-      ...named.map((file) => `${file} now names its schema in its first line.`),
+      `Wrote ${files.length} schemas to ${displayPath(folderOf(config))}.`,
+      ...annotated.map((file) => `${file} now names its schema in its first line.`),
       'Editors with a YAML language server (VS Code: the extension "YAML") use them from now on.',
     ].join('\n'),
   };
 }
 
 /**
- * Writes the schemas of an instance. Definitions may be wrong: what can be read of them counts.
- * @returns the files written
+ * Writes the schemas of an instance, skipping parts of definitions that are not valid.
+ * @returns the paths of the written files
  */
 export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   const folder = folderOf(config);
   const schemas = new Map(
-    [...editorSchemas(await readDefinitions(config))].map(([name, each]) => [`${name}.json`, each]),
+    [...editorSchemas(await readDefinitions(config))].map(([name, schema]) => [`${name}.json`, schema]),
   ).set(settingsSchema, settingsEditorSchema);
   try {
     await mkdir(folder, { recursive: true });
-    for (const [name, each] of schemas) {
-      await writeFile(join(folder, name), `${JSON.stringify(each, null, 2)}\n`);
+    for (const [name, schema] of schemas) {
+      await writeFile(join(folder, name), `${JSON.stringify(schema, null, 2)}\n`);
     }
   } catch (cause) {
     throw new UserError(`cannot write ${folder}: ${fileReason(cause)}`);
   }
-  return [...schemas.keys()].map((name) => shownPath(join(folder, name)));
+  return [...schemas.keys()].map((name) => displayPath(join(folder, name)));
 }
 
 /** Updates the schemas if they are in use. Failures are ignored because editors can use old schemas. */
@@ -66,26 +67,26 @@ export async function refreshSchemas(config: EditedFiles): Promise<void> {
 
 const modeline = '# yaml-language-server: $schema=';
 
-/** The first line of a new file of definitions. */
+/** Returns the first line of a new definition file, which names its schema. */
 export const schemaLine = (name: string): string =>
   `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
-/** Puts the line that editors look for at the top of files that have none. @returns the files that got one */
+/** Adds the line that names the schema to files without one. @returns the paths of the changed files */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {
   const definitions = (await readSources(config.resources)).filter(({ problem }) => problem === undefined);
   const files = [
     ...definitions.map(({ file }) => ({ file, schema: `${fileStem(file)}.json` })),
     { file: config.settingsFile, schema: settingsSchema },
   ];
-  const named: string[] = [];
+  const changed: string[] = [];
   for (const { file, schema: name } of files) {
     const text = await readFile(file, 'utf8').catch(() => undefined);
     if (text === undefined || text.includes(modeline)) continue;
     const path = relative(dirname(file), join(folderOf(config), name)).replaceAll('\\', '/');
     await writeFile(file, `${modeline}${path}\n${text}`);
-    named.push(shownPath(file));
+    changed.push(displayPath(file));
   }
-  return named;
+  return changed;
 }
 
-const shownPath = (path: string): string => relative(process.cwd(), path) || basename(path);
+const displayPath = (path: string): string => relative(process.cwd(), path) || basename(path);

@@ -7,7 +7,7 @@ import { version } from '../version.ts';
 /** A packed package has its files in `dist`; a clone runs its source, and instances depend on the clone. */
 const isPacked = import.meta.filename.endsWith('.js');
 
-/** What a new instance depends on. */
+/** The engine dependency of a new instance. */
 export interface EngineSpec {
   /** The value in `dependencies`. */
   readonly spec: string;
@@ -16,9 +16,9 @@ export interface EngineSpec {
 }
 
 /**
- * Finds what npm can install this engine from: the registry's version, the tarball that npm installed it from, or else
- * the folder that it runs from.
- * @param folder the instance's folder, which local paths are relative to
+ * Returns a specification from which npm can install this engine: the registry's version, the tarball it was installed
+ * from, or the folder it runs from.
+ * @param folder the instance's folder, to which local paths are relative
  */
 export async function engineSpec(folder: string): Promise<EngineSpec> {
   const local = (path: string) => ({
@@ -27,18 +27,21 @@ export async function engineSpec(folder: string): Promise<EngineSpec> {
   });
   if (!isPacked) return local(resolve(projectFolder));
   const packageFolder = resolve(projectFolder, '..');
-  const installed = await installedFrom(dirname(packageFolder));
-  if (installed === undefined) return local(packageFolder);
-  if (!installed.startsWith('file:')) {
-    const isVersion = installed.endsWith(`/${packageName}/-/${packageName}-${version}.tgz`);
-    return { spec: isVersion ? `^${version}` : installed, isLocal: false };
+  const source = await installSource(dirname(packageFolder));
+  if (source === undefined) return local(packageFolder);
+  if (!source.startsWith('file:')) {
+    const isVersion = source.endsWith(`/${packageName}/-/${packageName}-${version}.tgz`);
+    return { spec: isVersion ? `^${version}` : source, isLocal: false };
   }
-  const tarball = resolve(dirname(packageFolder), '..', installed.slice('file:'.length));
+  const tarball = resolve(dirname(packageFolder), '..', source.slice('file:'.length));
   return local(existsSync(tarball) ? tarball : packageFolder);
 }
 
-/** Reads where npm installed this package from in the hidden lock file of a `node_modules` folder, which global installs lack. */
-async function installedFrom(modules: string): Promise<string | undefined> {
+/**
+ * Reads the source of this package from the hidden lock file in `node_modules`, which does not exist in global
+ * installs.
+ */
+async function installSource(modules: string): Promise<string | undefined> {
   try {
     const lock = JSON.parse(await readFile(join(modules, '.package-lock.json'), 'utf8')) as {
       readonly packages?: Readonly<Record<string, { readonly resolved?: string }>>;

@@ -1,4 +1,7 @@
-/** Examples in the help of commands that do not add any themselves, by their words; `crm` is left out. A line may have what it does after " # ". */
+/**
+ * Help examples of commands that do not add their own, by command, without `crm`. Text after " # " explains the
+ * example.
+ */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   serve: ['serve', 'serve --json # print the address as JSON'],
   dev: ['dev'],

@@ -25,7 +25,7 @@ import { assertEnvironment, configWarnings } from './config-command.ts';
 import { refreshSchemas } from './editors.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
 
-/** `migrate`, `check`, `openapi` and `citus`. */
+/** Adds the commands `migrate`, `check`, `openapi` and `citus`. */
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
@@ -57,7 +57,7 @@ export function modelCommands({ program, run }: CommandLine<Instance>): void {
     .action(({ json }) => run(json, citus()));
 }
 
-/** `check`: definitions, configuration and settings, without the instance's database. */
+/** Runs `check`: validates definitions, environment and settings without the instance's database. */
 async function check(withPlans: boolean): Promise<CommandResult> {
   const config = readConfig();
   await assertEnvironment(config);
@@ -69,18 +69,19 @@ async function check(withPlans: boolean): Promise<CommandResult> {
   const notes = configWarnings(config, file);
   const names = resources.map((resource) => resource.name);
   const payments = Object.keys(partners.payments);
-  const right = {
+  const result = {
     json: { ok: true, resources: names, payments, notes },
     text: `${names.length} resources are valid and fully migrated: ${names.join(', ')}\n${config.settingsFile} is valid.${notes.map((note) => `\nNote: ${note}`).join('')}`,
   };
-  if (!withPlans) return right;
+  if (!withPlans) return result;
   const plans = await plansOf(config, resources);
-  return { json: { ...right.json, plans }, text: `${plansTable(plans)}\n${right.text}` };
+  return { json: { ...result.json, plans }, text: `${plansTable(plans)}\n${result.text}` };
 }
 
 /**
- * Explains every statement on a filled database.
- * @throws UserError when one that shares its connection sorts, scans a table or leaves its index
+ * Explains every statement on a temporary database with rows.
+ * @throws UserError if a statement in a lane with a shared connection sorts, scans a table or filters rows outside its
+ * index
  */
 async function plansOf(config: Config, resources: readonly Resource[]): Promise<StatementPlan[]> {
   const dataFolder = mkdtempSync(join(tmpdir(), 'crm-plans-'));
@@ -90,10 +91,10 @@ async function plansOf(config: Config, resources: readonly Resource[]): Promise<
     try {
       await applyPending(database, embedded);
       const plans = await explainStatements(resources, database);
-      const bad = plans.filter(({ problems }) => problems.length > 0);
-      if (bad.length === 0) return plans;
+      const failing = plans.filter(({ problems }) => problems.length > 0);
+      if (failing.length === 0) return plans;
       throw new UserError(
-        `statements of the lanes read and list must come from an index, but ${bad.length} do not:\n${plansTable(bad)}`,
+        `statements of the lanes read and list must come from an index, but ${failing.length} do not:\n${plansTable(failing)}`,
       );
     } finally {
       await database.close();
@@ -115,21 +116,24 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
     ]),
   );
 
-/** Modules write some fields by name; a missing one would only fail at a request. @throws UserError naming each */
+/**
+ * Checks that the fields which modules write by name exist. Otherwise the error would only appear at a request.
+ * @throws UserError with each missing field
+ */
 export const checkModules = (resources: readonly Resource[]): void =>
   checkRequirements(
     resources.map(({ definition }) => definition),
     modules.flatMap(({ needs = [] }) => needs),
   );
 
-/** `openapi`: the description that GET /docs/openapi.json serves. */
+/** Runs `openapi`: prints the document that GET /docs/openapi.json serves. */
 async function openApi(): Promise<CommandResult> {
   const config = readConfig();
   const document = await describeInstance({ config, resources: await loadResources(config) });
   return { json: document, text: JSON.stringify(document, null, 2) };
 }
 
-/** `citus`: the statements for the coordinator, to be run once after `migrate`. */
+/** Runs `citus`: prints the statements to run once on the coordinator after `migrate`. */
 async function citus(): Promise<CommandResult> {
   const config = readConfig();
   const { kinds, statements } = await citusModel(config, modelOf(await loadResources(config)));
@@ -144,7 +148,7 @@ interface MigrateOptions extends IntentOptions {
   readonly status?: true | undefined;
 }
 
-/** `migrate`: applies migrations, or with `--create` writes one, or with `--status` tells of them. */
+/** Runs `migrate`: applies migrations, writes one (`--create`) or shows their status (`--status`). */
 async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
   const config = readConfig();
   await assertEnvironment(config);
@@ -166,7 +170,7 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
     intentOf(options),
   );
   await refreshSchemas(config);
-  const about =
+  const details =
     statements.length === 0
       ? 'The change affects only the API. The tables do not change.'
       : `${statements.map((statement) => `  ${statement}`).join('\n')}\nReview it, then run "npm run crm -- migrate".`;
@@ -175,11 +179,11 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
     text:
       file === undefined
         ? 'The definitions have not changed since the last migration.'
-        : `Wrote ${file}:\n${about}`,
+        : `Wrote ${file}:\n${details}`,
   };
 }
 
-/** `migrate --status`: exit code 1 unless the database has every migration, and nothing else. */
+/** Runs `migrate --status`. Sets exit code 1 if migrations are pending or the database differs from them. */
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
   const model = modelOf(resources);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));

@@ -7,7 +7,7 @@ import type { Instance } from '../services.ts';
 import { writeSchemas } from './editors.ts';
 import { engineSpec } from './engine-spec.ts';
 
-/** `new`. */
+/** Adds the command `new`. */
 export function newCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('new')
@@ -15,16 +15,16 @@ export function newCommand({ program, run }: CommandLine<Instance>): void {
     .argument('<folder>', 'a new or empty folder, for example ./my-crm')
     .option('--engine <spec>', 'the version or file: specification of crm-engine to install')
     .addOption(jsonResult())
-    .action((folder, { json, engine }) => run(json, makeInstance(folder, engine)));
+    .action((folder, { json, engine }) => run(json, createInstance(folder, engine)));
 }
 
-async function makeInstance(given: string, engine: string | undefined): Promise<CommandResult> {
-  const folder = resolve(given);
-  const present = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+async function createInstance(path: string, engine: string | undefined): Promise<CommandResult> {
+  const folder = resolve(path);
+  const existing = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
-    throw new UserError(`${given} cannot be read: ${fileReason(cause)}`, { cause });
+    throw new UserError(`${path} cannot be read: ${fileReason(cause)}`, { cause });
   });
-  if (present.length > 0) throw new UserError(`${given} is not empty. Choose a new folder.`);
+  if (existing.length > 0) throw new UserError(`${path} is not empty. Choose a new folder.`);
   const { spec, isLocal } =
     engine === undefined ? await engineSpec(folder) : { spec: engine, isLocal: false };
   const files = await filesOf(basename(folder), spec);
@@ -39,14 +39,14 @@ async function makeInstance(given: string, engine: string | undefined): Promise<
   });
   return {
     json: { folder, files: Object.keys(files), engine: spec },
-    text: `Created ${given}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${given} && npm install && npm start`,
+    text: `Created ${path}${isLocal ? ` with --engine ${spec}` : ''}. Next:\n  cd ${path} && npm install && npm start`,
   };
 }
 
-/** Replaces the shell that npm runs scripts in, because some shells do not forward the signals that npm sends them. */
+/** Replaces the shell in which npm runs scripts, because some shells do not forward npm's signals. */
 const exec = process.platform === 'win32' ? '' : 'exec ';
 
-/** The files of a new instance, by name. */
+/** Returns the contents of a new instance's files, by path. */
 async function filesOf(name: string, engine: string): Promise<Readonly<Record<string, string>>> {
   const config = await readFile(join(projectFolder, 'config.yaml'), 'utf8');
   const manifest = {
@@ -65,9 +65,9 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     'config.yaml': config,
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'README.md': readme(name),
-    // Branches that change the same resource would meet in the schemas, which follow from the definitions.
+    // Schemas are generated from the definitions and would only cause merge conflicts.
     '.gitignore': 'node_modules/\ndata/\nresources/.schemas/\n',
-    // Git keeps no empty folders.
+    // Git does not track empty folders.
     'resources/.gitkeep': '',
     'migrations/.gitkeep': '',
   };

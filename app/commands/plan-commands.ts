@@ -14,16 +14,16 @@ import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { type PlanWithKeys, planMarkdown, planText } from './plan-text.ts';
 
-/** The options `--allow-drop`, `--using` and `--default`. */
+/** The values of `--allow-drop`, `--using` and `--default`. */
 export interface IntentOptions {
   readonly allowDrop?: string[] | undefined;
   readonly using?: string[] | undefined;
   readonly default?: string[] | undefined;
 }
 
-const collect = (value: string, others: string[] | undefined): string[] => [...(others ?? []), value];
+const collect = (value: string, previous: string[] | undefined): string[] => [...(previous ?? []), value];
 
-/** Options that confirm changes which could lose values. */
+/** Options for changes that could lose values. */
 export const intentOptions = {
   allowDrop: () => new Option('--allow-drop <names...>', 'drop the values of these, such as leads.fax'),
   using: () =>
@@ -37,13 +37,14 @@ export const intentOptions = {
     ),
 };
 
-/** Returns the intent of the options. @throws UserError for an option without a field */
+/** Converts options to an intent. @throws UserError if an option is not of the form field=value */
 export function intentOf({ allowDrop = [], using = [], default: defaults = [] }: IntentOptions): Intent {
-  const pairs = (given: readonly string[], option: string, sqlOf: (text: string) => string) =>
-    given.map((text): [string, string] => {
-      const at = text.indexOf('=');
-      if (at < 1) throw new UserError(`${option} needs a field and a value, for example leads.score=0`);
-      return [text.slice(0, at), sqlOf(text.slice(at + 1))];
+  const pairs = (values: readonly string[], option: string, sqlOf: (text: string) => string) =>
+    values.map((text): [string, string] => {
+      const separator = text.indexOf('=');
+      if (separator < 1)
+        throw new UserError(`${option} needs a field and a value, for example leads.score=0`);
+      return [text.slice(0, separator), sqlOf(text.slice(separator + 1))];
     });
   return {
     drop: allowDrop,
@@ -57,7 +58,7 @@ interface PlanOptions extends IntentOptions {
   readonly offline?: true | undefined;
 }
 
-/** `plan`. */
+/** Adds the command `plan`. */
 export function planCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('plan')
@@ -74,39 +75,39 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
 
 async function plan(options: PlanOptions): Promise<CommandResult> {
   const config = readConfig();
-  const { made, without } = await planned(config, options);
-  const isClean = made.statements.length === 0 && (made.database?.drift.length ?? 0) === 0;
+  const { migrationPlan, notCounted } = await createPlan(config, options);
+  const isClean = migrationPlan.statements.length === 0 && (migrationPlan.database?.drift.length ?? 0) === 0;
   if (options.check && !isClean) process.exitCode = 1;
   return {
-    json: { ...made, notCounted: without ?? null, clean: isClean },
-    text: options.markdown ? planMarkdown(made) : planText(made, without),
+    json: { ...migrationPlan, notCounted: notCounted ?? null, clean: isClean },
+    text: options.markdown ? planMarkdown(migrationPlan) : planText(migrationPlan, notCounted),
   };
 }
 
 const needsOfModules = modules.flatMap((module) => module.needs ?? []);
 
-/** Plans the changes of the definitions, with row counts and the API keys that used removed names. */
+/** Plans the changes to the definitions, with row counts and the API keys that used removed names. */
 export async function planOn(
   config: Config,
   model: Model,
   intent: Intent,
   database: Database,
 ): Promise<PlanWithKeys> {
-  const found = await planChanges(config, model, needsOfModules, intent, database);
-  const lost = found.api.flatMap(({ loses }) => loses ?? []);
-  return { ...found, keys: await findUsage(tablesOf(database), lost) };
+  const migrationPlan = await planChanges(config, model, needsOfModules, intent, database);
+  const lostNames = migrationPlan.api.flatMap(({ loses }) => loses ?? []);
+  return { ...migrationPlan, keys: await findUsage(tablesOf(database), lostNames) };
 }
 
-/** Returns the plan, and why rows are not counted if they are not. */
-async function planned(
+/** Returns the plan, and the reason if rows are not counted. */
+async function createPlan(
   config: Config,
   options: PlanOptions,
-): Promise<{ readonly made: PlanWithKeys; readonly without: string | undefined }> {
+): Promise<{ readonly migrationPlan: PlanWithKeys; readonly notCounted: string | undefined }> {
   const model = modelOf(await loadResources(config));
   const intent = intentOf(options);
-  const offline = async (without: string) => ({
-    made: { ...(await planChanges(config, model, needsOfModules, intent, undefined)), keys: [] },
-    without,
+  const offline = async (notCounted: string) => ({
+    migrationPlan: { ...(await planChanges(config, model, needsOfModules, intent, undefined)), keys: [] },
+    notCounted,
   });
   if (options.offline) return offline('--offline');
   if (config.databaseAddress === undefined && !existsSync(config.dataFolder)) {
@@ -114,11 +115,11 @@ async function planned(
   }
   let isOpen = false;
   try {
-    const counted = async (database: Database) => {
+    const planWithCounts = async (database: Database) => {
       isOpen = true;
-      return { made: await planOn(config, model, intent, database), without: undefined };
+      return { migrationPlan: await planOn(config, model, intent, database), notCounted: undefined };
     };
-    return await withDatabase(config, model, counted, countMs);
+    return await withDatabase(config, model, planWithCounts, countMs);
   } catch (cause) {
     if (isOpen || !(cause instanceof UserError)) throw cause;
     return offline(cause.message);

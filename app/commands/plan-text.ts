@@ -39,22 +39,22 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-const nothing = 'The definitions have not changed since the last migration.';
+const unchanged = 'The definitions have not changed since the last migration.';
 
-/** Formats a plan for a terminal. @param without why rows are not counted, if they are not */
+/** Formats a plan for a terminal. @param notCounted the reason if rows are not counted */
 export function planText(
   { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
-  without: string | undefined,
+  notCounted: string | undefined,
 ): string {
   const sections: (string | undefined)[] = [
-    statements.length === 0 ? nothing : 'The database:',
+    statements.length === 0 ? unchanged : 'The database:',
     ...statements.map((statement, index) => {
       const facts = [
         `lock ${statement.lock}`,
         statement.touches === 'nothing' ? 'no rows' : `${rewriteOf(statement)} ${rowsOf(statement)} rows`,
         ...statement.risks,
       ];
-      return `  ${index + 1}. ${shortened(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
+      return `  ${index + 1}. ${shorten(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
     }),
     ...(checks.length === 0 ? [] : ['\nStored values that do not fit:']),
     ...checks.map((check) =>
@@ -68,25 +68,24 @@ export function planText(
     ),
     ...(api.length === 0
       ? []
-      : ['\nCallers of the API:', indented(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
+      : ['\nCallers of the API:', indent(formatTable(['change', 'of', '', ''], api.map(apiLine)))]),
     ...(keys.length === 0 ? [] : ['\nAPI keys that used removed names in the last 30 days:']),
-    ...keys.map((use) => `  ${keyLine(use)}`),
+    ...keys.map((usage) => `  ${keyLine(usage)}`),
     ...(partners.length === 0
       ? []
       : ['\nIntegrations need removed fields or resources, so a migration cannot be written:']),
     ...partners.map(({ file, name }) => `  ${file} needs ${name}`),
     ...undecidedLines(undecided),
     ...stateLines(database),
-    ...(without !== undefined && statements.length > 0 ? [`\nRows are not counted: ${without}.`] : []),
+    ...(notCounted !== undefined && statements.length > 0 ? [`\nRows are not counted: ${notCounted}.`] : []),
   ];
   return sections.join('\n');
 }
 
 const maxStatement = 160;
-/** Shortens a statement. */
-const shortened = (line: string): string =>
+const shorten = (line: string): string =>
   line.length > maxStatement ? `${line.slice(0, maxStatement)}…` : line;
-const indented = (lines: string): string => lines.replace(/^/gm, '  ');
+const indent = (lines: string): string => lines.replace(/^/gm, '  ');
 
 const undecidedLines = (undecided: readonly string[]): readonly string[] =>
   undecided.length === 0
@@ -126,15 +125,15 @@ export function planMarkdown({
     '### Plan',
     '',
     ...(statements.length === 0
-      ? [nothing]
+      ? [unchanged]
       : rows(
           ['statement', 'lock', 'rows', '', 'risk'],
-          statements.map((each) => [
-            `\`${shortened(each.title)}\``,
-            each.lock,
-            rowsOf(each),
-            rewriteOf(each),
-            riskOf(each),
+          statements.map((statement) => [
+            `\`${shorten(statement.title)}\``,
+            statement.lock,
+            rowsOf(statement),
+            rewriteOf(statement),
+            riskOf(statement),
           ]),
         )),
     ...(checks.length === 0

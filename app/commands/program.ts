@@ -11,10 +11,10 @@ import { createProgram, withExamples } from './cli-reference.ts';
 import { completionCommand } from './completion.ts';
 import { isOutputCut } from './cut-output.ts';
 
-type Add = (line: CommandLine<Instance>) => void | Promise<void>;
+type AddCommand = (line: CommandLine<Instance>) => void | Promise<void>;
 
-/** The commands of the service and the model, by their first words, in the order of help. */
-const own: readonly (readonly [words: readonly string[], add: Add])[] = [
+/** The commands that are not added by a module, by their first words, in help order. */
+const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand])[] = [
   [['serve'], async (line) => (await import('../serve/serve-command.ts')).serveCommand(line)],
   [['dev'], async (line) => (await import('./dev-command.ts')).devCommand(line)],
   [['new'], async (line) => (await import('./new-command.ts')).newCommand(line)],
@@ -32,11 +32,14 @@ const own: readonly (readonly [words: readonly string[], add: Add])[] = [
   [['prune'], async (line) => (await import('./retention-command.ts')).pruneCommand(line)],
 ];
 
-/** Those that a word begins; with another word, or none, all of them and those of every module. */
-function wanted(word: string | undefined): readonly Add[] {
-  const found = own.find(([words]) => words.some((each) => each === word));
-  if (found !== undefined) return [found[1]];
-  return [...own.map(([, add]) => add), ...modules.flatMap(({ commands }) => commands ?? [])];
+/**
+ * Returns the function that adds the command with this first word. For other words, returns all functions, including
+ * those of modules.
+ */
+function commandAdders(word: string | undefined): readonly AddCommand[] {
+  const match = ownCommands.find(([words]) => words.some((name) => name === word));
+  if (match !== undefined) return [match[1]];
+  return [...ownCommands.map(([, add]) => add), ...modules.flatMap(({ commands }) => commands ?? [])];
 }
 
 /** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
@@ -48,32 +51,32 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     const text = json ? JSON.stringify(result.json) : result.text;
     if (text !== '') process.stdout.write(`${text}\n`);
   } catch (error) {
-    // Writing to a stream without a reader fails with these codes.
-    const isCut = [
+    // Error codes of writes to a stream whose reader has closed it.
+    const closedCodes = [
       'EPIPE',
       'ERR_STREAM_PREMATURE_CLOSE',
       'ERR_STREAM_DESTROYED',
       'ERR_STREAM_UNABLE_TO_PIPE',
     ];
-    if (isOutputCut() && isCut.includes((error as NodeJS.ErrnoException).code ?? '')) return;
-    const known = error instanceof UserError;
+    if (isOutputCut() && closedCodes.includes((error as NodeJS.ErrnoException).code ?? '')) return;
+    const isExpected = error instanceof UserError;
     const { message, stack } = error as Error;
-    const text = known ? message : `unexpected error: ${message.split('\n')[0]}`;
+    const text = isExpected ? message : `unexpected error: ${message.split('\n')[0]}`;
     const name = styleText('red', 'crm:', { stream: process.stderr });
     process.stderr.write(json ? `${JSON.stringify({ error: text })}\n` : `${name} ${text}\n`);
-    if (!known) debug('%s', stack);
+    if (!isExpected) debug('%s', stack);
     process.exitCode = 1;
   }
 };
 
 /**
- * The command line: commands of the service and the model, and those of every module.
- * @param word the first that was given: if it names a command of the service or the model, nothing else is loaded
+ * Builds the command line.
+ * @param word the first argument. If it names a command that is not a module's, only this command is loaded.
  */
 export async function buildProgram(word?: string): Promise<Command> {
   const program = createProgram(version);
   const line: CommandLine<Instance> = { program, config: readConfig, run, withInstance };
-  for (const add of wanted(word)) await add(line);
+  for (const add of commandAdders(word)) await add(line);
   completionCommand(program);
   return withExamples(program);
 }

@@ -26,14 +26,14 @@ import type { Instance } from '../services.ts';
 
 type Line = CommandLine<Instance>;
 
-/** Failing lines that are printed at most; with --json all that the report has. */
-const shownLines = 20;
+/** Maximum number of failed lines to print. JSON contains all lines of the report. */
+const maxPrintedLines = 20;
 
 const formatOption = () =>
   new Option('--format <format>', 'default: from the file extension').choices(formatNames);
-const collect = (value: string, others: readonly string[]): readonly string[] => [...others, value];
+const collect = (value: string, previous: readonly string[]): readonly string[] => [...previous, value];
 
-/** `export` and `import`. */
+/** Adds the commands `export` and `import`. */
 export function recordCommands(line: Line): void {
   const { program, run } = line;
   program
@@ -91,7 +91,7 @@ const exportRecords = async (
     if (list.export === undefined) throw new UserError(`${name} cannot be exported`);
     const operation = list.export;
     const caller = await callerIn(instance, options.org);
-    const bytes = await explained(async () => {
+    const bytes = await withUserErrors(async () => {
       const plan = operation.plan({
         caller,
         query: queryOf(options.filter),
@@ -130,7 +130,7 @@ const importRecords = async (
   return withInstance(async (instance) => {
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
-    const report = await explained(async () => {
+    const report = await withUserErrors(async () => {
       const query = { ...(match && { match }), on_error: onError, dry_run: String(dryRun === true) };
       const plan = upload.plan({ caller, query, strict: false, headers: {}, format });
       const source = file === '-' ? process.stdin : createReadStream(file);
@@ -147,36 +147,36 @@ function textOf({
   updated,
   failed,
   stopped,
-  dry_run: isTrial,
+  dry_run: isDryRun,
   ignored,
   lines,
 }: ImportSummary): string {
   const counts = `${created} created, ${updated} updated, ${failed} failed`;
-  const shown = lines.slice(0, shownLines).map(({ line, error }) => `line ${line}: ${error}`);
+  const printedLines = lines.slice(0, maxPrintedLines).map(({ line, error }) => `line ${line}: ${error}`);
   return [
-    isTrial ? `Dry run, nothing was written. Result: ${counts}.` : `${counts}.`,
+    isDryRun ? `Dry run, nothing was written. Result: ${counts}.` : `${counts}.`,
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}`] : []),
-    ...shown,
-    ...(failed > shown.length ? [`and ${failed - shown.length} more lines`] : []),
+    ...printedLines,
+    ...(failed > printedLines.length ? [`and ${failed - printedLines.length} more lines`] : []),
     ...(stopped ? ['Stopped there. Later lines were not written.'] : []),
   ].join('\n');
 }
 
-/** The format that is given, or that the name of a file says; undefined where neither is. */
-function formatFor(file: string | undefined, given: string | undefined): FormatName | undefined {
+/** Returns the format from the option or the file extension, or undefined if neither names one. */
+function formatFor(file: string | undefined, option: string | undefined): FormatName | undefined {
   const extension = file === undefined ? '' : extname(file).slice(1).toLowerCase();
-  const name = given ?? (extension === 'jsonl' ? 'ndjson' : extension);
+  const name = option ?? (extension === 'jsonl' ? 'ndjson' : extension);
   return formatNames.find((format) => format === name);
 }
 
 function resourceOf({ resources }: Instance, name: string): Resource {
-  const found = resources.find((resource) => resource.name === name);
-  if (found !== undefined) return found;
+  const match = resources.find((resource) => resource.name === name);
+  if (match !== undefined) return match;
   const names = resources.map((resource) => resource.name);
   throw new UserError(`resource "${name}" does not exist${suggestion(name, names)}`);
 }
 
-/** Returns the command line as a caller with all grants in an organization. */
+/** Returns a caller for the command line with all grants in an organization. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   const grants = grantMasks([{ object: wildcard, action: wildcard }]);
@@ -186,7 +186,7 @@ async function callerIn({ database }: Instance, slug: string) {
   } as const;
 }
 
-/** Parameters of a list from texts such as `status=New`. */
+/** Parses list parameters like `status=New`. @throws UserError if one does not have a name */
 function queryOf(parameters: readonly string[]): Record<string, readonly string[] | string> {
   const query: Record<string, string[]> = {};
   for (const parameter of parameters) {
@@ -199,8 +199,8 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   );
 }
 
-/** Runs work and converts the caller's errors. @throws UserError with a one-line message */
-async function explained<T>(work: () => Promise<T>): Promise<T> {
+/** Runs work and converts request and file errors. @throws UserError with a one-line message */
+async function withUserErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
@@ -209,9 +209,9 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
       throw new UserError(`${path}: ${fileReason(cause)}`, { cause });
     if (!(cause instanceof HttpError)) throw cause;
     const { created = 0, updated = 0 } = (cause.extra.report ?? {}) as Partial<ImportSummary>;
-    const written = cause.extra.report
+    const progress = cause.extra.report
       ? `; before the error, ${created} records were created and ${updated} updated`
       : '';
-    throw new UserError(`${cause.message}${written}`, { cause });
+    throw new UserError(`${cause.message}${progress}`, { cause });
   }
 }

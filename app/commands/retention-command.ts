@@ -10,7 +10,7 @@ import {
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { Instance } from '../services.ts';
 
-/** `prune`. */
+/** Adds the command `prune`. */
 export function pruneCommand({ program, run, withInstance }: CommandLine<Instance>): void {
   program
     .command('prune')
@@ -31,9 +31,11 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   const app = await service();
   try {
     const counts: [what: string, count: number][] = [];
-    for (const pruned of app.pruning) {
-      const count = isDry ? await counted(database, pruned) : await removed(pruned, () => tablesOf(database));
-      counts.push([pruned.what, count]);
+    for (const rule of app.pruning) {
+      const count = isDry
+        ? await countExpired(database, rule)
+        : await deleteExpired(rule, () => tablesOf(database));
+      counts.push([rule.what, count]);
     }
     const rows = counts.map(([what, count]) => [what, String(count)]);
     return {
@@ -45,25 +47,25 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   }
 }
 
-/** Deletes expired rows in batches. @returns the number of rows */
-async function removed({ steps }: RetentionRule, tables: () => Tables): Promise<number> {
-  let all = 0;
+/** Deletes expired rows in batches. @returns the number of deleted rows */
+async function deleteExpired({ steps }: RetentionRule, tables: () => Tables): Promise<number> {
+  let total = 0;
   for (const step of steps) {
-    for (let count = retentionBatch; count === retentionBatch; all += count) count = await step(tables());
+    for (let count = retentionBatch; count === retentionBatch; total += count) count = await step(tables());
   }
-  return all;
+  return total;
 }
 
-const undo = Symbol('undo');
+const rollback = Symbol('undo');
 
-/** How many rows would be removed: they are, in a transaction that is undone, so that no second rule says what is old. */
-async function counted(database: Database, pruned: RetentionRule): Promise<number> {
+/** Counts expired rows by deleting them in a transaction that is rolled back, so that the rule is not written twice. */
+async function countExpired(database: Database, rule: RetentionRule): Promise<number> {
   let count = 0;
   await transaction(database, async (tables) => {
-    count = await removed(pruned, () => tables);
-    throw undo;
+    count = await deleteExpired(rule, () => tables);
+    throw rollback;
   }).catch((cause: unknown) => {
-    if (cause !== undo) throw cause;
+    if (cause !== rollback) throw cause;
   });
   return count;
 }

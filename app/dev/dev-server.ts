@@ -18,36 +18,37 @@ import { buildService, compileResources, loadResources, readDefinitions } from '
 import { listen, urlOf } from '../serve/listen.ts';
 import type { Instance } from '../services.ts';
 
-/** A service that follows its definitions. */
+/** A server that applies edits to the definitions. */
 export interface DevServer extends Pick<Instance, 'resources' | 'database'> {
   readonly url: string;
-  /** What a person presses: y carries out the plan that waits, any other key leaves it. */
+  /** Handles a key press: y runs the pending plan, any other key discards it. */
   readonly press: (key: string) => void;
   readonly close: () => Promise<void>;
 }
 
-/** Editors save in several steps; the last one counts. */
+/** Debounce interval in milliseconds, because editors save in several steps. */
 const settleMs = 80;
 
-const stays = 'The definitions from before are served.';
+const unchangedNote = 'The definitions from before are served.';
 
 /**
- * Serves definitions that are being edited. What was saved is served once its tables are there: on the embedded database
- * what only adds is migrated by itself; a plan of anything else waits for a key. Requests are served throughout.
- * @param tell gets what a person should read
+ * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables are
+ * migrated. On the embedded database, changes that only add are migrated automatically; other plans need confirmation
+ * with a key.
+ * @param print receives messages for the user
  */
-export async function startDevServer(config: Config, tell: (text: string) => void): Promise<DevServer> {
+export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {
   await writeAdditions(config);
-  const opened = await openInstance({ ...config, serves: true });
-  // Definitions differ, and statements with the same names have other texts then.
-  const database = unnamed(opened.database);
+  const instance = await openInstance({ ...config, serves: true });
+  // The text of a named statement can change with the definitions, so statements are not prepared by name.
+  const database = withoutStatementNames(instance.database);
   const appOf = async (resources: readonly Resource[]): Promise<FastifyInstance> => {
-    const app = await buildService({ ...opened, database, resources });
+    const app = await buildService({ ...instance, database, resources });
     await app.ready();
     return app;
   };
-  let served = textOf(await readDefinitions(config));
-  const listener = createSwitchableListener(await appOf(opened.resources));
+  let servedText = textOf(await readDefinitions(config));
+  const listener = createSwitchableListener(await appOf(instance.resources));
   const { server } = listener;
   await listen(
     {
@@ -57,57 +58,62 @@ export async function startDevServer(config: Config, tell: (text: string) => voi
     config,
     '',
   ).catch(async (cause: unknown) => {
-    await opened.database.close();
+    await instance.database.close();
     throw cause;
   });
 
-  /** The plan that waits for a key. */
-  let waiting: (() => Promise<void>) | undefined;
-  /** The files that were followed last: editors and git touch them several times. */
-  let seen: string | undefined;
+  /** Runs the plan that needs confirmation. */
+  let pendingPlan: (() => Promise<void>) | undefined;
+  /** Text of the files that were processed last, because editors and git touch files several times. */
+  let lastText: string | undefined;
 
-  /** Reads what was saved, and serves it, or says why not. */
-  const follow = async (): Promise<void> => {
-    const began = performance.now();
-    const { sources, text: found } = await settledFiles(config);
-    if (found === seen) return;
-    seen = found;
-    waiting = undefined;
+  /** Reads the saved files and serves them, or reports why that is not possible. */
+  const processEdits = async (): Promise<void> => {
+    const startedAt = performance.now();
+    const { sources, text } = await settledFiles(config);
+    if (text === lastText) return;
+    lastText = text;
+    pendingPlan = undefined;
     await refreshSchemas(config);
     const resources = compileResources(config, sources);
     checkModules(resources);
     const plan = await planOn(config, modelOf(resources), {}, database);
     const pending = plan.database?.pending ?? [];
-    const isSame = textOf(sources) === served;
+    const isSame = textOf(sources) === servedText;
     if (isSame && pending.length === 0) return;
     if (plan.undecided.length > 0) {
-      tell(`${planText(plan, undefined)}\n\n${stays}`);
+      print(`${planText(plan, undefined)}\n\n${unchangedNote}`);
       return;
     }
-    const change = { resources, plan, text: textOf(sources), began };
+    const change = { resources, plan, text: textOf(sources), startedAt };
     const changesTables = plan.statements.length > 0 || pending.length > 0;
     const isEmbedded = config.databaseAddress === undefined;
     if (!changesTables || (isEmbedded && onlyAdds(plan))) {
       await serve(change, changesTables);
       return;
     }
-    waiting = () => serve({ ...change, began: performance.now() }, true);
-    tell(
-      `${planText(plan, undefined)}\n\n${stays} Press y to migrate and serve what was saved, any other key to leave it.`,
+    pendingPlan = () => serve({ ...change, startedAt: performance.now() }, true);
+    print(
+      `${planText(plan, undefined)}\n\n${unchangedNote} Press y to migrate and serve what was saved, any other key to leave it.`,
     );
   };
 
-  /** Migrates, and serves definitions instead of those before. */
-  const serve = async ({ resources, plan, text, began }: Change, changesTables: boolean): Promise<void> => {
+  /** Migrates the database and replaces the served definitions. */
+  const serve = async (
+    { resources, plan, text, startedAt }: Change,
+    changesTables: boolean,
+  ): Promise<void> => {
     const app = await appOf(resources);
     try {
       const migrate = async () => {
-        const made = plan.statements.length > 0 ? await written(config, resources, plan) : undefined;
+        const migrationFile =
+          plan.statements.length > 0 ? await writeMigration(config, resources, plan) : undefined;
         try {
-          const applied = await applyPending(opened.database, config);
-          tell(`Applied ${applied.join(', ')}.`);
+          const applied = await applyPending(instance.database, config);
+          print(`Applied ${applied.join(', ')}.`);
         } catch (cause) {
-          if (made !== undefined) for (const file of [made, made.replace(/\.ts$/, '.json')]) rmSync(file);
+          if (migrationFile !== undefined)
+            for (const file of [migrationFile, migrationFile.replace(/\.ts$/, '.json')]) rmSync(file);
           throw cause;
         }
       };
@@ -115,77 +121,77 @@ export async function startDevServer(config: Config, tell: (text: string) => voi
       if (changesTables && onlyAdds(plan)) await migrate();
       await listener.swap(app, changesTables && !onlyAdds(plan) ? migrate : undefined);
     } catch (cause) {
-      seen = undefined;
+      lastText = undefined;
       await app.close();
       throw cause;
     }
-    served = text;
-    tell(`Serving what was saved${changesOf(plan)} (${Math.round(performance.now() - began)} ms).`);
+    servedText = text;
+    print(`Serving what was saved${changesOf(plan)} (${Math.round(performance.now() - startedAt)} ms).`);
   };
 
-  let last: Promise<void> = Promise.resolve();
-  /** Does one thing after the other. */
+  let queueEnd: Promise<void> = Promise.resolve();
+  /** Runs work after all previously queued work. */
   const queue = (work: () => Promise<void>): void => {
-    last = last.then(work).catch((cause: Error) => {
-      const known = cause instanceof UserError;
-      tell(`${known ? cause.message : `It failed unexpectedly: ${cause.message}`}\n${stays}`);
+    queueEnd = queueEnd.then(work).catch((cause: Error) => {
+      const isExpected = cause instanceof UserError;
+      print(`${isExpected ? cause.message : `It failed unexpectedly: ${cause.message}`}\n${unchangedNote}`);
     });
   };
   let timer: NodeJS.Timeout | undefined;
   const onChange = (): void => {
     clearTimeout(timer);
-    timer = setTimeout(queue, settleMs, follow);
+    timer = setTimeout(queue, settleMs, processEdits);
   };
   const watchers: FSWatcher[] = [config.resources, config.migrations].map((folder) =>
     watch(folder, onChange),
   );
 
   return {
-    resources: opened.resources,
-    database: opened.database,
+    resources: instance.resources,
+    database: instance.database,
     url: urlOf({ server }, config.host),
     press: (key) => {
-      const accepted = waiting;
-      if (accepted === undefined) return;
-      waiting = undefined;
-      if (key === 'y') queue(accepted);
+      const run = pendingPlan;
+      if (run === undefined) return;
+      pendingPlan = undefined;
+      if (key === 'y') queue(run);
       else {
-        seen = undefined;
-        tell(`Left as it is. ${stays}`);
+        lastText = undefined;
+        print(`Left as it is. ${unchangedNote}`);
       }
     },
     close: async () => {
       for (const watcher of watchers) watcher.close();
       clearTimeout(timer);
-      await last;
+      await queueEnd;
       await listener.close();
-      await opened.database.close();
+      await instance.database.close();
     },
   };
 }
 
-/** How long files may change before they are read as they are, in milliseconds. */
-const unsettledMs = 10_000;
+/** Time after which files are read even if they are still changing, in milliseconds. */
+const maxSettleMs = 10_000;
 
 /** Reads the definitions and migration names once no file is being written. */
 async function settledFiles(config: Config): Promise<Files> {
-  const end = performance.now() + unsettledMs;
-  for (let found = await readFiles(config); ; ) {
+  const deadline = performance.now() + maxSettleMs;
+  for (let files = await readFiles(config); ; ) {
     await pause(settleMs / 2);
-    const again = await readFiles(config);
-    // Some of the files that git changes, or a file that a shell has only emptied so far, would mean something else.
+    const latest = await readFiles(config);
+    // An incomplete checkout, or a file that a shell has truncated but not yet written, would be mistaken for an edit.
     const isSettled =
-      again.text === found.text &&
-      again.sources.every(({ text }) => text.trim() !== '') &&
-      !isGitAtWork(config.resources);
-    if (isSettled || performance.now() > end) return again;
-    found = again;
+      latest.text === files.text &&
+      latest.sources.every(({ text }) => text.trim() !== '') &&
+      !isGitRunning(config.resources);
+    if (isSettled || performance.now() > deadline) return latest;
+    files = latest;
   }
 }
 
 interface Files {
   readonly sources: readonly Source[];
-  /** All of it, to be compared. */
+  /** Everything as one text, for comparison. */
   readonly text: string;
 }
 
@@ -194,21 +200,22 @@ async function readFiles(config: Config): Promise<Files> {
   return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
 }
 
-/** Whether git is changing files, which it does while its index is locked. */
-const isGitAtWork = (folder: string): boolean =>
-  existsSync(join(folder, '.git/index.lock')) || (dirname(folder) !== folder && isGitAtWork(dirname(folder)));
+/** Whether git is changing files. It locks its index while it does. */
+const isGitRunning = (folder: string): boolean =>
+  existsSync(join(folder, '.git/index.lock')) ||
+  (dirname(folder) !== folder && isGitRunning(dirname(folder)));
 
 interface Change {
   readonly resources: readonly Resource[];
   readonly plan: MigrationPlan;
   readonly text: string;
-  readonly began: number;
+  readonly startedAt: number;
 }
 
 const textOf = (sources: readonly Source[]): string => JSON.stringify(sources);
 
-/** The database without statements that it keeps under a name. */
-const unnamed = (database: Database): Database => ({
+/** Returns a database that does not prepare statements by name. */
+const withoutStatementNames = (database: Database): Database => ({
   ...database,
   run: (statement) => database.run({ ...statement, name: '' }),
   pipelines: undefined,
@@ -216,7 +223,7 @@ const unnamed = (database: Database): Database => ({
   replicas: undefined,
 });
 
-/** Whether definitions and tables from before are all still there, and mean the same. */
+/** Whether a plan does not change or remove existing definitions and tables. */
 const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
   checks.length === 0 &&
   api.every(({ kind }) => kind === 'added' || kind === 'looser') &&
@@ -225,23 +232,27 @@ const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
       touches !== 'rewrites' && !risks.includes('destructive') && !risks.includes('needs a restart'),
   );
 
-/** Writes the migration of what was added while nothing was served, for the embedded database. */
+/** Writes the migration for additions made while the server was not running. Embedded database only. */
 async function writeAdditions(config: Config): Promise<void> {
   if (config.databaseAddress !== undefined) return;
   const resources = await loadResources(config);
   const plan = await planChanges(config, modelOf(resources), [], {}, undefined);
   if (plan.statements.length > 0 && plan.undecided.length === 0 && onlyAdds(plan))
-    await written(config, resources, plan);
+    await writeMigration(config, resources, plan);
 }
 
-/** Writes the migration of a plan, named after its first change. @returns its file */
-async function written(
+/**
+ * Writes the migration of a plan, named after its first change.
+ * @returns the file, or undefined if nothing has changed
+ */
+async function writeMigration(
   config: Config,
   resources: readonly Resource[],
   { api }: MigrationPlan,
 ): Promise<string | undefined> {
-  const [first] = api;
-  const name = first === undefined ? 'edit' : `${first.kind}_${first.name.replaceAll('.', '_')}`;
+  const [firstChange] = api;
+  const name =
+    firstChange === undefined ? 'edit' : `${firstChange.kind}_${firstChange.name.replaceAll('.', '_')}`;
   return (await createMigration(config, modelOf(resources), name.slice(0, 60))).file;
 }
 

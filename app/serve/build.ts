@@ -1,5 +1,5 @@
-// App: from the environment and the list of modules to a running service, and its command line.
-// Can import every module and is imported by entry points only.
+// App: builds the service and the command line from the environment and the list of modules.
+// Can import every module. Only entry points import it.
 import type { FastifyInstance } from 'fastify';
 import { compileResource, type Fragment, type Resource, recordExamples } from '../../engine/compile/index.ts';
 import { checkSources, readSources } from '../../engine/definition/index.ts';
@@ -37,7 +37,7 @@ import { version } from '../version.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Why the last change of config.yaml was refused; undefined if the file is in force. */
+    /** Returns why the last change to config.yaml was rejected, or undefined if it is in effect. */
     settingsProblem: () => string | undefined;
   }
 }
@@ -50,16 +50,16 @@ export const readDefinitions = async (
   ...(await readSources(config.resources)),
 ];
 
-/** Checks and compiles resource definitions. @throws YamlError with every mistake */
+/** Checks and compiles resource definitions. @throws YamlError with every issue */
 export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
   compileResource(checkSources(sources), apiPrefix, enabledEffects(config), config.rateLimit !== undefined);
 
-/** Reads, checks and compiles the resource definitions. @throws YamlError with every mistake */
+/** Reads, checks and compiles the resource definitions. @throws YamlError with every issue */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compileResources(config, await readDefinitions(config));
 
-/** The OpenAPI document of an instance; its examples are the first of the sample records. */
-export async function describeInstance({ config, resources }: Described): Promise<JsonSchema> {
+/** Generates the OpenAPI document of an instance. Its examples are the first sample records. */
+export async function describeInstance({ config, resources }: DescribedInstance): Promise<JsonSchema> {
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
     ...resources.map(({ name, definition, openApi }) => ({
@@ -71,13 +71,13 @@ export async function describeInstance({ config, resources }: Described): Promis
   return openApiDocument(fragments, { version, contact: { name: 'The operator of this instance' } });
 }
 
-type Described = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
+type DescribedInstance = Pick<Instance, 'resources'> & { readonly config: Pick<Config, 'samples'> };
 
-/** Interval at which the process responsible for background work looks for pending notices, in milliseconds. */
-const notesMs = 60_000;
+/** Interval at which the process that runs background work logs pending notices, in milliseconds. */
+const noticesMs = 60_000;
 
-/** A log of what every process of an instance finds out alike: one of them says it. */
-const ofOneProcess = ({
+/** Returns a logger for messages that every process would log. Only the process that runs background work logs them. */
+const singleProcessLog = ({
   log,
   background,
 }: FastifyInstance): Pick<FastifyInstance['log'], 'info' | 'error'> => ({
@@ -86,8 +86,8 @@ const ofOneProcess = ({
 });
 
 /**
- * Builds the service. It owns neither the database nor the process.
- * @param background the work besides requests; without it, this process does all of it
+ * Builds the service. The caller opens and closes the database.
+ * @param background schedules background work; by default, this process runs all of it
  */
 export async function buildService(
   instance: Omit<Instance, 'service' | 'configuredSlugs'>,
@@ -98,22 +98,22 @@ export async function buildService(
   app.decorate('background', background);
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
   app.decorate('pruning', []);
-  let taken: SettingsFile | undefined;
-  const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
-    taken = file;
-    if (background.isOurs()) await tellNotes();
+  let newSettings: SettingsFile | undefined;
+  const settings = await liveSettings(config, singleProcessLog(app), async (file) => {
+    newSettings = file;
+    if (background.isOurs()) await logNotices();
   });
-  /** Says what is probably not meant in the file that came into force, once for each file. */
-  async function tellNotes(): Promise<void> {
-    const file = taken;
-    taken = undefined;
+  /** Logs notices about the settings file that has come into effect, once per file. */
+  async function logNotices(): Promise<void> {
+    const file = newSettings;
+    newSettings = undefined;
     if (file === undefined) return;
     for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
-    // An unresponsive database is reported by other code.
+    // Other code reports an unresponsive database.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   }
-  background.every(app, 'notes about the settings', notesMs, tellNotes);
+  background.every(app, 'notes about the settings', noticesMs, logNotices);
   app.addHook('onClose', async () => settings.close());
   addReadOnlyMode(app, () => settings.current.read_only);
   app.decorate('settingsProblem', () => settings.problem);
@@ -141,7 +141,7 @@ export async function buildService(
     pages: modules.flatMap(({ pages }) => (pages ? [(screens) => pages(screens, services)] : [])),
   };
   for (const module of modules) await module.register?.(app, services);
-  const linking = {
+  const linkOptions = {
     publicUrl: () => withoutSlash(services.publicUrl()),
     signing: signing(instance.secrets, 'cursors of lists'),
   };
@@ -150,9 +150,9 @@ export async function buildService(
     for (const resource of resources) {
       const { renamedFrom, alias } = resource.definition;
       for (const name of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {
-        const served = { resource, database, path: `${apiPrefix}/${name}` };
-        await api.register(crud, { ...served, ...linking });
-        await api.register(importRoutes, { ...served, maxBytes: config.importBytes });
+        const routeOptions = { resource, database, path: `${apiPrefix}/${name}` };
+        await api.register(crud, { ...routeOptions, ...linkOptions });
+        await api.register(importRoutes, { ...routeOptions, maxBytes: config.importBytes });
       }
     }
   });

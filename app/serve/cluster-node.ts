@@ -15,7 +15,10 @@ import type { Config } from '../config.ts';
 import { exitImmediately, modelOf } from '../instance.ts';
 import type { Instance } from '../services.ts';
 
-/** The configuration of a service that runs while migrations do: its connections look for views of what it knows first. */
+/**
+ * Returns the configuration of a service that keeps running during migrations. Its connections search the view schema of
+ * its own model first.
+ */
 export const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'serves'> => ({
   ...config,
   serves: true,
@@ -23,10 +26,9 @@ export const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views
 });
 
 /**
- * Makes a service known to migrations for as long as it runs, and does what migrations have left until the nodes that did
- * not know them are gone.
- * The process exits if it was considered dead and returns to tables that its statements no longer fit.
- * @throws UserError when the database got behind since it was opened, or is too far ahead
+ * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped.
+ * The process exits if it was considered stopped and its statements no longer fit the tables.
+ * @throws UserError if migrations are pending, or the schema is not compatible with this code
  */
 export async function registerAsNode(
   app: FastifyInstance,
@@ -34,9 +36,9 @@ export async function registerAsNode(
   { database, resources }: Pick<Instance, 'database' | 'resources'>,
 ): Promise<void> {
   if (database.kind === 'embedded') return;
-  const known = { model: modelOf(resources), migrations: migrationNames(config) };
-  const check = (execute: Execute) => assertCompatible(execute, config, known);
-  const node = await registerNode(database, known.migrations, { check, lost: exitImmediately });
+  const code = { model: modelOf(resources), migrations: migrationNames(config) };
+  const check = (execute: Execute) => assertCompatible(execute, config, code);
+  const node = await registerNode(database, code.migrations, { check, lost: exitImmediately });
   if (node === undefined) {
     app.log.warn('the table of nodes does not exist yet. Run "npm run crm -- migrate" once.');
     return;
@@ -46,17 +48,18 @@ export async function registerAsNode(
     clearInterval(timer);
     await node.leave();
   });
-  // A migration that ended a moment before did not know of this node.
+  // A migration that completed just before the registration did not consider this node.
   await assertUpToDate(database, config, () => {});
   await check(executeIn(database.orm.em.fork()));
-  let told: string | undefined;
+  let lastMessage: string | undefined;
   app.background.every(app, 'the end of migrations', heartbeatMs, async () => {
     try {
       if (await contract(config, database)) app.log.info('dropped what only older nodes used');
     } catch (cause) {
       const { message } = cause as Error;
-      if (message !== told) app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
-      told = message;
+      if (message !== lastMessage)
+        app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
+      lastMessage = message;
     }
   });
 }

@@ -1,41 +1,42 @@
-/** Heartbeats that a worker may miss in a row before it counts as hung. */
+/** Number of consecutive missed heartbeats after which a worker counts as hung. */
 const maxMissed = 5;
-/** Shortest time that a starting worker gets, in milliseconds: a busy machine loads its code slowly. */
-const startMs = 120_000;
-/** Heartbeats after which a kill is forgotten. */
-const forgottenAfter = 12 * maxMissed;
+/** Minimum time for a worker to start, in milliseconds, because loading the code on a busy machine is slow. */
+const minStartMs = 120_000;
+/** Number of heartbeats after which a kill no longer counts. */
+const killWindow = 12 * maxMissed;
 
-/** Returns the interval of heartbeats for a limit on a worker's silence, both in milliseconds. */
+/** Returns the heartbeat interval for a worker timeout, both in milliseconds. */
 export const intervalFor = (limitMs: number): number => Math.max(1, Math.floor(limitMs / maxMissed));
 
-/** Returns how many heartbeats a starting worker may miss, for the same limit. */
+/** Returns the number of heartbeats that a starting worker can miss, for a worker timeout in milliseconds. */
 export const missedAtStartFor = (limitMs: number): number =>
-  Math.max(6 * maxMissed, Math.ceil(startMs / intervalFor(limitMs)));
+  Math.max(6 * maxMissed, Math.ceil(minStartMs / intervalFor(limitMs)));
 
 /**
- * Decides which workers hang and whether replacing them helps. Time is counted in heartbeats and not by a clock:
- * after a pause of the whole machine, every worker gets the chance to respond.
+ * Detects hung workers, and whether replacing them helps. Counts heartbeats instead of time, so that every worker can
+ * respond after the whole machine was suspended.
  */
 export interface Heartbeats<Worker> {
   readonly add: (worker: Worker) => void;
-  /** The worker has started and serves. */
+  /** Records that a worker has started and serves requests. */
   readonly serves: (worker: Worker) => void;
   readonly responded: (worker: Worker) => void;
   readonly remove: (worker: Worker) => void;
-  /** Counts a heartbeat. @returns workers to kill and those to ask for the next response */
+  /** Counts a heartbeat. @returns hung workers to kill, and the other workers, which must be pinged */
   readonly beat: () => { readonly hung: readonly Worker[]; readonly others: readonly Worker[] };
-  /** Why the process should be restarted; undefined while replacing workers helps. */
+  /** Returns why the whole process should be restarted, or undefined while replacing workers helps. */
   readonly problem: () => string | undefined;
 }
 
 /**
- * @param size number of workers that the instance should have
- * @param maxMissedAtStart heartbeats that a starting worker may miss in a row
+ * Creates a detector for hung workers.
+ * @param size configured number of workers
+ * @param maxMissedAtStart number of consecutive heartbeats that a starting worker can miss
  */
 export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Heartbeats<Worker> {
   const workers = new Map<Worker, { missed: number; serves: boolean; isKilled: boolean }>();
   let kills: readonly number[] = [];
-  let now = 0;
+  let currentBeat = 0;
   let beatsWithoutResponse = 0;
 
   const update = (worker: Worker, change: Partial<{ missed: number; serves: boolean }>) => {
@@ -53,16 +54,16 @@ export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Hear
     },
     remove: (worker) => void workers.delete(worker),
     beat: () => {
-      now++;
+      currentBeat++;
       beatsWithoutResponse++;
-      kills = kills.filter((beat) => now - beat < forgottenAfter);
+      kills = kills.filter((beat) => currentBeat - beat < killWindow);
       const hung: Worker[] = [];
       const others: Worker[] = [];
       for (const [worker, state] of workers) {
         if (state.missed++ < limitOf(state)) others.push(worker);
         else if (!state.isKilled) {
           state.isKilled = true;
-          kills = [...kills, now];
+          kills = [...kills, currentBeat];
           hung.push(worker);
         }
       }

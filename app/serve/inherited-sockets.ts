@@ -1,11 +1,11 @@
 import type { Worker } from 'node:cluster';
 
-/** What Node's `cluster` sends to a worker besides messages: a connection that it is to take. */
-interface Handed {
+/** A connection that Node's `cluster` sends to a worker. */
+interface ConnectionHandle {
   readonly close: () => void;
 }
 
-/** The messages of Node's `cluster`, as far as they are about connections. */
+/** The fields of `cluster` messages about connections. */
 interface ClusterMessage {
   readonly act?: string;
   readonly seq?: number;
@@ -13,23 +13,23 @@ interface ClusterMessage {
 }
 
 /**
- * Closes, when a worker dies, the connection that it was given and had not taken. Node's primary process keeps such a
- * connection open for good, so that its client would wait for ever (nodejs/node#21746). It reads messages that Node
- * does not document: should they change, connections are handed over as before.
+ * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open, and
+ * their clients wait forever (nodejs/node#21746). Reads undocumented messages of Node. If they change, connections are
+ * still passed on, but no longer closed.
  */
 export function closeUnclaimedConnections(worker: Worker): void {
   const { process: child } = worker;
-  const untaken = new Map<number | undefined, Handed>();
+  const unclaimed = new Map<number | undefined, ConnectionHandle>();
   const { send } = child;
-  child.send = ((message: ClusterMessage | undefined, handle?: Handed, ...further: unknown[]) => {
-    if (message?.act === 'newconn' && handle !== undefined) untaken.set(message.seq, handle);
-    return Reflect.apply(send, child, [message, handle, ...further]) as boolean;
+  child.send = ((message: ClusterMessage | undefined, handle?: ConnectionHandle, ...options: unknown[]) => {
+    if (message?.act === 'newconn' && handle !== undefined) unclaimed.set(message.seq, handle);
+    return Reflect.apply(send, child, [message, handle, ...options]) as boolean;
   }) as typeof send;
-  child.on('internalMessage', ({ ack }: ClusterMessage) => untaken.delete(ack));
-  const closeAll = () => {
-    for (const handle of untaken.values()) handle.close();
-    untaken.clear();
+  child.on('internalMessage', ({ ack }: ClusterMessage) => unclaimed.delete(ack));
+  const closeUnclaimed = () => {
+    for (const handle of unclaimed.values()) handle.close();
+    unclaimed.clear();
   };
-  // Node may give it another one until both have come.
-  worker.on('disconnect', closeAll).on('exit', closeAll);
+  // Node can send further connections until both events have fired.
+  worker.on('disconnect', closeUnclaimed).on('exit', closeUnclaimed);
 }

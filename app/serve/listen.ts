@@ -5,9 +5,9 @@ import { operations } from '../../plugins/operations/monitoring/index.ts';
 import type { Config } from '../config.ts';
 
 /**
- * Listens.
- * @param prefix of the variables that name the address
- * @throws UserError in one line if the address cannot be had
+ * Starts listening.
+ * @param prefix prefix of the address's environment variables, for messages
+ * @throws UserError with one line if listening fails
  */
 export async function listen(
   app: { readonly listen: (address: Pick<Config, 'host' | 'port'>) => Promise<string> },
@@ -28,26 +28,26 @@ export async function listen(
   }
 }
 
-/** The URL for this machine. */
+/** Returns a server's URL for clients on this machine. */
 export function urlOf({ server }: Pick<FastifyInstance, 'server'>, host: string): string {
   const { port } = server.address() as AddressInfo;
   const isAnywhere = host === '0.0.0.0' || host === '::';
   return `http://${isAnywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** The operators' port. */
+/** The listener of the admin port. */
 export interface AdminListener {
   readonly url: string;
   readonly close: () => Promise<void>;
 }
 
-/** Starts the operators' port if ADMIN_PORT is set. */
+/** Starts listening on the admin port if ADMIN_PORT is set. */
 export async function startAdminListener(
   { adminPort, adminHost }: Config,
-  told: Parameters<typeof operations>[0],
+  sources: Parameters<typeof operations>[0],
 ): Promise<AdminListener | undefined> {
   if (adminPort === undefined) return undefined;
-  const app = await operations(told);
+  const app = await operations(sources);
   await listen(app, { host: adminHost, port: adminPort }, 'ADMIN_');
   return { url: urlOf(app, adminHost), close: () => app.close() };
 }

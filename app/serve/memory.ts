@@ -1,22 +1,22 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** How long after its start a service collects what that has left, in milliseconds. */
-const afterMs = 1000;
+/** Delay of the collection after the start, in milliseconds. */
+const delayMs = 1000;
 
 /**
- * Collects once what a start has left. V8 gives memory back little by little while a process is idle, but begins only
- * after a whole collection, and an idle service makes none for hours.
+ * Runs one full garbage collection after the start. Only after a full collection does V8 gradually release the memory of
+ * an idle process, and an idle service does not trigger one for hours.
  */
 export function collectGarbageAfterStart(): void {
   setTimeout(() => {
     try {
-      // Node has no other way to ask for one in a process that was started without the flag.
+      // The only way to expose `gc` in a process that was started without the flag.
       setFlagsFromString('--expose-gc');
       const collect = runInNewContext('gc') as (options: { type: 'major'; execution: 'sync' }) => void;
       collect({ type: 'major', execution: 'sync' });
     } catch {
-      // Where flags may not change: the memory is given back later.
+      // If flags are frozen, the memory is released later.
     }
-  }, afterMs).unref();
+  }, delayMs).unref();
 }

@@ -1,31 +1,34 @@
-/** Deaths of workers that follow each other this fast count together, in milliseconds. */
-const togetherMs = 30_000;
+/** Maximum time between two exits in a row, in milliseconds. */
+const inARowMs = 30_000;
 /** Number of exits in a row that stop an instance without serving workers. */
-const maxDeaths = 8;
-/** The delay of the first replacement, and the longest: each takes twice as long as the one before. In milliseconds. */
+const maxExits = 8;
+/** Delay of the first restart, which doubles with each exit, and maximum delay, in milliseconds. */
 const [firstDelayMs, longestDelayMs] = [100, 10_000];
 
-/** Decides how long to wait before a worker that died is replaced. */
+/** Delays restarts of workers that exit repeatedly. */
 export interface RestartBackoff {
   /**
-   * Counts a death.
-   * @param now in milliseconds, by any clock that does not jump
+   * Counts an exit.
+   * @param now time of a monotonic clock in milliseconds
    * @param othersServe whether other workers serve
    * @returns the delay in milliseconds, or undefined if workers exit too often to continue
    */
   readonly next: (now: number, othersServe: boolean) => number | undefined;
 }
 
-/** Replaces a worker that dies occasionally immediately. If workers keep dying, the delay grows, and finally they are not replaced. */
+/**
+ * Creates a backoff with exponentially growing delays. A worker that exits occasionally is restarted after the shortest
+ * delay.
+ */
 export function restartBackoff(): RestartBackoff {
-  let deaths = 0;
-  let last = Number.NEGATIVE_INFINITY;
+  let exits = 0;
+  let lastExit = Number.NEGATIVE_INFINITY;
   return {
     next: (now, othersServe) => {
-      deaths = now - last > togetherMs ? 1 : deaths + 1;
-      last = now;
-      if (deaths > maxDeaths && !othersServe) return undefined;
-      return Math.min(firstDelayMs * 2 ** (deaths - 1), longestDelayMs);
+      exits = now - lastExit > inARowMs ? 1 : exits + 1;
+      lastExit = now;
+      if (exits > maxExits && !othersServe) return undefined;
+      return Math.min(firstDelayMs * 2 ** (exits - 1), longestDelayMs);
     },
   };
 }

@@ -11,7 +11,7 @@ import { startService } from './service.ts';
 import { exampleResource, startupBanner } from './startup-banner.ts';
 import { stopOnSignals, stopService } from './stop.ts';
 
-/** `serve`. */
+/** Adds the command `serve`. */
 export function serveCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('serve')
@@ -21,13 +21,13 @@ export function serveCommand({ program, run }: CommandLine<Instance>): void {
 }
 
 /**
- * Serves until a signal stops it.
- * @returns what to print once it listens
+ * Starts the service, which runs until a signal stops it.
+ * @returns the output to print once it is listening
  */
 async function serve(): Promise<CommandResult> {
   const config = readConfig();
   await assertEnvironment(config);
-  // Once, not by each worker.
+  // Workers would repeat the warnings.
   if (cluster.isPrimary) {
     for (const line of misspellingWarnings(config, await readSettingsFile(config))) {
       process.stderr.write(`crm: ${line}\n`);
@@ -43,7 +43,7 @@ async function serve(): Promise<CommandResult> {
   return serveByWorkers(config);
 }
 
-/** Serves in this process. */
+/** Serves in this process, without workers. */
 async function serveAlone(config: Config): Promise<CommandResult> {
   const { app, url, resources, database, openReadiness, close } = await startService(config);
   let admin: AdminListener | undefined;

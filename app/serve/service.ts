@@ -10,19 +10,19 @@ import { nodeConfig, registerAsNode } from './cluster-node.ts';
 import { listen, urlOf } from './listen.ts';
 import { collectGarbageAfterStart } from './memory.ts';
 
-/** A service that listens. */
+/** A listening service. */
 export interface RunningService extends Pick<Instance, 'resources' | 'database'> {
   readonly app: FastifyInstance;
   readonly url: string;
-  /** Makes the check whether it should get requests; call it once, at start. */
+  /** Creates the readiness check. Must be called only once. */
   readonly openReadiness: () => Promise<() => Promise<ProcessReport>>;
-  /** Closes what requests need, after the app. */
+  /** Closes the database. Must be called after the app is closed. */
   readonly close: () => Promise<void>;
 }
 
 /**
  * Opens the instance and serves it.
- * @throws UserError in one line when that is not possible; nothing is left open then
+ * @throws UserError with one line if that fails, after closing everything
  */
 export async function startService(
   config: Config,

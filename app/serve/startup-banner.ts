@@ -4,21 +4,21 @@ import type { CommandResult } from '../../engine/modules/index.ts';
 import type { Demo } from '../../plugins/operations/demo/index.ts';
 import type { Config } from '../config.ts';
 
-/** A service that listens. */
+/** Properties of a listening service. */
 export interface StartupInfo {
   readonly url: string;
   readonly adminUrl: string | undefined;
-  /** The name of a resource, for an example. */
+  /** Name of a resource for the example request. */
   readonly example: string;
-  /** What was created in an empty database. */
+  /** The demo organization, if the database was empty. */
   readonly demo: Demo | undefined;
 }
 
-/** The resource of the example: one with a filter, if there is one. */
+/** Returns the name of a resource for examples, preferably one with filters. */
 export const exampleResource = (resources: readonly Resource[]): string =>
   (resources.find((resource) => resource.definition.filters.length > 0) ?? resources[0])?.name ?? '';
 
-/** What `serve` prints. */
+/** Returns the output of `serve`. */
 export function startupBanner(config: Config, { url, adminUrl, example, demo }: StartupInfo): CommandResult {
   const isEmbedded = config.databaseAddress === undefined;
   const database = isEmbedded ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';

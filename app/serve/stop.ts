@@ -1,40 +1,45 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
-/** What stops when a signal says so. */
+/** A service that signals can stop. */
 export interface Stoppable {
-  /** Begins to stop: everything is still served. */
+  /** Announces the stop. Requests are still served. */
   readonly leave: () => void;
-  /** How long it keeps serving after SIGTERM, in milliseconds, so that balancers see that it is not ready. */
+  /**
+   * Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that it is not ready.
+   */
   readonly delayMs: number;
-  /** Ends what is left. @returns whether all requests got their response */
+  /** Stops the service. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
-  /** Called before the process ends at a second signal. */
+  /** Called before the process exits at a second signal. */
   readonly abandon?: () => void;
 }
 
-/** How long requests in flight may take after the service closed, in milliseconds. */
+/** Time limit for requests in flight after the listener is closed, in milliseconds. */
 export const drainMs = 6_500;
-/** How long closing the database may take, in milliseconds: a silent server never responds. */
+/** Time limit for closing the database, in milliseconds, because its server might not respond. */
 export const closeMs = 1_000;
-/** npm forwards a signal that a terminal has already sent to the whole group; within this time it counts as one. */
-const copyMs = 1_000;
+/**
+ * Time within which a second signal is ignored, in milliseconds, because npm forwards signals that a terminal has
+ * already sent.
+ */
+const duplicateSignalMs = 1_000;
 
 /**
  * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal ends the
  * process immediately.
  */
 export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): void {
-  let began: number | undefined;
+  let startedAt: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
-    if (began !== undefined) {
-      if (performance.now() - began <= copyMs) return;
+    if (startedAt !== undefined) {
+      if (performance.now() - startedAt <= duplicateSignalMs) return;
       abandon?.();
       process.exit(1);
     }
-    began = performance.now();
+    startedAt = performance.now();
     leave();
-    // SIGINT comes from a terminal, where no balancer is in front.
+    // SIGINT comes from a terminal, so a load balancer does not have to notice the stop.
     if (signal === 'SIGTERM') await pause(delayMs);
     process.exit((await stop()) ? 0 : 1);
   };
@@ -43,10 +48,10 @@ export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): voi
 }
 
 /**
- * Stops a service: the listener is closed, requests in flight are waited for, then what they need is closed.
- * @param close closes the resources of requests
- * @param withinMs how long requests may take
- * @returns whether all requests got their response
+ * Stops a service: closes the listener, waits for requests in flight, then closes what they use.
+ * @param close closes what requests use, for example the database
+ * @param withinMs time limit for requests in flight in milliseconds
+ * @returns whether all requests were completed
  */
 export async function stopService(
   app: FastifyInstance,
@@ -58,13 +63,14 @@ export async function stopService(
   return isClean;
 }
 
-/** Closes the listener and waits for requests in flight. @returns whether all of them got their response */
+/** Closes the listener and waits for requests in flight. @returns whether all of them were completed */
 async function drain(app: FastifyInstance, withinMs: number): Promise<boolean> {
-  const late = pause(withinMs, 'late');
-  if ((await Promise.race([app.close(), late])) !== 'late') return true;
-  const open = await new Promise<number>((resolve) =>
+  const timeout = pause(withinMs, 'late');
+  if ((await Promise.race([app.close(), timeout])) !== 'late') return true;
+  const openConnections = await new Promise<number>((resolve) =>
     app.server.getConnections((_error, count) => resolve(count)),
   );
-  if (open > 0) app.log.warn(`${open} requests were still running when the stop timeout expired`);
-  return open === 0;
+  if (openConnections > 0)
+    app.log.warn(`${openConnections} requests were still running when the stop timeout expired`);
+  return openConnections === 0;
 }

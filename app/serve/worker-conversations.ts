@@ -2,47 +2,47 @@ import type { Worker } from 'node:cluster';
 import { UserError } from '../../engine/errors.ts';
 import type { SupervisorMessage, WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
-/** How long a worker may take to report, in milliseconds: a little longer than the database may take. */
-const reportMs = 1_500;
+/** Timeout of a worker's report in milliseconds. A little longer than the database timeout of the report. */
+const reportTimeoutMs = 1_500;
 
 /** Sends a message to a worker; does nothing if the worker has disconnected. */
-export const tell = (worker: Worker, message: SupervisorMessage): void => {
+export const sendMessage = (worker: Worker, message: SupervisorMessage): void => {
   if (worker.isConnected()) worker.send(message);
 };
 
-/** Waits for a worker's message of one kind. @throws the worker's reason if it ends instead */
-export function hear<Kind extends WorkerMessage['kind']>(
+/** Waits for a worker's message of this kind. @throws the worker's error if it fails, or UserError if it exits */
+export function waitForMessage<Kind extends WorkerMessage['kind']>(
   worker: Worker,
   kind: Kind,
 ): Promise<WorkerMessageOf<Kind>> {
   const { promise, resolve, reject } = Promise.withResolvers<WorkerMessageOf<Kind>>();
-  const isWanted = (message: WorkerMessage): message is WorkerMessageOf<Kind> => message.kind === kind;
+  const isMatch = (message: WorkerMessage): message is WorkerMessageOf<Kind> => message.kind === kind;
   const onMessage = (message: WorkerMessage) => {
-    if (isWanted(message)) resolve(message);
+    if (isMatch(message)) resolve(message);
     else if (message.kind === 'failed')
       reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
   };
-  // Messages sent before the end arrive before this event.
+  // Messages that were sent before the exit arrive before this event.
   const onDisconnect = () => reject(new UserError('a worker exited before it could serve'));
   worker.on('message', onMessage).once('disconnect', onDisconnect);
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
 }
 
-/** Asks a worker a question. @returns its response, or undefined if none arrives in time */
+/** Sends a question to a worker. @returns its response, or undefined after a timeout */
 export async function ask<Kind extends 'report' | 'metrics'>(
   worker: Worker,
   question: SupervisorMessage & { readonly kind: Kind },
 ): Promise<WorkerMessageOf<Kind> | undefined> {
   const { kind, number } = question;
   const { promise, resolve } = Promise.withResolvers<WorkerMessageOf<Kind> | undefined>();
-  const isWanted = (message: WorkerMessage): message is WorkerMessageOf<Kind> =>
+  const isMatch = (message: WorkerMessage): message is WorkerMessageOf<Kind> =>
     message.kind === kind && 'number' in message && message.number === number;
   const onMessage = (message: WorkerMessage) => {
-    if (isWanted(message)) resolve(message);
+    if (isMatch(message)) resolve(message);
   };
   worker.on('message', onMessage);
-  const timer = setTimeout(resolve, reportMs, undefined);
-  tell(worker, question);
+  const timer = setTimeout(resolve, reportTimeoutMs, undefined);
+  sendMessage(worker, question);
   try {
     return await promise;
   } finally {

@@ -1,29 +1,29 @@
 import type { Demo } from '../../plugins/operations/demo/index.ts';
 import type { FamilyValues, ProcessReport } from '../../plugins/operations/monitoring/index.ts';
 
-/** What the process that supervises workers tells one of them. */
+/** Messages from the supervisor to a worker. */
 export type SupervisorMessage =
-  /** Begin the work besides requests; the first worker of the instance also fills an empty database. */
+  /** Starts background work. The first worker also creates the demo organization in an empty database. */
   | { readonly kind: 'lead'; readonly isFirst: boolean }
-  /** Do a piece of the work besides requests. */
+  /** Runs a background task. */
   | { readonly kind: 'task'; readonly name: string }
-  /** Respond immediately, to show that you do not hang. */
+  /** Requests an immediate response to detect hung workers. */
   | { readonly kind: 'ping' }
-  /** Say how you are. */
+  /** Requests a readiness report. */
   | { readonly kind: 'report'; readonly number: number }
-  /** Say what operators watch, with what is about the instance or without. */
+  /** Requests metrics, including the metrics of the whole instance if `ofInstance` is set. */
   | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
-  /** You will be stopped soon: connections close after their response. */
+  /** Announces the stop. Connections close after their response. */
   | { readonly kind: 'leave' }
-  /** Respond to what is in flight within this time, in milliseconds, and end. */
+  /** Stops the worker, with a time limit for requests in flight in milliseconds. */
   | { readonly kind: 'stop'; readonly withinMs: number };
 
-/** What a worker tells the process that supervises it. */
+/** Messages from a worker to the supervisor. */
 export type WorkerMessage =
   | { readonly kind: 'listening'; readonly url: string; readonly example: string }
-  /** It leads, and what it has put into an empty database. */
+  /** The worker runs background work. `demo` is set if it created the demo organization. */
   | { readonly kind: 'leading'; readonly demo: Demo | undefined }
-  /** It cannot serve, and ends. */
+  /** The worker cannot serve and exits. */
   | { readonly kind: 'failed'; readonly message: string; readonly isUsers: boolean }
   | { readonly kind: 'task'; readonly name: string }
   | { readonly kind: 'pong' }

@@ -12,34 +12,35 @@ import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
 import { closeUnclaimedConnections } from './inherited-sockets.ts';
 import { restartBackoff } from './restart-backoff.ts';
 import { closeMs, drainMs } from './stop.ts';
-import { ask, hear, tell } from './worker-conversations.ts';
+import { ask, sendMessage, waitForMessage } from './worker-conversations.ts';
 import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
-/** Several processes that serve one instance. */
+/** Processes that serve one instance. */
 export interface WorkerPool {
-  /** Starts a worker. @throws when it cannot serve, with its reason */
+  /** Starts a worker. @throws the worker's error if it cannot serve */
   readonly add: () => Promise<WorkerMessageOf<'listening'>>;
   /** Chooses a serving worker to run the background work. */
   readonly lead: (isFirst: boolean) => Promise<WorkerMessageOf<'leading'>>;
-  /** From now on, workers that die are replaced. */
+  /** Starts missing workers, and from then on replaces workers that exit. */
   readonly replaceTheDead: () => void;
-  /** Why the whole process should be restarted; undefined while it serves or replaces its workers by itself. */
+  /** Returns why the whole process should be restarted, or undefined while it works or replacing workers helps. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
-  /** What operators watch, of each worker, those that have ended included. */
+  /** Returns the metrics of each worker, and the counters of workers that have exited. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
   readonly signal: (name: NodeJS.Signals) => void;
-  /** Everything is still served, but connections close after their response. */
+  /** Announces the stop. Requests are still served, but connections close after their response. */
   readonly leave: () => void;
-  /** Stops the workers one after another while the others keep serving. @returns whether all requests got their response */
+  /** Stops the workers one after another while the others keep serving. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
-  /** Ends all of them immediately. */
+  /** Kills all workers immediately. */
   readonly kill: () => void;
 }
 
 /**
- * @param timeoutMs how long a worker may hang before it is replaced
- * @param giveUp called when workers die as soon as they are started
+ * Creates a worker pool without workers.
+ * @param timeoutMs time after which an unresponsive worker is replaced, in milliseconds
+ * @param giveUp called if workers keep exiting as soon as they are started
  */
 export function createWorkerPool(
   { workers: size, workerTimeoutMs: timeoutMs }: Pick<Config, 'workers' | 'workerTimeoutMs'>,
@@ -47,44 +48,48 @@ export function createWorkerPool(
 ): WorkerPool {
   const alive = new Set<Worker>();
   const serving = new Set<Worker>();
-  const deaths = restartBackoff();
-  const pulse = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
+  const backoff = restartBackoff();
+  const detector = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
   let leader: Worker | undefined;
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
   let isLeaving = false;
   let reports = 0;
-  /** What each worker said last, and what those said that have ended: what is counted must not become less. */
+  /**
+   * The last metrics of each worker. Those of exited workers are added up in `exitedFamilies`, because counters must
+   * not decrease.
+   */
   const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
-  let ended: Promise<readonly FamilyValues[]> = Promise.resolve([]);
+  let exitedFamilies: Promise<readonly FamilyValues[]> = Promise.resolve([]);
 
   const add: WorkerPool['add'] = async () => {
     const worker = cluster.fork();
     closeUnclaimedConnections(worker);
     alive.add(worker);
-    pulse.add(worker);
-    // A message to a worker that has just died.
+    detector.add(worker);
+    // Sending a message to a worker that has just exited fails.
     worker.on('error', () => {});
     worker.on('message', (message: WorkerMessage) => {
-      if (message.kind === 'task' && leader !== undefined) tell(leader, message);
-      if (message.kind === 'pong') pulse.responded(worker);
+      if (message.kind === 'task' && leader !== undefined) sendMessage(leader, message);
+      if (message.kind === 'pong') detector.responded(worker);
     });
     worker.once('exit', (code: number, signal: string | null) => {
       alive.delete(worker);
       serving.delete(worker);
-      pulse.remove(worker);
-      const last = lastFamilies.get(worker);
+      detector.remove(worker);
+      const lastValues = lastFamilies.get(worker);
       lastFamilies.delete(worker);
-      if (last !== undefined) ended = ended.then((before) => countsOf([before, last]));
+      if (lastValues !== undefined)
+        exitedFamilies = exitedFamilies.then((totals) => countsOf([totals, lastValues]));
       if (leader === worker) {
         leader = undefined;
         appoint();
       }
       if (phase === 'running') void replace(worker, signal ?? `code ${code}`);
     });
-    const listening = await hear(worker, 'listening');
+    const listening = await waitForMessage(worker, 'listening');
     serving.add(worker);
-    pulse.serves(worker);
-    if (isLeaving) tell(worker, { kind: 'leave' });
+    detector.serves(worker);
+    if (isLeaving) sendMessage(worker, { kind: 'leave' });
     return listening;
   };
 
@@ -92,94 +97,103 @@ export function createWorkerPool(
     const [next] = serving;
     if (next === undefined) throw new UserError('no worker is serving');
     leader = next;
-    tell(next, { kind: 'lead', isFirst });
-    return hear(next, 'leading');
+    sendMessage(next, { kind: 'lead', isFirst });
+    return waitForMessage(next, 'leading');
   };
-  /** Makes sure that one leads, if one serves. One that dies before it leads is followed by the next. */
+  /** Selects a leader if a worker serves and none leads. If it exits, the exit handler selects the next one. */
   const appoint = (): void => {
     if (phase === 'running' && leader === undefined && serving.size > 0) lead(false).catch(() => {});
   };
 
-  const replace = async (worker: Worker, how: string): Promise<void> => {
-    const delay = deaths.next(performance.now(), serving.size > 0);
+  const replace = async (worker: Worker, cause: string): Promise<void> => {
+    const delay = backoff.next(performance.now(), serving.size > 0);
     if (delay === undefined) {
-      report(`workers end as soon as they are started, the last one by ${how}: the service stops`);
+      report(`workers end as soon as they are started, the last one by ${cause}: the service stops`);
       giveUp();
       return;
     }
-    report(`worker ${worker.process.pid} has ended by ${how}; another one starts`);
+    report(`worker ${worker.process.pid} has ended by ${cause}; another one starts`);
     await pause(delay);
     if (phase === 'stopping') return;
-    // One that does not get as far as to serve ends, and is replaced in its turn.
+    // A worker that cannot serve exits, and its exit handler replaces it.
     await add().then(appoint, ({ message }: Error) => report(message));
   };
 
-  const checkPulse = (): void => {
-    const { hung, others } = pulse.beat();
+  const checkHeartbeats = (): void => {
+    const { hung, others } = detector.beat();
     for (const worker of hung) {
       report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s: it is killed`);
       worker.process.kill('SIGKILL');
     }
-    for (const worker of others) tell(worker, { kind: 'ping' });
+    for (const worker of others) sendMessage(worker, { kind: 'ping' });
   };
-  setInterval(checkPulse, intervalFor(timeoutMs)).unref();
+  setInterval(checkHeartbeats, intervalFor(timeoutMs)).unref();
 
   const stop: WorkerPool['stop'] = async () => {
     phase = 'stopping';
-    const end = performance.now() + drainMs;
+    const deadline = performance.now() + drainMs;
     for (const worker of alive) if (!serving.has(worker)) worker.process.kill('SIGKILL');
-    const leaving = [...serving];
-    const ends: Promise<unknown[]>[] = [];
-    for (const worker of leaving) {
-      const ended = once(worker, 'exit');
-      ends.push(ended);
+    const stopping = [...serving];
+    const exits: Promise<unknown[]>[] = [];
+    for (const worker of stopping) {
+      const exit = once(worker, 'exit');
+      exits.push(exit);
       serving.delete(worker);
-      tell(worker, { kind: 'stop', withinMs: Math.max(0, end - performance.now()) });
-      await Promise.race([ended, pause(drainMs / leaving.length)]);
+      sendMessage(worker, { kind: 'stop', withinMs: Math.max(0, deadline - performance.now()) });
+      await Promise.race([exit, pause(drainMs / stopping.length)]);
     }
-    const late = pause(Math.max(0, end - performance.now()) + 2 * closeMs, undefined);
-    const codes = await Promise.race([Promise.all(ends), late]);
+    const timeout = pause(Math.max(0, deadline - performance.now()) + 2 * closeMs, undefined);
+    const codes = await Promise.race([Promise.all(exits), timeout]);
     for (const worker of alive) worker.process.kill('SIGKILL');
     return codes?.every(([code]) => code === 0) ?? false;
   };
 
   const readiness: WorkerPool['readiness'] = async () => {
-    const asked = [...serving];
-    const number = ++reports;
-    const found = await Promise.all(
-      asked.map(async (worker) => (await ask(worker, { kind: 'report', number }))?.readiness),
+    const workers = [...serving];
+    const reportId = ++reports;
+    const readinessReports = await Promise.all(
+      workers.map(async (worker) => (await ask(worker, { kind: 'report', number: reportId }))?.readiness),
     );
-    const known = found.filter((each) => each !== undefined);
-    const silent = asked.length - known.length;
-    const first = (check: keyof (typeof known)[number]['checks']) =>
-      known.map(({ checks }) => checks[check]).find((problem) => problem !== undefined);
-    const replicas = known[0]?.replicas;
+    const responses = readinessReports.filter((report) => report !== undefined);
+    const unresponsive = workers.length - responses.length;
+    const firstProblem = (check: keyof (typeof responses)[number]['checks']) =>
+      responses.map(({ checks }) => checks[check]).find((problem) => problem !== undefined);
+    const replicas = responses[0]?.replicas;
     return {
       ...(replicas && { replicas }),
       checks: {
-        database: first('database'),
-        migrations: first('migrations'),
-        configuration: first('configuration'),
+        database: firstProblem('database'),
+        migrations: firstProblem('migrations'),
+        configuration: firstProblem('configuration'),
         draining: isLeaving ? 'stopping' : undefined,
-        workers: silent > 0 ? `${silent} do not respond` : asked.length === 0 ? 'none serves' : undefined,
+        workers:
+          unresponsive > 0
+            ? `${unresponsive} do not respond`
+            : workers.length === 0
+              ? 'none serves'
+              : undefined,
       },
-      workers: { serving: known.length, of: size },
+      workers: { serving: responses.length, of: size },
     };
   };
 
   const metrics: WorkerPool['metrics'] = async () => {
-    const first = leader ?? serving.values().next().value;
-    const number = ++reports;
-    const found = await Promise.all(
+    const measuringWorker = leader ?? serving.values().next().value;
+    const reportId = ++reports;
+    const families = await Promise.all(
       [...serving].map(async (worker) => {
-        const told = await ask(worker, { kind: 'metrics', number, ofInstance: worker === first });
-        // One that is too busy to say has what it had.
-        if (told === undefined) return lastFamilies.get(worker) ?? [];
-        if (alive.has(worker)) lastFamilies.set(worker, told.families);
-        return told.families;
+        const response = await ask(worker, {
+          kind: 'metrics',
+          number: reportId,
+          ofInstance: worker === measuringWorker,
+        });
+        // Use the previous metrics of a worker that is too busy to respond.
+        if (response === undefined) return lastFamilies.get(worker) ?? [];
+        if (alive.has(worker)) lastFamilies.set(worker, response.families);
+        return response.families;
       }),
     );
-    return [await ended, ...found];
+    return [await exitedFamilies, ...families];
   };
 
   return {
@@ -187,10 +201,10 @@ export function createWorkerPool(
     lead,
     replaceTheDead: () => {
       phase = 'running';
-      for (let missing = size - alive.size; missing > 0; missing--) void add().catch(() => {});
+      for (let count = size - alive.size; count > 0; count--) void add().catch(() => {});
       appoint();
     },
-    liveness: () => (phase === 'stopping' ? undefined : pulse.problem()),
+    liveness: () => (phase === 'stopping' ? undefined : detector.problem()),
     readiness,
     metrics,
     signal: (name) => {
@@ -198,7 +212,7 @@ export function createWorkerPool(
     },
     leave: () => {
       isLeaving = true;
-      for (const worker of serving) tell(worker, { kind: 'leave' });
+      for (const worker of serving) sendMessage(worker, { kind: 'leave' });
     },
     stop,
     kill: () => {

@@ -9,37 +9,37 @@ import { exampleResource } from './startup-banner.ts';
 import { stopService } from './stop.ts';
 import type { SupervisorMessage, WorkerMessage } from './worker-messages.ts';
 
-/** How long a worker that stops still takes requests of connections that have just been opened, in milliseconds. */
+/** Time for which a stopping worker still serves connections that were just opened, in milliseconds. */
 const lingerMs = 100;
 
-const tell = (message: WorkerMessage, sent?: () => void): void => {
-  process.send?.(message, undefined, undefined, () => sent?.());
+const send = (message: WorkerMessage, onSent?: () => void): void => {
+  process.send?.(message, undefined, undefined, () => onSent?.());
 };
 
-/** What a worker does on each message once it serves; it responds to pings before that too. */
+/** Message handlers of a serving worker. Pings are also answered before that. */
 type Handlers = {
   [Kind in Exclude<SupervisorMessage['kind'], 'ping'>]: (message: SupervisorMessage & { kind: Kind }) => void;
 };
 
-/** Serves as one of several processes, which another supervises. Never resolves: it ends with the process. */
+/** Serves requests as one of several supervised processes. The promise never resolves. */
 export async function workAsWorker(config: Config): Promise<never> {
-  // A terminal signals all processes; the supervising one says when to stop.
+  // A terminal sends signals to all processes, but the supervisor decides when a worker stops.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
   process.on('message', ({ kind }: SupervisorMessage) => {
-    if (kind === 'ping') tell({ kind: 'pong' });
+    if (kind === 'ping') send({ kind: 'pong' });
   });
   await start(config).catch(fail);
   return new Promise(() => {});
 }
 
-/** Ends the process, with its reason as last words. */
+/** Reports an error to the supervisor and exits. */
 function fail(cause: unknown): void {
   const { message } = cause as Error;
-  tell({ kind: 'failed', message, isUsers: cause instanceof UserError }, () => process.exit(1));
+  send({ kind: 'failed', message, isUsers: cause instanceof UserError }, () => process.exit(1));
 }
 
 async function start(config: Config): Promise<void> {
-  const background = backgroundWork((name) => tell({ kind: 'task', name }));
+  const background = backgroundWork((name) => send({ kind: 'task', name }));
   const { app, url, resources, database, openReadiness, close } = await startService(config, background);
   const readiness = config.adminPort === undefined ? undefined : await openReadiness();
 
@@ -47,15 +47,15 @@ async function start(config: Config): Promise<void> {
     lead: async ({ isFirst }) => {
       const demo = isFirst ? await createDemo(database, config, resources) : undefined;
       background.begin();
-      tell({ kind: 'leading', demo });
+      send({ kind: 'leading', demo });
     },
     task: ({ name }) => background.run(name),
-    report: async ({ number }) => tell({ kind: 'report', number, readiness: await readiness?.() }),
+    report: async ({ number }) => send({ kind: 'report', number, readiness: await readiness?.() }),
     metrics: async ({ number, ofInstance }) =>
-      tell({ kind: 'metrics', number, families: (await app.collectMetrics?.(ofInstance)) ?? [] }),
+      send({ kind: 'metrics', number, families: (await app.collectMetrics?.(ofInstance)) ?? [] }),
     leave: () => app.leave(),
     stop: async ({ withinMs }) => {
-      // Only the listener: what has been connected already is served, what connects now goes to another worker.
+      // Close only the listener. Existing connections are still served, and new ones go to other workers.
       Server.prototype.close.call(app.server);
       await pause(lingerMs);
       process.exit((await stopService(app, close, withinMs)) ? 0 : 1);
@@ -63,10 +63,10 @@ async function start(config: Config): Promise<void> {
   };
   const handle = async <Kind extends keyof Handlers>(message: SupervisorMessage & { kind: Kind }) =>
     handlers[message.kind]?.(message);
-  // Libraries have messages of their own.
+  // Libraries send other kinds of messages, which have no handler.
   process.on(
     'message',
     (message: Exclude<SupervisorMessage, { kind: 'ping' }>) => void handle(message).catch(fail),
   );
-  tell({ kind: 'listening', url, example: exampleResource(resources) });
+  send({ kind: 'listening', url, example: exampleResource(resources) });
 }

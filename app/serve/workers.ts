@@ -10,30 +10,30 @@ import { workAsWorker } from './worker.ts';
 import { createWorkerPool } from './worker-pool.ts';
 
 /**
- * Serves by several processes on one port: this one starts them, replaces those that die, and stops them.
- * @returns what to print once all of them listen
+ * Serves with several worker processes on one port. This process starts, replaces and stops them.
+ * @returns the output to print once all workers are listening
  */
 export async function serveByWorkers(config: Config): Promise<CommandResult> {
   if (cluster.isWorker) return workAsWorker(config);
   countForWorkers();
-  const team = createWorkerPool(config, () => void team.stop().finally(() => process.exit(1)));
+  const pool = createWorkerPool(config, () => void pool.stop().finally(() => process.exit(1)));
   let admin: AdminListener | undefined;
   try {
-    const { url, example } = await team.add();
-    const { demo } = await team.lead(true);
-    await Promise.all(Array.from({ length: config.workers - 1 }, team.add));
-    admin = await startAdminListener(config, team);
-    process.on('SIGHUP', () => team.signal('SIGHUP'));
+    const { url, example } = await pool.add();
+    const { demo } = await pool.lead(true);
+    await Promise.all(Array.from({ length: config.workers - 1 }, pool.add));
+    admin = await startAdminListener(config, pool);
+    process.on('SIGHUP', () => pool.signal('SIGHUP'));
     const stop = async () => {
-      const isClean = await team.stop();
+      const isClean = await pool.stop();
       await Promise.race([admin?.close(), pause(closeMs)]);
       return isClean;
     };
-    stopOnSignals({ leave: team.leave, delayMs: config.stopDelayMs, stop, abandon: team.kill });
-    team.replaceTheDead();
+    stopOnSignals({ leave: pool.leave, delayMs: config.stopDelayMs, stop, abandon: pool.kill });
+    pool.replaceTheDead();
     return startupBanner(config, { url, adminUrl: admin?.url, example, demo });
   } catch (cause) {
-    team.kill();
+    pool.kill();
     await admin?.close();
     throw cause;
   }

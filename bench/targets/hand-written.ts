@@ -1,7 +1,7 @@
-// What a good engineer writes by hand: Fastify, a pg pool, named statements, a body schema, rows through a response schema.
+// A hand-written implementation with Fastify, a pg pool, named statements, and schemas for bodies and responses.
 import fastify from 'fastify';
 import pg from 'pg';
-import { listening } from './listening.ts';
+import { listenAndReport } from './listening.ts';
 
 const columns = {
   id: { type: 'integer' },
@@ -32,9 +32,9 @@ const columns = {
 } as const;
 
 type Column = keyof typeof columns;
-const all = Object.keys(columns) as Column[];
-const writable = all.slice(all.indexOf('first_name'), all.indexOf('meta_ad_id'));
-const selected = all.join(', ');
+const columnNames = Object.keys(columns) as Column[];
+const writable = columnNames.slice(columnNames.indexOf('first_name'), columnNames.indexOf('meta_ad_id'));
+const columnList = columnNames.join(', ');
 const record = { type: 'object', properties: columns } as const;
 const body = {
   type: 'object',
@@ -49,7 +49,7 @@ const list = {
   },
 } as const;
 
-// 64-bit integers as numbers, as nearly everybody does.
+// Parse 64-bit integers as numbers, as most applications do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 const app = fastify();
@@ -59,13 +59,13 @@ interface Request {
   readonly Params: { readonly id: string };
   readonly Body: Partial<Record<Column, unknown>>;
 }
-const values = (given: Request['Body']) =>
-  writable.map((name) => given[name] ?? (name === 'lead_score' ? 0 : ''));
+const values = (input: Request['Body']) =>
+  writable.map((name) => input[name] ?? (name === 'lead_score' ? 0 : ''));
 
 app.get<Request>('/leads/:id', { schema: { response: { 200: record } } }, async (request, reply) => {
   const { rows } = await pool.query({
     name: 'read',
-    text: `select ${selected} from leads where organization_id = $1 and id = $2`,
+    text: `select ${columnList} from leads where organization_id = $1 and id = $2`,
     values: [request.query.organization, request.params.id],
   });
   return rows[0] ?? reply.code(404).send({ error: 'not found' });
@@ -76,7 +76,7 @@ app.get<Request>('/leads', { schema: { response: { 200: list } } }, async ({ que
   const direction = query.dir ?? 'desc';
   const { rows } = await pool.query({
     name: `list ${filter} ${direction}`,
-    text: `select ${selected} from leads where organization_id = $1 ${filter} order by created_at ${direction}, id ${direction} limit 20`,
+    text: `select ${columnList} from leads where organization_id = $1 ${filter} order by created_at ${direction}, id ${direction} limit 20`,
     values: query.status === undefined ? [query.organization] : [query.organization, query.status],
   });
   return { data: rows, page: 1, per_page: 20 };
@@ -86,7 +86,7 @@ app.post<Request>('/leads', { schema: { body, response: { 201: record } } }, asy
   const { rows } = await pool.query({
     name: 'create',
     text: `insert into leads (organization_id, created_at, updated_at, ${writable.join(', ')})
-     values ($1, now(), now(), ${writable.map((_, index) => `$${index + 2}`).join(', ')}) returning ${selected}`,
+     values ($1, now(), now(), ${writable.map((_, index) => `$${index + 2}`).join(', ')}) returning ${columnList}`,
     values: [request.query.organization, ...values(request.body)],
   });
   return reply.code(201).send(rows[0]);
@@ -96,7 +96,7 @@ app.put<Request>('/leads/:id', { schema: { body, response: { 200: record } } }, 
   const { rows } = await pool.query({
     name: 'replace',
     text: `update leads set updated_at = now(), ${writable.map((name, index) => `${name} = $${index + 3}`).join(', ')}
-     where organization_id = $1 and id = $2 returning ${selected}`,
+     where organization_id = $1 and id = $2 returning ${columnList}`,
     values: [request.query.organization, request.params.id, ...values(request.body)],
   });
   return rows[0] ?? reply.code(404).send({ error: 'not found' });
@@ -111,4 +111,4 @@ app.delete<Request>('/leads/:id', async (request, reply) => {
   return rowCount === 1 ? { ok: true } : reply.code(404).send({ error: 'not found' });
 });
 
-await listening(app);
+await listenAndReport(app);

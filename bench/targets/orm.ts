@@ -1,4 +1,5 @@
-// The same with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush, em.nativeUpdate.
+// The same API with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush,
+// em.nativeUpdate.
 
 import type { EntitySchema } from '@mikro-orm/core';
 import fastify from 'fastify';
@@ -6,7 +7,7 @@ import { readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
 import { loadResources } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { listening } from './listening.ts';
+import { listenAndReport } from './listening.ts';
 
 const config = readConfig();
 const resources = await loadResources(config);
@@ -24,34 +25,34 @@ interface Request {
   readonly Body: Row;
 }
 
-/** An entity as a plain object; identifiers as numbers. */
-const plain = (entity: unknown): Row =>
+/** Converts an entity to a plain object with IDs as numbers. */
+const toPlain = (entity: unknown): Row =>
   Object.fromEntries(
     names.map((name) => {
       const value = (entity as Row)[name];
       return [name, typeof value === 'bigint' ? Number(value) : value];
     }),
   );
-const one = async (organization: string, id: string): Promise<Row | undefined> => {
-  const found = await orm.em
+const findLead = async (organization: string, id: string): Promise<Row | undefined> => {
+  const row = await orm.em
     .fork()
     .findOne(Lead, { organization_id: organization, id }, { disableIdentityMap: true });
-  return found === null ? undefined : plain(found);
+  return row === null ? undefined : toPlain(row);
 };
-const written = (body: Row) =>
+const columnValues = (body: Row) =>
   Object.fromEntries(writable.map((field) => [field.name, body[field.name] ?? field.default]));
 
 const app = fastify();
-app.get<Request>('/leads/:id', async ({ query, params }) => one(query.organization, params.id));
+app.get<Request>('/leads/:id', async ({ query, params }) => findLead(query.organization, params.id));
 app.get<Request>('/leads', async ({ query: { organization, status, dir = 'desc' } }) => {
   const where =
     status === undefined ? { organization_id: organization } : { organization_id: organization, status };
-  const found = await orm.em.fork().find(Lead, where, {
+  const rows = await orm.em.fork().find(Lead, where, {
     orderBy: [{ created_at: dir }, { id: dir }],
     limit: 20,
     disableIdentityMap: true,
   });
-  return { data: found.map(plain), page: 1, per_page: 20 };
+  return { data: rows.map(toPlain), page: 1, per_page: 20 };
 });
 app.post<Request>('/leads', async ({ query, body }, reply) => {
   const em = orm.em.fork();
@@ -60,10 +61,10 @@ app.post<Request>('/leads', async ({ query, body }, reply) => {
     organizationLink: query.organization,
     created_at: now,
     updated_at: now,
-    ...written(body),
+    ...columnValues(body),
   });
   await em.persist(lead).flush();
-  return reply.code(201).send({ ...plain(lead), organization_id: Number(query.organization) });
+  return reply.code(201).send({ ...toPlain(lead), organization_id: Number(query.organization) });
 });
 app.put<Request>('/leads/:id', async ({ query, params, body }) => {
   await orm.em.fork().nativeUpdate(
@@ -71,13 +72,13 @@ app.put<Request>('/leads/:id', async ({ query, params, body }) => {
     { organization_id: query.organization, id: params.id },
     {
       updated_at: new Date(),
-      ...written(body),
+      ...columnValues(body),
     },
   );
-  return one(query.organization, params.id);
+  return findLead(query.organization, params.id);
 });
 app.delete<Request>('/leads/:id', async ({ query, params }) => {
   await orm.em.fork().nativeDelete(Lead, { organization_id: query.organization, id: params.id });
   return { ok: true };
 });
-await listening(app);
+await listenAndReport(app);

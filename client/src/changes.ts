@@ -1,8 +1,8 @@
-// The numbers in changes, as the history, the change feed and events have them.
+// Types of the numbers in changes, for the history, the change feed and events.
 import type { ResourceInfo } from './client.ts';
 import type { Kinds } from './json.ts';
 
-/** The numbers in a change of a record. */
+/** Returns the types of the numbers in a change. @param record types of the numbers in the record */
 export const kindsOfChange = (record: Kinds): Kinds => ({
   actor: { id: 'int64' },
   id: 'int64',
@@ -12,7 +12,7 @@ export const kindsOfChange = (record: Kinds): Kinds => ({
   record,
 });
 
-/** The numbers in a change, by its resource. */
+/** Returns a function that returns the types of the numbers in a change, depending on its resource. */
 export const changeKinds =
   (resources: Readonly<Record<string, ResourceInfo>>) =>
   ({ resource }: Readonly<Record<string, unknown>>): Kinds => {

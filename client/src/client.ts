@@ -1,4 +1,4 @@
-// What callers do with the records of a resource.
+// Calls that read and write the records of a resource.
 
 import { kindsOfChange } from './changes.ts';
 import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
@@ -15,7 +15,7 @@ import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** The types of a resource. What it does not have is `never`. */
+/** The types of a resource. A feature that it does not have is `never`. */
 export interface ResourceTypes {
   readonly record: { readonly id: bigint };
   readonly input: object;
@@ -23,53 +23,55 @@ export interface ResourceTypes {
   readonly filters: object;
   readonly search: string;
   readonly sort: string;
-  /** The records that references point to, by the names of the references. */
+  /** Types of referenced records, by the name of the reference. */
   readonly expanded: object;
-  /** The fields that records can be matched by. */
+  /** Combinations of unique fields that identify a record in `upsert` and `import`. */
   readonly match: readonly string[];
 }
 
-/** What the client knows of a resource when it runs. */
+/** Properties of a resource that the client needs at run time. */
 export interface ResourceInfo {
-  /** Its fields that are numbers. */
+  /** Types of its numeric fields. */
   readonly numbers: Kinds;
-  /** The resources that its references point to. */
+  /** Referenced resources, by the name of the reference. */
   readonly references: Readonly<Record<string, string>>;
 }
 
-/** The values of a filter: one, or several of which each will do. */
+/** One or more values of a filter. A record must match one of them. */
 export type Values<T> = T | readonly T[];
-/** Identifies a record; a bigint, as records have it, or a number up to 2^53. */
+/** ID of a record: the bigint in its `id`, or a safe integer. */
 export type Id = bigint | number;
 type FieldOf<R extends ResourceTypes> = keyof R['record'] & string;
 type ReferenceOf<R extends ResourceTypes> = keyof R['expanded'] & string;
 
-/** Which records a list has, and in which order. */
+/** Filters and order of a list. */
 export interface ListFilters<R extends ResourceTypes> extends CallOptions {
-  /** Conditions that must all hold: `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`. */
+  /**
+   * Conditions that records must match, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
+   */
   readonly where?: R['filters'];
-  /** Words that records must have, somewhere in the fields that are searched. */
+  /** Words that must all occur in the searchable fields of a record. */
   readonly q?: R['search'];
   readonly sort?: R['sort'];
   readonly dir?: [R['sort']] extends [never] ? never : 'asc' | 'desc';
 }
 
-/** What is shown of records. */
+/** Which parts of records are returned. */
 export interface Selection<F extends string, E extends string> extends CallOptions {
-  /** Only these fields, and `id`. */
+  /** Returns only these fields and `id`. */
   readonly fields?: readonly F[];
-  /** References whose records come along under `expanded`. */
+  /** References whose records are returned in `expanded`. */
   readonly expand?: readonly E[];
 }
 
 export interface ListQuery<R extends ResourceTypes, F extends string, E extends string>
   extends ListFilters<R>,
     Selection<F, E> {
-  /** The `next` of the page before; everything else must be as it was there. */
+  /** The `next` of the previous page. All other options must be the same. */
   readonly cursor?: string;
-  /** A page by its number, counted now. Prefer `cursor`: pages shift while others write. */
+  /** Page number, starting at 1. Prefer `cursor`, because pages shift during concurrent writes. */
   readonly page?: number;
-  /** Count the records of all pages into `total`. */
+  /** Returns the number of records on all pages in `total`. */
   readonly count?: 'exact' | 'estimated';
 }
 
@@ -81,40 +83,40 @@ export type Selected<R extends ResourceTypes, F extends string, E extends string
 
 export interface ListPage<T> {
   readonly data: readonly T[];
-  /** The cursor of the next page; undefined on the last one. */
+  /** Cursor of the next page, or undefined on the last page. */
   readonly next: string | undefined;
-  /** How many records all pages have, with `count`. */
+  /** Number of records on all pages, if `count` was set. */
   readonly total: number | undefined;
 }
 
 export interface WriteOptions extends CallOptions {
-  /** Write only if the record is still as it was when it was read: its `etag`. */
+  /** The record's `etag`. The write fails if the record has changed since it was read. */
   readonly ifMatch?: string;
 }
 
 export interface CreateOptions extends CallOptions {
-  /** Makes this create the same as an earlier one, of an earlier process for example. Default: a random text. */
+  /** Key that makes repeated creates, for example after a crash, create only once. Default: a random text. */
   readonly idempotencyKey?: string;
 }
 
 export interface BatchOptions extends CreateOptions {
-  /** `stop`, the default: all records are written, or none. `continue`: those that can be. */
+  /** `stop` (default) writes all records or none. `continue` writes all valid records. */
   readonly onError?: 'stop' | 'continue';
 }
 
-/** What became of a record of a batch: 201 created, 200 changed or deleted. */
+/** Result of a written record in a batch: 201 if it was created, 200 if it was changed or deleted. */
 export interface BatchSuccess {
   readonly status: 200 | 201;
   readonly id: bigint;
 }
 
-/** Why a record of a batch was not written, with `onError: 'continue'`. */
+/** Result of a rejected record in a batch with `onError: 'continue'`. */
 export interface BatchFailure {
   readonly status: 400 | 404 | 409;
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
-  /** Number of wrong fields that `fields` leaves out. */
+  /** Number of invalid fields not listed in `fields`. */
   readonly more?: number;
   readonly existing_id?: bigint;
 }
@@ -127,11 +129,11 @@ export type BatchResults<O extends BatchOptions> = readonly (O extends { readonl
 export interface ImportOptions extends CallOptions {
   /** Default: `ndjson`. */
   readonly format?: 'ndjson' | 'csv';
-  /** `continue`, the default: every line that can be written; `stop`: none after the first that fails. */
+  /** `continue` (default) writes all valid lines. `stop` stops at the first line that fails. */
   readonly onError?: 'stop' | 'continue';
-  /** Validate everything and write nothing. */
+  /** Validates all lines without writing them. */
   readonly dryRun?: boolean;
-  /** Change records that have the same values of these unique fields. */
+  /** Updates existing records with the same values in these unique fields. */
   readonly match?: readonly string[];
 }
 
@@ -148,14 +150,14 @@ export interface ImportReport {
     readonly error: string;
     readonly code: ErrorCode | (string & {});
     readonly fields?: readonly FieldError[];
-    /** Number of wrong fields that `fields` leaves out. */
+    /** Number of invalid fields not listed in `fields`. */
     readonly more?: number;
   }[];
 }
 
-/** A change of a record. */
+/** A change to a record. */
 export interface Change<R extends ResourceTypes> {
-  /** Identifies the change. */
+  /** Unique position in the change log. */
   readonly position: string;
   readonly at: string;
   readonly actor: { readonly kind: string; readonly id: bigint | null; readonly name: string | null };
@@ -163,24 +165,27 @@ export interface Change<R extends ResourceTypes> {
   readonly resource: string;
   readonly id: bigint;
   readonly action: 'create' | 'update' | 'delete';
-  /** How many changes of the record there had been with this one. */
+  /** Number of changes to the record so far, including this one. */
   readonly version: bigint;
   readonly changed: readonly string[];
-  /** Without fields that show other records, and those that are sensitive. */
+  /** The record before the change, without expanded and sensitive fields. */
   readonly before: Partial<R['record']> | null;
   readonly after: Partial<R['record']> | null;
 }
 
-/** How often `update` reads and writes again when others change the record in between. */
+/** Maximum number of attempts of `update` if the record is changed concurrently. */
 const maxConflicts = 20;
 const json = 'application/json';
 const ndjson = 'application/x-ndjson';
 
 const tags = new WeakMap<object, string>();
-/** The version of a record, for `ifMatch`; undefined if it was not returned whole by get, create, patch or replace. */
+/**
+ * Returns the version of a record for `ifMatch`, or undefined if the record was not returned in full by get, create,
+ * patch or replace.
+ */
 export const etag = (record: object): string | undefined => tags.get(record);
 
-/** The records of a resource. */
+/** Reads and writes the records of a resource. */
 export class Records<R extends ResourceTypes> {
   readonly #send: Send;
   readonly #path: string;
@@ -197,7 +202,7 @@ export class Records<R extends ResourceTypes> {
     this.#kinds = { ...numbers, expanded: Object.fromEntries(expanded) as Kinds };
   }
 
-  /** A page of up to 20 records. */
+  /** Returns a page of up to 20 records. */
   list<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListQuery<R, F, E> = {},
   ): Promise<ListPage<Selected<R, F, E>>> {
@@ -218,14 +223,17 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  /** All records of a list, page after page: each that is there throughout once, whatever others write. */
+  /**
+   * Iterates over all records of a list, page by page. A record that exists throughout is returned once, despite
+   * concurrent writes.
+   */
   async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListFilters<R> & Selection<F, E> = {},
   ): AsyncGenerator<Selected<R, F, E>, void, undefined> {
     yield* walk((cursor) => this.list<F, E>({ ...query, ...(cursor !== undefined && { cursor }) }));
   }
 
-  /** A record. @throws NotFoundError */
+  /** Returns a record. @throws NotFoundError */
   get<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     id: Id,
     selection: Selection<F, E> = {},
@@ -233,13 +241,13 @@ export class Records<R extends ResourceTypes> {
     const { signal } = selection;
     return this.#send({
       ...this.#read(selection, {}),
-      path: this.#at(id),
+      path: this.#pathOf(id),
       ...(signal && { signal }),
       read: (response) => this.#record<Selected<R, F, E>>(response),
     });
   }
 
-  /** Creates a record, once, however often it has to be sent. */
+  /** Creates a record. Retries do not create it twice. */
   create(record: R['input'], { idempotencyKey, signal }: CreateOptions = {}): Promise<R['record']> {
     return this.#write('POST', this.#path, stringify(record, this.#kinds), {
       headers: { 'idempotency-key': idempotencyKey ?? newKey() },
@@ -248,21 +256,21 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  /** Replaces a record: writable fields that are absent get their defaults. */
+  /** Replaces a record. Missing writable fields are set to their defaults. */
   replace(id: Id, record: R['input'], options: WriteOptions = {}): Promise<R['record']> {
-    return this.#change('PUT', id, record, options);
+    return this.#writeRecord('PUT', id, record, options);
   }
 
-  /** Changes the given fields of a record. */
+  /** Changes some fields of a record. */
   patch(id: Id, changes: R['patch'], options: WriteOptions = {}): Promise<R['record']> {
-    return this.#change('PATCH', id, changes, options);
+    return this.#writeRecord('PATCH', id, changes, options);
   }
 
   /**
-   * Reads a record, and changes the fields that the function returns, if it has not been changed in the meantime;
-   * otherwise begins again. Nothing is written if it returns undefined.
-   * @throws PreconditionFailedError with `isUncertain` if an attempt got no response and may have been carried out:
-   *   applying the function again could apply it twice
+   * Reads a record, passes it to a function and writes the fields that the function returns. Starts again if the record
+   * was changed concurrently. Does not write if the function returns undefined.
+   * @throws PreconditionFailedError with `isUncertain` if the response to an attempt was lost and the write might have
+   *   succeeded. It is not repeated then, because the change could be applied twice.
    */
   async update(
     id: Id,
@@ -286,24 +294,24 @@ export class Records<R extends ResourceTypes> {
   /** Deletes a record. @throws NotFoundError */
   async delete(id: Id, { ifMatch, signal }: WriteOptions = {}): Promise<void> {
     try {
-      await this.#write('DELETE', this.#at(id), undefined, {
+      await this.#write('DELETE', this.#pathOf(id), undefined, {
         headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
         signal,
         read: (response) => response.text(),
       });
     } catch (error) {
-      // It is gone, by an attempt whose response was lost.
+      // An attempt whose response was lost has deleted it.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
     }
   }
 
-  /** The changes of a record, newest first, also of one that is gone. @throws NotFoundError */
+  /** Iterates over the changes to a record, which can be deleted, newest first. @throws NotFoundError */
   async *history(id: Id, { signal }: CallOptions = {}): AsyncGenerator<Change<R>, void, undefined> {
     const change = kindsOfChange(this.#kinds);
     yield* walk((cursor) =>
       this.#send({
         method: 'GET',
-        path: `${this.#at(id)}/history`,
+        path: `${this.#pathOf(id)}/history`,
         query: new URLSearchParams(cursor === undefined ? {} : { cursor }),
         ...(signal && { signal }),
         resend: 'always',
@@ -315,7 +323,7 @@ export class Records<R extends ResourceTypes> {
     );
   }
 
-  /** Creates up to 1,000 records by one request. */
+  /** Creates up to 1,000 records in one request. */
   createMany<const O extends BatchOptions>(
     records: readonly R['input'][],
     options?: O,
@@ -323,7 +331,9 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('POST', { records }, 'always', options);
   }
 
-  /** Changes each record that has the same values of the fields `match`, and creates the others; up to 1,000. */
+  /**
+   * Updates existing records with the same values in the fields `match`, and creates the others. Up to 1,000 records.
+   */
   upsert<const O extends BatchOptions>(
     records: readonly R['input'][],
     match: R['match'],
@@ -340,7 +350,10 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('PATCH', { records }, 'always', options);
   }
 
-  /** Deletes up to 1,000 records. Not sent again after a lost response: deleted records would be missing ones. */
+  /**
+   * Deletes up to 1,000 records. Not retried after a lost response, because deleted records would be reported as
+   * missing.
+   */
   deleteMany<const O extends Omit<BatchOptions, 'idempotencyKey'>>(
     ids: readonly Id[],
     options?: O,
@@ -348,21 +361,21 @@ export class Records<R extends ResourceTypes> {
     return this.#batch('DELETE', { ids }, 'refused', options);
   }
 
-  /** All records of a list as one response. @throws ConnectionError if it is cut off */
+  /** Iterates over all records of a list in one response. @throws ConnectionError if it is incomplete */
   async *export(query: ListFilters<R> = {}): AsyncGenerator<R['record'], void, undefined> {
-    for await (const line of linesOf(await this.#exported(query, ndjson)))
+    for await (const line of linesOf(await this.#exportStream(query, ndjson)))
       yield parse(line, this.#kinds) as R['record'];
   }
 
-  /** All records of a list as CSV, to be stored somewhere. */
+  /** Returns all records of a list as CSV. */
   exportCsv(query: ListFilters<R> = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#exported(query, 'text/csv');
+    return this.#exportStream(query, 'text/csv');
   }
 
   /**
-   * Creates records from a file, or from objects. Not sent again: look at the report, or use `match`. Columns of CSV
-   * that are not writable fields are ignored and reported.
-   * @param source CSV or NDJSON as text, file or stream; or records
+   * Creates records from a file or from objects. Never retried; see the report, or use `match` to repeat it safely. CSV
+   * columns that are not writable fields are ignored and reported.
+   * @param source CSV or NDJSON as a text, file or stream, or an array of records
    */
   import(
     source: string | Blob | ReadableStream<Uint8Array> | readonly R['input'][],
@@ -388,7 +401,7 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  #exported(query: ListFilters<R>, accept: string): Promise<ReadableStream<Uint8Array>> {
+  #exportStream(query: ListFilters<R>, accept: string): Promise<ReadableStream<Uint8Array>> {
     return this.#send({
       ...this.#read(query, {}),
       headers: { accept },
@@ -400,14 +413,19 @@ export class Records<R extends ResourceTypes> {
   #read(query: ListFilters<R> & Selection<string, string>, more: Readonly<Record<string, unknown>>) {
     const { where = {}, q, sort, dir, fields, expand } = query;
     const parameters = filterParameters(where);
-    const others = { q, sort, dir, fields: fields?.join(), expand: expand?.join(), ...more };
-    for (const [name, value] of Object.entries(others))
+    const options = { q, sort, dir, fields: fields?.join(), expand: expand?.join(), ...more };
+    for (const [name, value] of Object.entries(options))
       if (value !== undefined) parameters.set(name, String(value));
     return { method: 'GET', path: this.#path, query: parameters, resend: 'always' as const };
   }
 
-  #change(method: string, id: Id, body: object, { ifMatch, signal }: WriteOptions): Promise<R['record']> {
-    return this.#write(method, this.#at(id), stringify(body, this.#kinds), {
+  #writeRecord(
+    method: string,
+    id: Id,
+    body: object,
+    { ifMatch, signal }: WriteOptions,
+  ): Promise<R['record']> {
+    return this.#write(method, this.#pathOf(id), stringify(body, this.#kinds), {
       headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
       signal,
       read: (response) => this.#record<R['record']>(response),
@@ -459,7 +477,7 @@ export class Records<R extends ResourceTypes> {
     });
   }
 
-  #at(id: Id): string {
+  #pathOf(id: Id): string {
     return `${this.#path}/${pathId(id)}`;
   }
 
@@ -471,18 +489,18 @@ export class Records<R extends ResourceTypes> {
   }
 }
 
-/** Parameters of filters. @throws TypeError for one that would filter nothing */
+/** Converts filters to query parameters. @throws TypeError for a filter without a value, which the API would ignore */
 function filterParameters(where: object): URLSearchParams {
   const parameters = new URLSearchParams();
   const add = (name: string, value: unknown) => {
     const values = Array.isArray(value) ? value : [value];
     const isEmpty =
-      values.length === 0 || values.some((each) => each === undefined || each === null || each === '');
+      values.length === 0 || values.some((item) => item === undefined || item === null || item === '');
     if (isEmpty) throw new TypeError(`${name} has no value: the list would not be filtered`);
-    for (const each of values) {
-      if (Number.isInteger(each) && !Number.isSafeInteger(each))
-        throw new TypeError(`${name} cannot be sent exactly: ${each}`);
-      parameters.append(name, String(each));
+    for (const item of values) {
+      if (Number.isInteger(item) && !Number.isSafeInteger(item))
+        throw new TypeError(`${name} cannot be sent exactly: ${item}`);
+      parameters.append(name, String(item));
     }
   };
   for (const [field, condition] of Object.entries(where)) {
@@ -493,7 +511,7 @@ function filterParameters(where: object): URLSearchParams {
   return parameters;
 }
 
-/** Everything on the pages of a list. @param read gets the cursor of a page, undefined for the first */
+/** Iterates over the items of all pages. @param read reads the page at a cursor; undefined for the first page */
 async function* walk<T>(
   read: (cursor: string | undefined) => Promise<Pick<ListPage<T>, 'data' | 'next'>>,
 ): AsyncGenerator<T, void, undefined> {
@@ -505,15 +523,13 @@ async function* walk<T>(
   } while (cursor !== undefined);
 }
 
-/** The cursor in `Link`. Only the cursor: the address might lead elsewhere. */
+/** Returns the cursor in the Link header. The rest of the URL is ignored, because it could point to another host. */
 function nextCursor(headers: Headers): string | undefined {
-  const [, address] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
-  return address === undefined
-    ? undefined
-    : (new URL(address, 'http://x').searchParams.get('cursor') ?? undefined);
+  const [, url] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
+  return url === undefined ? undefined : (new URL(url, 'http://x').searchParams.get('cursor') ?? undefined);
 }
 
-/** Creates a unique text; crypto.randomUUID is not available on pages without TLS. */
+/** Creates a random key. crypto.randomUUID is not available on pages without TLS. */
 const newKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(
     '',
@@ -522,18 +538,22 @@ const newKey = (): string =>
 const isRecords = <T>(source: string | object | readonly T[]): source is readonly T[] =>
   Array.isArray(source);
 
-/** The lines of a stream, read with a reader because Safari's streams cannot be iterated. */
+/** Iterates over the lines of a stream. Uses a reader, because Safari's streams are not iterable. */
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
-  const cut = (cause: unknown) => {
+  const failed = (cause: unknown) => {
     throw new ConnectionError('the connection failed before the end of the export', { cause });
   };
-  let rest = '';
+  let buffer = '';
   try {
-    for (let part = await reader.read().catch(cut); !part.done; part = await reader.read().catch(cut)) {
-      const lines = (rest + decoder.decode(part.value, { stream: true })).split('\n');
-      rest = lines.pop() ?? '';
+    for (
+      let chunk = await reader.read().catch(failed);
+      !chunk.done;
+      chunk = await reader.read().catch(failed)
+    ) {
+      const lines = (buffer + decoder.decode(chunk.value, { stream: true })).split('\n');
+      buffer = lines.pop() ?? '';
       yield* lines;
     }
   } finally {
@@ -541,12 +561,12 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/** The resources of an instance, by their names, and its other calls. A resource with the name of a call hides it. */
+/** The records of each resource by name, and other calls. A resource with the same name as a call replaces the call. */
 export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;
 } & Omit<InstanceCalls<T>, keyof T>;
 
-/** Creates a client of the given resources. @throws TypeError if the runtime would round numbers */
+/** Creates a client for the given resources. @throws TypeError if the runtime would round numbers */
 export function clientOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
   resources: Readonly<Record<keyof T & string, ResourceInfo>>,
   options: ClientOptions,

@@ -1,14 +1,14 @@
-// What calls fail with.
+// Errors of calls.
 import { parse } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** A wrong field or parameter. */
+/** An invalid field or parameter. */
 export interface FieldError {
   readonly field: string;
   readonly message: string;
 }
 
-/** Every failure that is not a mistake in the program. */
+/** Base class of errors from the API or the connection. */
 export abstract class CrmError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -16,7 +16,7 @@ export abstract class CrmError extends Error {
   }
 }
 
-/** No response came, or not all of it: the request may have been carried out or not. `cause` says what happened. */
+/** The response is missing or incomplete. The request might have been carried out. `cause` is the original error. */
 export class ConnectionError extends CrmError {}
 
 interface Body {
@@ -29,22 +29,22 @@ interface Body {
   readonly report?: unknown;
 }
 
-/** The API refused the request. Subclasses are for what programs deal with; `code` tells the others apart. */
+/** The API rejected the request. Common errors have subclasses; `code` identifies all others. */
 export class ApiError extends CrmError {
   readonly status: number;
-  /** A stable word; `unknown` if the response is not the API's, but that of a proxy. */
+  /** Stable error code, or `unknown` if the response is not from the API, for example from a proxy. */
   readonly code: ErrorCode | (string & {});
-  /** What the log of the instance has the request under. */
+  /** ID of the request in the instance's log. */
   readonly requestId: string | undefined;
-  /** The wrong fields or parameters, at most 100; empty if the error is not about any. */
+  /** Invalid fields or parameters, at most 100. Empty for other errors. */
   readonly fields: readonly FieldError[];
-  /** Number of wrong fields or parameters that `fields` leaves out. */
+  /** Number of invalid fields or parameters not listed in `fields`. */
   readonly more: number;
-  /** After how many seconds to try again. */
+  /** Number of seconds to wait before a retry. */
   readonly retryAfter: number | undefined;
-  /** What an import had done before it failed. */
+  /** Report of an import that failed midway, for the lines before the error. */
   readonly report: unknown;
-  /** An earlier attempt of this call got no response, and may be why this one was refused. */
+  /** Whether the response to an earlier attempt was lost. It might have succeeded and caused this error. */
   isUncertain = false;
 
   constructor(status: number, headers: Headers, body: Body) {
@@ -61,29 +61,29 @@ export class ApiError extends CrmError {
   }
 }
 
-/** 400: fields, parameters or references are wrong; `fields` names them. */
+/** 400: fields, parameters or references are invalid. `fields` lists them. */
 export class InvalidInputError extends ApiError {}
-/** 401: the key is missing, wrong, expired or revoked. */
+/** 401: the key is missing, invalid, expired or revoked. */
 export class UnauthenticatedError extends ApiError {}
-/** 403: the key's profile does not grant it. */
+/** 403: the key's profile does not allow the request. */
 export class ForbiddenError extends ApiError {}
 /** 404: the record does not exist in the organization. */
 export class NotFoundError extends ApiError {}
-/** 409: another record has the same value of a unique field. */
+/** 409: another record has the same value in a unique field. */
 export class DuplicateError extends ApiError {
-  /** That record, if the key may read it. */
+  /** ID of the other record, if the key is allowed to read it. */
   readonly existingId: bigint | undefined;
   constructor(status: number, headers: Headers, body: Body) {
     super(status, headers, body);
     this.existingId = body.existing_id;
   }
 }
-/** 412: the record has changed since it was read; nothing was written. */
+/** 412: the record has changed since it was read, so it was not written. */
 export class PreconditionFailedError extends ApiError {}
 /** 429: too many requests. */
 export class RateLimitedError extends ApiError {}
 
-/** The classes of errors by their codes; those of other codes are ApiErrors. */
+/** Error classes by code. Other codes use ApiError. */
 const classes: Partial<Record<string, typeof ApiError>> = {
   invalid_input: InvalidInputError,
   missing_reference: InvalidInputError,
@@ -98,7 +98,7 @@ const classes: Partial<Record<string, typeof ApiError>> = {
   rate_limited: RateLimitedError,
 } satisfies Partial<Record<ErrorCode, typeof ApiError>>;
 
-/** The error that a response is. */
+/** Creates the error for a response. */
 export function apiError(status: number, headers: Headers, text: string): ApiError {
   const body = bodyOf(text) ?? { error: 'the response is not from the API', code: 'unknown' };
   return new (classes[body.code] ?? ApiError)(status, headers, body);

@@ -1,13 +1,13 @@
-// Events as subscriptions send them: verified as Standard Webhooks has it, then typed.
+// Verifies events of subscriptions according to Standard Webhooks and parses them.
 import { changeKinds } from './changes.ts';
 import type { ResourceInfo, ResourceTypes } from './client.ts';
 import { CrmError } from './errors.ts';
 import { parse, requireExactNumbers } from './json.ts';
 
-/** An event that was not sent by the instance, or that is not what it sends: respond with 400. */
+/** The event is invalid or was not sent by the instance. Respond with 400. */
 export class InvalidEventError extends CrmError {}
 
-/** What happened to a record. */
+/** An event about a record of a resource. */
 interface EventOfResource<Name extends string, R extends ResourceTypes> {
   readonly type: `${Name}.created` | `${Name}.updated` | `${Name}.deleted`;
   readonly timestamp: string;
@@ -16,40 +16,40 @@ interface EventOfResource<Name extends string, R extends ResourceTypes> {
     readonly action: 'create' | 'update' | 'delete';
     readonly resource: Name;
     readonly id: bigint;
-    /** Counts the changes of the record: ignore one that is lower than what you have seen. */
+    /** Number of changes to the record. Ignore events with a lower version than one already processed. */
     readonly version: bigint;
-    /** The fields that this change changed. */
+    /** Names of the changed fields. */
     readonly changed: readonly (keyof R['record'] & string)[];
-    /** The record as it was when the event was sent; null if it was gone. */
+    /** The record when the event was sent, or null if it was deleted. */
     readonly record: R['record'] | null;
   };
 }
 
-/** An event of one of the resources, or a test. */
+/** An event about a record of one of the resources, or a test event. */
 export type EventOf<T extends Readonly<Record<keyof T, ResourceTypes>>> =
   | { readonly [Name in keyof T & string]: EventOfResource<Name, T[Name]> }[keyof T & string]
   | { readonly type: 'test'; readonly timestamp: string; readonly data: object };
 
-/** Headers of a request, of `fetch` or of Node. */
+/** Request headers: a Headers object or Node's object. */
 export type EventHeaders =
   | { readonly get: (name: string) => string | null }
   | { readonly [name: string]: string | readonly string[] | undefined };
 
-/** Verifies an event and reads it. */
+/** Verifies and parses an event. */
 export type EventReader<T extends Readonly<Record<keyof T, ResourceTypes>>> = (
   body: string,
   headers: EventHeaders,
   secrets: string | readonly string[],
 ) => Promise<EventOf<T>>;
 
-/** How far the clocks of the instance and the receiver may differ, in seconds. */
+/** Maximum difference between the clocks of instance and receiver, in seconds. */
 const toleranceSeconds = 300;
 
 /**
- * Verifies an event and reads it.
- * @param body exactly as it came
- * @param secrets the subscription's secret, or several during a rotation
- * @throws InvalidEventError
+ * Verifies and parses an event.
+ * @param body the unmodified request body
+ * @param secrets the subscription's secret, or both secrets during a rotation
+ * @throws InvalidEventError if the signature or timestamp is not valid
  * @throws TypeError if the runtime would round numbers
  */
 export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTypes>>>(
@@ -68,20 +68,20 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   const age = Math.abs(Date.now() / 1000 - Number(timestamp));
   if (id === '' || !/^\d+$/.test(timestamp) || age > toleranceSeconds)
     throw new InvalidEventError('the event is too old, or has no id');
-  const signed = new TextEncoder().encode(`${id}.${timestamp}.${body}`);
+  const signedContent = new TextEncoder().encode(`${id}.${timestamp}.${body}`);
   const signatures = header('webhook-signature')
     .split(' ')
-    .flatMap((each) => (each.startsWith('v1,') ? [bytesOf(each.slice(3))] : []));
-  const isValid = await anyValid([secrets].flat(), signatures, signed);
+    .flatMap((signature) => (signature.startsWith('v1,') ? [bytesOf(signature.slice(3))] : []));
+  const isValid = await hasValidSignature([secrets].flat(), signatures, signedContent);
   if (!isValid) throw new InvalidEventError('the signature of the event is wrong');
   return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
 }
 
-/** Whether a signature is of one of the secrets. The comparison takes the same time for each. */
-async function anyValid(
+/** Whether one of the signatures was created with one of the secrets. Compares in constant time. */
+async function hasValidSignature(
   secrets: readonly string[],
   signatures: readonly Uint8Array<ArrayBuffer>[],
-  signed: Uint8Array<ArrayBuffer>,
+  signedContent: Uint8Array<ArrayBuffer>,
 ): Promise<boolean> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   for (const secret of secrets) {
@@ -89,15 +89,15 @@ async function anyValid(
     if (raw.length === 0) throw new TypeError('the secret of the subscription is needed');
     const key = await crypto.subtle.importKey('raw', raw, algorithm, false, ['verify']);
     for (const signature of signatures)
-      if (await crypto.subtle.verify('HMAC', key, signature, signed)) return true;
+      if (await crypto.subtle.verify('HMAC', key, signature, signedContent)) return true;
   }
   return false;
 }
 
-/** The bytes of base64; none of any other text. */
+/** Decodes base64, or returns an empty array if the text is not valid. */
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   try {
-    return Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+    return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {
     return new Uint8Array();
   }

@@ -1,48 +1,53 @@
-// Requests: sent again as long as that is safe, and no longer than is bearable.
+// Sends requests and retries them if that is safe.
 import type { Id } from './client.ts';
 import { ApiError, apiError, ConnectionError, type CrmError } from './errors.ts';
 
-/** How to reach an instance. */
+/** Options of a client. */
 export interface ClientOptions {
-  /** Where the instance is, such as `https://crm.example.com`. */
+  /** URL of the instance, for example `https://crm.example.com`. */
   readonly url: string;
-  /** An API key, or the token of a login; a function is asked before each attempt. Without: the browser's cookie. */
+  /** API key or session token, or a function that returns it before each attempt. Default: the browser's cookie. */
   readonly key?: string | (() => string | Promise<string>);
-  /** Slug of the organization, for people who belong to several. */
+  /** Slug of the organization, for users with several organizations. */
   readonly organization?: string;
-  /** Refuse what the instance does not know (400), instead of ignoring it. Default: true. */
+  /** Whether unknown parameters and fields are rejected (400) instead of ignored. Default: true. */
   readonly strict?: boolean;
-  /** How often a request is sent again. Default: 5. */
+  /** Maximum number of retries. Default: 5. */
   readonly retries?: number;
-  /** Milliseconds for a response to come, at each attempt. Default: 30,000. Imports have no limit. */
+  /** Timeout of each attempt in milliseconds. Default: 30,000. Does not apply to imports. */
   readonly timeout?: number;
-  /** The longest wait before an attempt, in milliseconds: a longer `Retry-After` fails immediately. Default: 60,000. */
+  /**
+   * Maximum wait before a retry, in milliseconds. With a longer `Retry-After`, the call fails immediately. Default:
+   * 60,000.
+   */
   readonly maxWait?: number;
-  /** Sends requests instead of the global `fetch`. */
+  /** Replacement for the global `fetch`. */
   readonly fetch?: typeof fetch;
 }
 
-/** What every call may have. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Ends the call. */
+  /** Aborts the call. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * When a request may be sent again: `always`, because it has the same effect twice as once; if it was `refused` with
- * a code that says that nothing was done; or `never`.
+ * When a request can be retried: `always` if it is idempotent; `refused` if only after an error code which guarantees
+ * that the request had no effect; or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
 /** A request. */
 export interface Request<T> extends CallOptions {
   readonly method: string;
-  /** Below the instance's URL. */
+  /** Path relative to the instance's URL. */
   readonly path: string;
   readonly query?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
   readonly preferences?: readonly string[];
-  /** The response says what was ignored, so nothing need be refused. */
+  /**
+   * Whether unknown input is ignored despite `strict`, because the response reports it or the path does not support it.
+   */
   readonly isLenient?: boolean;
   readonly body?: string | Blob | ReadableStream<Uint8Array>;
   readonly resend: Resend;
@@ -53,17 +58,23 @@ export interface Request<T> extends CallOptions {
 /** Sends a request. @throws CrmError @throws the reason of an aborted signal */
 export type Send = <T>(request: Request<T>) => Promise<T>;
 
-/** The first wait is up to this long, each further one up to twice as long as the one before. */
+/** Maximum first wait in milliseconds. It doubles with each retry, up to `maxBackoffMs`. */
 const firstWaitMs = 200;
 const maxBackoffMs = 10_000;
 
-/** Makes the function that sends requests to an instance. */
+/** Creates the function that sends requests to an instance. */
 export function sender(options: ClientOptions): Send {
-  const { organization, strict = true, retries = 5, timeout: usual = 30_000, maxWait = 60_000 } = options;
+  const {
+    organization,
+    strict = true,
+    retries = 5,
+    timeout: defaultTimeout = 30_000,
+    maxWait = 60_000,
+  } = options;
   const base = new URL(options.url).href.replace(/\/+$/, '');
 
   async function attempt<T>(request: Request<T>): Promise<T> {
-    const { method, query, body, signal, timeout = usual } = request;
+    const { method, query, body, signal, timeout = defaultTimeout } = request;
     const url = new URL(`${base}${request.path}`);
     url.search = String(query ?? '');
     if (organization !== undefined) url.searchParams.set('org', organization);
@@ -75,15 +86,17 @@ export function sender(options: ClientOptions): Send {
       ...(request.preferences ?? []),
     ];
     if (preferences.length > 0) headers.set('prefer', preferences.join(', '));
-    const late = new AbortController();
-    const timer = timeout === Infinity ? undefined : setTimeout(() => late.abort(), timeout);
+    const timeoutController = new AbortController();
+    const timer = timeout === Infinity ? undefined : setTimeout(() => timeoutController.abort(), timeout);
     try {
       const response = await (options.fetch ?? fetch)(url, {
         method,
         headers,
-        // A redirect would turn POST into GET, or carry the key elsewhere.
+        // Following a redirect could turn POST into GET or send the key to another host.
         redirect: 'manual',
-        signal: AbortSignal.any(signal === undefined ? [late.signal] : [late.signal, signal]),
+        signal: AbortSignal.any(
+          signal === undefined ? [timeoutController.signal] : [timeoutController.signal, signal],
+        ),
         ...(body !== undefined && { body }),
         ...(body instanceof ReadableStream && { duplex: 'half' }),
       });
@@ -92,8 +105,10 @@ export function sender(options: ClientOptions): Send {
     } catch (cause) {
       if (cause instanceof ApiError) throw cause;
       signal?.throwIfAborted();
-      const what = late.signal.aborted ? `no response within ${timeout} ms` : 'the connection failed';
-      throw new ConnectionError(`${method} ${url.pathname}: ${what}`, { cause });
+      const reason = timeoutController.signal.aborted
+        ? `no response within ${timeout} ms`
+        : 'the connection failed';
+      throw new ConnectionError(`${method} ${url.pathname}: ${reason}`, { cause });
     } finally {
       clearTimeout(timer);
     }
@@ -101,23 +116,23 @@ export function sender(options: ClientOptions): Send {
 
   return async (request) => {
     let isUncertain = false;
-    for (let sent = 1; ; sent++) {
+    for (let attempts = 1; ; attempts++) {
       try {
         return await attempt(request);
       } catch (error) {
         if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
         if (error instanceof ApiError) error.isUncertain = isUncertain;
-        const told = toldToWait(error);
-        if (sent > retries || !mayResend(error, request.resend) || told > maxWait) throw error;
-        isUncertain ||= !wasRefused(error);
-        await pause(told + backoff(sent, maxWait), request.signal);
+        const requestedWait = requestedWaitMs(error);
+        if (attempts > retries || !canRetry(error, request.resend) || requestedWait > maxWait) throw error;
+        isUncertain ||= !hadNoEffect(error);
+        await pause(requestedWait + backoff(attempts, maxWait), request.signal);
       }
     }
   };
 }
 
-/** Codes that say that nothing was done; a proxy's 503 does not say so. */
-const refusals: readonly string[] = [
+/** Error codes which guarantee that the request had no effect. A proxy's 503 does not. */
+const codesWithoutEffect: readonly string[] = [
   'rate_limited',
   'in_progress',
   'overloaded',
@@ -125,35 +140,36 @@ const refusals: readonly string[] = [
   'shutting_down',
 ];
 
-const wasRefused = (error: CrmError): boolean =>
-  error instanceof ApiError && refusals.includes(error.code) && error.report === undefined;
+const hadNoEffect = (error: CrmError): boolean =>
+  error instanceof ApiError && codesWithoutEffect.includes(error.code) && error.report === undefined;
 
-function mayResend(error: CrmError, resend: Resend): boolean {
+function canRetry(error: CrmError, resend: Resend): boolean {
   if (resend === 'never') return false;
-  if (wasRefused(error)) return true;
-  const mayPass =
-    error instanceof ConnectionError || (error instanceof ApiError && passing.includes(error.status));
-  return resend === 'always' && mayPass;
+  if (hadNoEffect(error)) return true;
+  const isTemporary =
+    error instanceof ConnectionError ||
+    (error instanceof ApiError && temporaryStatuses.includes(error.status));
+  return resend === 'always' && isTemporary;
 }
 
-/** Statuses that another attempt may not meet. */
-const passing: readonly number[] = [408, 429, 500, 502, 503, 504];
+/** Statuses of temporary errors. */
+const temporaryStatuses: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Milliseconds that the response says to wait. */
-const toldToWait = (error: CrmError): number =>
+/** Returns the wait that the response requests, in milliseconds. */
+const requestedWaitMs = (error: CrmError): number =>
   ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
 
-/** Milliseconds to wait besides; at random, so that clients that failed together do not come back together. */
-const backoff = (sent: number, maxWait: number): number =>
-  Math.random() * Math.min(firstWaitMs * 2 ** (sent - 1), maxBackoffMs, maxWait);
+/** Returns an additional wait in milliseconds. It is random, so that clients do not retry at the same time. */
+const backoff = (attempts: number, maxWait: number): number =>
+  Math.random() * Math.min(firstWaitMs * 2 ** (attempts - 1), maxBackoffMs, maxWait);
 
-/** Returns an ID as paths have it. @throws TypeError for a number that is not an exact integer */
+/** Returns an ID for a path. @throws TypeError for a number that is not a safe integer */
 export function pathId(id: Id): string {
   if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`no id: ${id}`);
   return String(id);
 }
 
-/** Waits. @throws the reason of the signal once it is aborted */
+/** Waits, or throws the signal's reason when it is aborted. */
 export async function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted();
   await new Promise<void>((resolve) => {

@@ -1,5 +1,5 @@
-// A typed client of a CRM engine's REST API. README.md shows what it does.
-// Each name of ours is listed, because then it hides a resource of that name instead of failing.
+// A typed client for a CRM engine's REST API. See README.md.
+// Names are exported one by one, so that they take precedence over resources with the same name.
 export {
   type BatchFailure,
   type BatchOptions,

@@ -1,4 +1,4 @@
-// Calls that belong to no resource: the caller, the change feed and event subscriptions.
+// Calls that do not belong to a resource: the caller, the change feed and event subscriptions.
 import { changeKinds } from './changes.ts';
 import type { Change, Id, ResourceInfo, ResourceTypes } from './client.ts';
 import { NotFoundError } from './errors.ts';
@@ -40,7 +40,7 @@ export interface Me {
 }
 
 export interface EventsQuery<Name extends string> extends CallOptions {
-  /** The `next` of an earlier page; `now` skips all changes so far. Default: the first change that is kept. */
+  /** The `next` of an earlier page, or `now` to skip all changes so far. Default: the oldest change. */
   readonly after?: string;
   /** Default: every resource that the caller is allowed to list. */
   readonly resources?: readonly Name[];
@@ -48,7 +48,7 @@ export interface EventsQuery<Name extends string> extends CallOptions {
   readonly follow?: boolean;
 }
 
-/** A change of a record of one of the resources. */
+/** A change to a record of one of the resources. */
 export type ChangeOf<T extends Types<T>> = {
   readonly [Name in keyof T & string]: Change<T[Name]> & { readonly resource: Name };
 }[keyof T & string];
@@ -66,7 +66,7 @@ export interface SubscriptionInput {
   readonly resources: readonly string[];
   /** Default: all. */
   readonly actions?: readonly ('create' | 'update' | 'delete')[];
-  /** Query parameters of a list, such as `status=New`, that a record must match. */
+  /** Filters that a record must match, as query parameters of a list, for example `status=New`. */
   readonly filter?: string;
 }
 
@@ -101,10 +101,10 @@ export interface Delivery {
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 
-/** What to send again: the deliveries from one ID to another, or every change after a cursor of the change feed. */
+/** Events to send again: deliveries from one ID to another, or all changes after a cursor of the change feed. */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
-/** Seconds that a request waits for changes: what the instance allows at most. */
+/** Time that a request waits for changes, in seconds. The maximum that the instance allows. */
 const waitSeconds = 25;
 const json = { 'content-type': 'application/json' };
 const path = '/events/subscriptions';
@@ -114,7 +114,7 @@ const read =
   async (response: Response): Promise<T> =>
     parse(await response.text(), kinds) as T;
 
-/** Options of a request that is sent as it is: these paths do not know `handling=strict`. */
+/** Returns common request options. These paths do not support `handling=strict`. */
 const common = ({ signal }: CallOptions) => ({ isLenient: true, ...(signal && { signal }) });
 
 /** The event subscriptions of the organization. */
@@ -139,10 +139,10 @@ export class Subscriptions {
 
   /** Returns a subscription. @throws NotFoundError */
   get(id: Id, options: CallOptions = {}): Promise<Subscription> {
-    return this.#one('GET', id, '', options, 'always');
+    return this.#call('GET', id, '', options, 'always');
   }
 
-  /** Creates a subscription. Its `secret` is returned only now. Not sent again after a lost response. */
+  /** Creates a subscription. Its `secret` is only returned here. Not retried after a lost response. */
   create(
     input: SubscriptionInput,
     options: CallOptions = {},
@@ -158,29 +158,29 @@ export class Subscriptions {
     });
   }
 
-  /** Changes a subscription, or switches it on or off. @throws NotFoundError */
+  /** Changes, enables or disables a subscription. @throws NotFoundError */
   update(id: Id, changes: SubscriptionChanges, options: CallOptions = {}): Promise<Subscription> {
-    return this.#one('PATCH', id, '', options, 'always', changes);
+    return this.#call('PATCH', id, '', options, 'always', changes);
   }
 
   /** Deletes a subscription with its deliveries. @throws NotFoundError */
   async delete(id: Id, options: CallOptions = {}): Promise<void> {
     try {
-      await this.#one('DELETE', id, '', options, 'always');
+      await this.#call('DELETE', id, '', options, 'always');
     } catch (error) {
       // An attempt whose response was lost has deleted it.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
     }
   }
 
-  /** Gives a subscription a new secret. The previous secret signs events too for 24 hours. */
+  /** Creates a new secret for a subscription. Events are also signed with the previous secret for 24 hours. */
   rotateSecret(id: Id, options: CallOptions = {}): Promise<{ readonly secret: string }> {
-    return this.#one('POST', id, '/secrets', options, 'refused');
+    return this.#call('POST', id, '/secrets', options, 'refused');
   }
 
   /** Sends a test event. @returns the ID of its delivery */
   async test(id: Id, options: CallOptions = {}): Promise<bigint> {
-    const { delivery } = await this.#one<{ readonly delivery: bigint }>(
+    const { delivery } = await this.#call<{ readonly delivery: bigint }>(
       'POST',
       id,
       '/test',
@@ -190,9 +190,9 @@ export class Subscriptions {
     return delivery;
   }
 
-  /** Sends events again. @returns the number of deliveries queued */
+  /** Sends events again. @returns the number of queued deliveries */
   async replay(id: Id, query: ReplayQuery, options: CallOptions = {}): Promise<number> {
-    const { queued } = await this.#one<{ readonly queued: number }>(
+    const { queued } = await this.#call<{ readonly queued: number }>(
       'POST',
       id,
       '/replay',
@@ -225,10 +225,10 @@ export class Subscriptions {
     } while (before !== null);
   }
 
-  #one<T>(
+  #call<T>(
     method: string,
     id: Id,
-    below: string,
+    subpath: string,
     options: CallOptions,
     resend: Request<T>['resend'],
     body?: object,
@@ -236,7 +236,7 @@ export class Subscriptions {
     return this.#send({
       ...common(options),
       method,
-      path: `${path}/${pathId(id)}${below}`,
+      path: `${path}/${pathId(id)}${subpath}`,
       ...(body && { headers: json, body: stringify(body, {}) }),
       resend,
       read: read<T>({ id: 'int64', delivery: 'int64' }),
@@ -244,7 +244,7 @@ export class Subscriptions {
   }
 }
 
-/** What a client can do besides working with the records of resources. */
+/** Calls that do not belong to a resource. */
 export interface InstanceCalls<T extends Types<T>> {
   /** Returns the caller: the user or API key, its organizations and grants, and the limits of the instance. */
   readonly me: (options?: CallOptions) => Promise<Me>;
@@ -256,7 +256,7 @@ export interface InstanceCalls<T extends Types<T>> {
   readonly subscriptions: Subscriptions;
 }
 
-/** Creates the calls that belong to no resource. */
+/** Creates the calls that do not belong to a resource. */
 export function instanceCalls<T extends Types<T>>(
   send: Send,
   resources: Readonly<Record<string, ResourceInfo>>,
@@ -269,19 +269,19 @@ export function instanceCalls<T extends Types<T>>(
       const query = new URLSearchParams(cursor === undefined ? {} : { after: cursor });
       if (names !== undefined) query.set('resources', names.join());
       if (follow && cursor !== 'now') query.set('wait', String(waitSeconds));
-      const found = await send({
+      const currentPage = await send({
         ...common(options),
         method: 'GET',
         path: '/events',
         query,
         resend: 'always',
-        // The response takes as long as the instance waits, whatever other calls are given.
+        // The timeout must be longer than the instance waits for changes.
         ...(follow && { timeout: 2 * waitSeconds * 1000 }),
         read: read<EventsPage<T>>(page),
       });
-      yield found;
-      if (found.data.length === 0 && !follow) return;
-      cursor = found.next;
+      yield currentPage;
+      if (currentPage.data.length === 0 && !follow) return;
+      cursor = currentPage.next;
     }
   }
 

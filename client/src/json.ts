@@ -1,8 +1,8 @@
-// JSON whose numbers keep every digit: 64-bit integers are bigints, decimals are texts.
+// JSON with exact numbers: 64-bit integers are bigints, decimals are strings.
 
 /**
- * The types of the numbers in a JSON text, by the names of their members. Arrays have the kinds of their elements. A
- * function returns the kinds of an object that depend on what it contains.
+ * The types of the numbers in a JSON value, by member name. An array has the kinds of its elements. A function returns
+ * the kinds of an object depending on its content.
  */
 export interface Kinds {
   readonly [member: string]:
@@ -13,7 +13,7 @@ export interface Kinds {
 }
 type Kind = Kinds[string] | undefined;
 
-/** A number as the text has it. */
+/** A number in its original notation. */
 class NumberText {
   readonly text: string;
   constructor(text: string) {
@@ -21,7 +21,7 @@ class NumberText {
   }
 }
 
-/** JSON with access to the source text of numbers, which TypeScript's libraries do not declare yet. */
+/** JSON functions for the source text of numbers, which TypeScript's libraries do not declare yet. */
 const exact = JSON as unknown as {
   readonly rawJSON: (text: string) => unknown;
   readonly parse: (
@@ -30,7 +30,7 @@ const exact = JSON as unknown as {
   ) => unknown;
 };
 
-/** Checks that the runtime gives access to the text of numbers. @throws TypeError if it would round them */
+/** Checks that the runtime supports exact numbers. @throws TypeError if it would round them */
 export function requireExactNumbers(): void {
   if ('rawJSON' in JSON) return;
   throw new TypeError(
@@ -40,32 +40,32 @@ export function requireExactNumbers(): void {
 
 /** Parses a JSON text. Numbers without a kind become JavaScript numbers. @throws SyntaxError */
 export const parse = (text: string, kinds: Kinds): unknown =>
-  decoded(
+  decode(
     exact.parse(text, (_, value, { source }) =>
       typeof value === 'number' ? new NumberText(source ?? '') : value,
     ),
     kinds,
   );
 
-/** Replaces numbers in a parsed text. In place, because copies of records cost more than parsing them. */
-function decoded(value: unknown, given: Kind): unknown {
-  const kind = typeof given === 'function' && isObject(value) ? given(value) : given;
+/** Converts the numbers in a parsed value in place, because copying records would take longer than parsing them. */
+function decode(value: unknown, kinds: Kind): unknown {
+  const kind = typeof kinds === 'function' && isObject(value) ? kinds(value) : kinds;
   if (value instanceof NumberText) {
     if (kind === 'int64') return BigInt(value.text);
     return kind === 'decimal' ? value.text : Number(value.text);
   }
-  if (Array.isArray(value)) for (const [index, each] of value.entries()) value[index] = decoded(each, kind);
+  if (Array.isArray(value)) for (const [index, item] of value.entries()) value[index] = decode(item, kind);
   else if (isObject(value)) {
-    for (const [name, each] of Object.entries(value))
-      if (typeof each === 'object') value[name] = decoded(each, kindOf(name, kind));
+    for (const [name, item] of Object.entries(value))
+      if (typeof item === 'object') value[name] = decode(item, kindOf(name, kind));
     if (typeof kind === 'object') makeSerializable(value, kind);
   }
   return value;
 }
 
 /**
- * Lets `JSON.stringify` write an object with all digits, as the instance sent it: by itself it throws a TypeError for a
- * bigint, and would write a decimal as a string. Not enumerable, so that copies and comparisons see only the members.
+ * Adds a `toJSON` method with which `JSON.stringify` writes exact numbers. Without it, a bigint throws a TypeError and a
+ * decimal is written as a string. It is not enumerable, so that copies and comparisons do not include it.
  */
 function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
   Object.defineProperty(object, 'toJSON', {
@@ -75,18 +75,18 @@ function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
       return Object.fromEntries(
         Object.entries(this).map(([name, value]) => [
           name,
-          // Objects have a toJSON of their own.
-          typeof value === 'object' ? value : encoded(value, kindOf(name, kinds), name),
+          // Nested objects have their own toJSON.
+          typeof value === 'object' ? value : encode(value, kindOf(name, kinds), name),
         ]),
       );
     },
   });
 }
 
-/** Writes a value as JSON. @throws TypeError for a number that has lost digits, or a decimal that is none */
-export const stringify = (value: unknown, kinds: Kinds): string => JSON.stringify(encoded(value, kinds, ''));
+/** Writes a value as JSON. @throws TypeError for a number that is not exact, or an invalid decimal */
+export const stringify = (value: unknown, kinds: Kinds): string => JSON.stringify(encode(value, kinds, ''));
 
-function encoded(value: unknown, kind: Kind, name: string): unknown {
+function encode(value: unknown, kind: Kind, name: string): unknown {
   if (typeof value === 'bigint') return exact.rawJSON(String(value));
   if (typeof value === 'string' && kind === 'decimal') {
     if (!/^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(value))
@@ -97,16 +97,16 @@ function encoded(value: unknown, kind: Kind, name: string): unknown {
     const isExact = kind === 'int64' ? Number.isSafeInteger(value) : Number.isFinite(value);
     if (!isExact) throw new TypeError(`${name} cannot be sent exactly: ${value}`);
   }
-  if (Array.isArray(value)) return value.map((each) => encoded(each, kind, name));
+  if (Array.isArray(value)) return value.map((item) => encode(item, kind, name));
   if (!isObject(value)) return value;
   const members = Object.entries(value);
-  return Object.fromEntries(members.map(([key, each]) => [key, encoded(each, kindOf(key, kind), key)]));
+  return Object.fromEntries(members.map(([key, item]) => [key, encode(item, kindOf(key, kind), key)]));
 }
 
-/** The kind of a member. */
+/** Returns the kind of a member. */
 const kindOf = (name: string, kind: Kind): Kind =>
   typeof kind === 'object' && Object.hasOwn(kind, name) ? kind[name] : undefined;
 
-/** Whether it is an object as JSON has them, not a Date or the like. */
+/** Whether a value is a plain object and not, for example, a Date. */
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

@@ -1,7 +1,7 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import { namesOf } from '../records/index.ts';
 
-/** What callers know of a field. */
+/** A field as the API exposes it. */
 export interface ApiField {
   readonly type: string;
   readonly nullable?: true;
@@ -11,11 +11,11 @@ export interface ApiField {
   readonly pattern?: string;
   readonly enum?: readonly string[];
   readonly to?: string;
-  /** The field whose former name this is. */
+  /** Current name of the field, if this entry is its former name. */
   readonly alias_of?: string;
 }
 
-/** What callers know of a resource. */
+/** A resource as the API exposes it. */
 export interface ApiResource {
   readonly fields: Readonly<Record<string, ApiField>>;
   /** Operators by field. */
@@ -23,14 +23,14 @@ export interface ApiResource {
   readonly unique: readonly (readonly string[])[];
   readonly search: readonly string[];
   readonly sort: { readonly by: string; readonly direction: string; readonly selectable: boolean };
-  /** The former name that its path still has. */
+  /** Former name whose path still works. */
   readonly alias?: string;
 }
 
-/** What callers know of all resources. */
+/** The API of every resource, by name. */
 export type Api = Readonly<Record<string, ApiResource>>;
 
-/** What callers know of resources, from their definitions. */
+/** Returns the API that resource definitions describe. */
 export const apiOf = (definitions: readonly ResourceDefinition[]): Api =>
   Object.fromEntries(definitions.map((definition) => [definition.name, resourceOf(definition)]));
 
@@ -61,7 +61,7 @@ function resourceOf(definition: ResourceDefinition): ApiResource {
   };
 }
 
-/** How a change concerns callers. */
+/** Effect of a change on callers. */
 export type ApiChangeKind =
   | 'added'
   | 'removed'
@@ -74,68 +74,70 @@ export type ApiChangeKind =
 /** A change that callers can see. */
 export interface ApiChange {
   readonly kind: ApiChangeKind;
-  /** `leads`, `leads.fax`, or a part such as `leads filter rating[ne]`. */
+  /** For example `leads`, `leads.fax` or `leads filter rating[ne]`. */
   readonly name: string;
   readonly text: string;
-  /** Whether requests or clients that are right today may fail. */
+  /** Whether the change can break existing clients. */
   readonly breaks: boolean;
-  /** The names that callers lose, as they send them; the resource by the name that it had. */
+  /** The name that callers can no longer use. `resource` is the resource's previous name. */
   readonly loses?: { readonly resource: string; readonly field?: string };
 }
 
 const isEmpty = (value: object): boolean => Object.keys(value).length === 0;
 
 /**
- * What changes for callers.
- * @param after may name former names, which tell a new name from another thing
+ * Returns the differences between two versions of the API.
+ * @param definitions provide the former names that distinguish a rename from a removal and an addition
  */
 export function apiChanges(
   before: Api,
   after: Api,
   definitions: readonly ResourceDefinition[],
 ): readonly ApiChange[] {
-  // Migrations that are older than this do not say what callers knew.
+  // Old migrations do not record the API, so there is nothing to compare with.
   if (isEmpty(before)) return [];
-  const byName = new Map(definitions.map((each) => [each.name, each]));
+  const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   const renamedTo = new Map(
-    definitions.flatMap(({ name, renamedFrom: from }) =>
-      from !== undefined && from in before && !(name in before) ? [[from, name] as const] : [],
+    definitions.flatMap(({ name, renamedFrom: previousName }) =>
+      previousName !== undefined && previousName in before && !(name in before)
+        ? [[previousName, name] as const]
+        : [],
     ),
   );
   const changes: ApiChange[] = [];
-  for (const [name, old] of Object.entries(before)) {
-    const now = renamedTo.get(name) ?? name;
-    const resource = after[now];
+  for (const [name, previous] of Object.entries(before)) {
+    const newName = renamedTo.get(name) ?? name;
+    const resource = after[newName];
     if (resource === undefined) {
       const text = `the path /${name} is gone`;
       changes.push({ kind: 'removed', name, text, breaks: true, loses: { resource: name } });
       continue;
     }
-    if (now !== name) {
-      const isKept = resource.alias === name;
+    if (newName !== name) {
+      const isAliased = resource.alias === name;
       changes.push({
-        kind: isKept ? 'deprecated' : 'renamed',
+        kind: isAliased ? 'deprecated' : 'renamed',
         name,
-        text: `/${name} is /${now} now${isKept ? '; the old path stays for a while' : ''}`,
-        breaks: !isKept,
+        text: `/${name} is /${newName} now${isAliased ? '; the old path stays for a while' : ''}`,
+        breaks: !isAliased,
         loses: { resource: name },
       });
     }
     changes.push(
-      ...fieldChanges({ name, now }, old, resource, byName.get(now)),
-      ...partChanges(now, old, resource),
+      ...fieldChanges({ name, resourceName: newName }, previous, resource, byName.get(newName)),
+      ...elementChanges(newName, previous, resource),
     );
   }
-  const known = new Set([...Object.keys(before), ...renamedTo.values()]);
+  const existingNames = new Set([...Object.keys(before), ...renamedTo.values()]);
   for (const name of Object.keys(after)) {
-    if (!known.has(name))
+    if (!existingNames.has(name))
       changes.push({ kind: 'added', name, text: `the path /${name} is new`, breaks: false });
   }
   return changes;
 }
 
 function fieldChanges(
-  { name: formerly, now }: { readonly name: string; readonly now: string },
+  { name: formerly, resourceName }: { readonly name: string; readonly resourceName: string },
   before: ApiResource,
   after: ApiResource,
   definition: ResourceDefinition | undefined,
@@ -148,45 +150,47 @@ function fieldChanges(
         : [],
     ),
   );
-  for (const [field, old] of Object.entries(before.fields)) {
-    const current = newNames.get(field) ?? field;
-    const name = `${now}.${field}`;
+  for (const [field, previous] of Object.entries(before.fields)) {
+    const newName = newNames.get(field) ?? field;
+    const name = `${resourceName}.${field}`;
     const loses = { resource: formerly, field };
-    if (current !== field) {
-      const isKept = after.fields[field]?.alias_of === current;
+    if (newName !== field) {
+      const isAliased = after.fields[field]?.alias_of === newName;
       changes.push({
-        kind: isKept ? 'deprecated' : 'renamed',
+        kind: isAliased ? 'deprecated' : 'renamed',
         name,
-        text: `is ${current} now${isKept ? '; the old name stays for a while' : ''}`,
-        breaks: !isKept,
+        text: `is ${newName} now${isAliased ? '; the old name stays for a while' : ''}`,
+        breaks: !isAliased,
         loses,
       });
     }
-    const found = after.fields[current];
-    if (found === undefined) {
-      const was =
-        old.alias_of === undefined ? 'is gone' : `is gone; it has been the former name of ${old.alias_of}`;
-      changes.push({ kind: 'removed', name, text: was, breaks: true, loses });
-    } else changes.push(...differences(`${now}.${current}`, old, found));
+    const currentField = after.fields[newName];
+    if (currentField === undefined) {
+      const text =
+        previous.alias_of === undefined
+          ? 'is gone'
+          : `is gone; it has been the former name of ${previous.alias_of}`;
+      changes.push({ kind: 'removed', name, text, breaks: true, loses });
+    } else changes.push(...differences(`${resourceName}.${newName}`, previous, currentField));
   }
-  const known = new Set([...Object.keys(before.fields), ...newNames.values()]);
-  for (const [field, { required, alias_of: of }] of Object.entries(after.fields)) {
-    if (known.has(field) || of !== undefined) continue;
+  const existingNames = new Set([...Object.keys(before.fields), ...newNames.values()]);
+  for (const [field, { required, alias_of: alias }] of Object.entries(after.fields)) {
+    if (existingNames.has(field) || alias !== undefined) continue;
     changes.push(
       required
         ? {
             kind: 'stricter',
-            name: `${now}.${field}`,
+            name: `${resourceName}.${field}`,
             text: 'is new, and every create needs it',
             breaks: true,
           }
-        : { kind: 'added', name: `${now}.${field}`, text: 'is new', breaks: false },
+        : { kind: 'added', name: `${resourceName}.${field}`, text: 'is new', breaks: false },
     );
   }
   return changes;
 }
 
-/** What is different about a field of the same name. */
+/** Returns the changes to the properties of a field. */
 function differences(name: string, before: ApiField, after: ApiField): ApiChange[] {
   const changes: ApiChange[] = [];
   const add = (kind: ApiChangeKind, text: string) =>
@@ -218,73 +222,76 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
       after.pattern === undefined ? 'no longer has a pattern' : `must match ${after.pattern}`,
     );
   }
-  const gone = removedValues(before, after);
+  const removed = removedValues(before, after);
   const added = (after.enum ?? []).filter((value) => !(before.enum ?? []).includes(value));
-  if (gone.length > 0) add('stricter', `no longer lists ${gone.join(', ')}`);
+  if (removed.length > 0) add('stricter', `no longer lists ${removed.join(', ')}`);
   if (before.enum !== undefined && added.length > 0) add('looser', `lists ${added.join(', ')} too`);
   return changes;
 }
 
-/** The values that a field no longer lists. */
+/** Returns the values that were removed from a field's enum. */
 export const removedValues = (
   before: Pick<ApiField, 'enum'>,
   after: Pick<ApiField, 'enum'>,
 ): readonly string[] =>
   after.enum === undefined ? [] : (before.enum ?? []).filter((value) => !after.enum?.includes(value));
 
-function partChanges(name: string, before: ApiResource, after: ApiResource): ApiChange[] {
+function elementChanges(name: string, before: ApiResource, after: ApiResource): ApiChange[] {
   const changes: ApiChange[] = [];
-  const compare = (what: string, old: readonly string[], now: readonly string[]) => {
-    for (const each of old.filter((value) => !now.includes(value))) {
-      changes.push({ kind: 'removed', name: `${name} ${what} ${each}`, text: 'is gone', breaks: true });
+  const compare = (label: string, previous: readonly string[], current: readonly string[]) => {
+    for (const entry of previous.filter((value) => !current.includes(value))) {
+      changes.push({ kind: 'removed', name: `${name} ${label} ${entry}`, text: 'is gone', breaks: true });
     }
-    for (const each of now.filter((value) => !old.includes(value))) {
-      changes.push({ kind: 'added', name: `${name} ${what} ${each}`, text: 'is new', breaks: false });
+    for (const entry of current.filter((value) => !previous.includes(value))) {
+      changes.push({ kind: 'added', name: `${name} ${label} ${entry}`, text: 'is new', breaks: false });
     }
   };
   compare('filter', parametersOf(before, after), parametersOf(after, before));
   compare('search', before.search.length > 0 ? ['q'] : [], after.search.length > 0 ? ['q'] : []);
   const uniques = ({ unique }: ApiResource) => unique.map((names) => names.join('+'));
-  for (const each of uniques(after).filter((value) => !uniques(before).includes(value))) {
+  for (const entry of uniques(after).filter((value) => !uniques(before).includes(value))) {
     changes.push({
       kind: 'stricter',
-      name: `${name}.${each}`,
+      name: `${name}.${entry}`,
       text: 'no two records may have the same',
       breaks: true,
     });
   }
-  for (const each of uniques(before).filter((value) => !uniques(after).includes(value))) {
+  for (const entry of uniques(before).filter((value) => !uniques(after).includes(value))) {
     changes.push({
       kind: 'removed',
-      name: `${name} match ${each}`,
+      name: `${name} match ${entry}`,
       text: 'is no longer unique',
       breaks: true,
     });
   }
-  const [{ sort: old }, { sort: now }] = [before, after];
-  if (old.by !== now.by && now.by in before.fields) {
+  const [{ sort: oldSort }, { sort: newSort }] = [before, after];
+  if (oldSort.by !== newSort.by && newSort.by in before.fields) {
     changes.push({
       kind: 'retyped',
       name: `${name} order`,
-      text: `is by ${now.by} instead of ${old.by}`,
+      text: `is by ${newSort.by} instead of ${oldSort.by}`,
       breaks: true,
     });
-  } else if (old.direction !== now.direction) {
+  } else if (oldSort.direction !== newSort.direction) {
     changes.push({
       kind: 'retyped',
       name: `${name} order`,
-      text: `is ${now.direction} instead of ${old.direction}`,
+      text: `is ${newSort.direction} instead of ${oldSort.direction}`,
       breaks: true,
     });
   }
-  if (old.selectable && !now.selectable) {
+  if (oldSort.selectable && !newSort.selectable) {
     changes.push({ kind: 'removed', name: `${name} parameter sort`, text: 'is gone', breaks: true });
   }
   return changes;
 }
 
-/** The parameters of filters by fields that both have; those of others go or come with their fields. */
-const parametersOf = ({ filters }: ApiResource, other: ApiResource): readonly string[] =>
+/**
+ * Returns the filter parameters of fields in both versions. For other fields, the change to the field itself is
+ * reported.
+ */
+const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)
-    .filter(([field]) => field in other.fields && other.fields[field]?.alias_of === undefined)
+    .filter(([field]) => field in counterpart.fields && counterpart.fields[field]?.alias_of === undefined)
     .flatMap(([field, operators]) => operators.map((operator) => `${field}[${operator}]`));

@@ -23,7 +23,7 @@ import {
 import type { Model } from './model.ts';
 import { nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { OlderModels } from './older-models.ts';
-import { stepJson, withRetypes } from './retype.ts';
+import { groupRetypes, stepJson } from './retype.ts';
 import { runStatements } from './run.ts';
 import {
   allowLongStatements,
@@ -36,54 +36,55 @@ import {
 } from './session.ts';
 
 /**
- * Applies the pending migrations. Nodes that start together wait for each other, and each
- * migration is applied once; all of a run are applied or none.
- * @returns the names of those applied
+ * Applies the pending migrations. Nodes that start at the same time wait for each other, so each migration is applied
+ * once. The migrations of a run are applied atomically.
+ * @returns the names of the applied migrations
  */
 export async function migrate(config: DatabaseConfig, model: Model): Promise<string[]> {
   return withDatabase(config, model, (database) => applyPending(database, config));
 }
 
 /**
- * As {@link migrate}, on a database that is open already. On PostgreSQL, what takes long on tables with rows runs after
- * the rest, while others read and write. A migration is complete when they have finished; an interrupted run continues at the next one.
- * @param isWanted which of them to apply; all if absent
- * @throws UserError naming the file, the statement and what stands in its way; then nothing of it is applied
+ * Applies the pending migrations to an open database, like {@link migrate}. On PostgreSQL, slow statements on tables
+ * with rows run after the transaction, without blocking reads and writes. A migration is complete when they have
+ * finished; the next run continues an interrupted one.
+ * @param isSelected selects the migrations to apply; all by default
+ * @throws UserError with the file, the statement and the cause; the migration is rolled back then
  */
 export async function applyPending(
   database: Database,
   config: DatabaseConfig,
-  isWanted = (_migration: string): boolean => true,
+  isSelected = (_migration: string): boolean => true,
 ): Promise<string[]> {
   const { kind, orm } = database;
   if (database.isServed) return assertNonePending(database, config);
   if (kind === 'embedded') {
-    // One connection: what knows nothing of the transaction comes before it.
+    // There is only one connection, so MikroORM has to create its table before the transaction starts.
     await orm.migrator.getStorage().ensureTable?.();
     return orm.em.fork().transactional(async (em) => {
       await ensureColumns(em as SqlEntityManager);
-      return applyIn(database, config, em as SqlEntityManager, isWanted);
+      return applyIn(database, config, em as SqlEntityManager, isSelected);
     });
   }
   const applied = new Set<string>();
-  const add = (names: readonly string[]): boolean => {
+  const record = (names: readonly string[]): boolean => {
     for (const name of names) applied.add(name);
     return names.length > 0;
   };
   for (let tries = 1; ; tries++) {
     try {
       await withAdvisoryLock(orm, migrationLock, (em) => ensureTable(database, em));
-      let isMore: boolean;
-      add(await finishMigrations(database, config));
+      let hasApplied: boolean;
+      record(await finishMigrations(database, config));
       do {
-        isMore = add(
+        hasApplied = record(
           await withAdvisoryLock(orm, migrationLock, async (em) => {
             await allowLongStatements(em);
-            return applyIn(database, config, em, isWanted);
+            return applyIn(database, config, em, isSelected);
           }),
         );
-        add(await finishMigrations(database, config));
-      } while (isMore);
+        record(await finishMigrations(database, config));
+      } while (hasApplied);
       return [...applied];
     } catch (cause) {
       if (tries === lockTries || sqlState((cause as Error).cause) !== lockTimedOut) throw cause;
@@ -92,7 +93,11 @@ export async function applyPending(
   }
 }
 
-/** @throws UserError if migrations are pending: the server that has the database runs statements made for its tables */
+/**
+ * Checks that there is nothing to migrate while another process serves the database. Its statements need the current
+ * tables.
+ * @throws UserError with the pending migrations
+ */
 async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
   const { pending } = await readMigrationLog(database, config);
   if (pending.length === 0) return [];
@@ -101,7 +106,7 @@ async function assertNonePending(database: Database, config: DatabaseConfig): Pr
   );
 }
 
-/** Makes the table of migrations, with what we add to MikroORM's. */
+/** Creates MikroORM's migrations table and adds our columns to it. */
 async function ensureTable({ orm }: Database, em: SqlEntityManager): Promise<void> {
   await orm.migrator.getStorage().ensureTable?.();
   await ensureColumns(em);
@@ -119,25 +124,25 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
 }
 
 /**
- * Applies pending migrations in a transaction, up to one that changes types, which has to be finished before the next.
- * Stores what each does, so that a change of its file is noticed.
+ * Applies pending migrations in a transaction. Stops after a migration that changes types, because it has to finish
+ * before the next one. Stores a checksum of each migration's statements to detect later changes to its file.
  */
 async function applyIn(
   database: Database,
   config: DatabaseConfig,
   em: SqlEntityManager,
-  isWanted: (migration: string) => boolean,
+  isSelected: (migration: string) => boolean,
 ): Promise<string[]> {
   const execute = executeIn(em);
   const table = quote(migrationsTable);
   const applied: string[] = [];
   const nodes = database.kind === 'postgresql' ? await nodesIn(execute) : [];
-  const waiting = await contractIn(database, config, execute, nodes);
-  const older = new OlderModels();
+  const blocker = await contractIn(database, config, execute, nodes);
+  const olderModels = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
-  const known = new Map(rows.map((row) => [migrationName(row.name), row]));
-  for (const name of migrationNames(config).filter(isWanted)) {
-    const row = known.get(name);
+  const rowsByName = new Map(rows.map((row) => [migrationName(row.name), row]));
+  for (const name of migrationNames(config).filter(isSelected)) {
+    const row = rowsByName.get(name);
     if (row !== undefined && row.checksum !== null) continue;
     const statements = await statementsIn(database, config, name);
     const checksum = literal(checksumOf(statements));
@@ -145,21 +150,21 @@ async function applyIn(
       await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(row.name ?? '')}`);
       continue;
     }
-    if (waiting !== undefined) throw new UserError(`${name} has to wait: ${waiting}`);
-    const behind = nodesWithoutMigration(nodes, name);
-    const parts = database.kind === 'postgresql' ? withRetypes(statements) : statements;
-    const { now, contract } =
-      behind.length === 0 ? { now: parts, contract: [] } : expand(parts, behind, older);
-    if (older.isUsed || parts.some((part) => typeof part !== 'string'))
-      assertNodesUpdated(name, behind, nothingMigrated);
+    if (blocker !== undefined) throw new UserError(`${name} has to wait: ${blocker}`);
+    const outdatedNodes = nodesWithoutMigration(nodes, name);
+    const steps = database.kind === 'postgresql' ? groupRetypes(statements) : statements;
+    const { now: immediate, contract } =
+      outdatedNodes.length === 0 ? { now: steps, contract: [] } : expand(steps, outdatedNodes, olderModels);
+    if (olderModels.isUsed || steps.some((step) => typeof step !== 'string'))
+      assertNodesUpdated(name, outdatedNodes, nothingMigrated);
     const remaining = await runStatements(database, config, execute, name, {
-      parts: now,
-      isStaged: behind.length > 0,
+      parts: immediate,
+      isStaged: outdatedNodes.length > 0,
     });
-    // At least the views have to be dropped.
-    const waits = contract.length > 0 || older.isUsed;
+    // Even without statements to run later, the views of older nodes have to be dropped.
+    const hasContract = contract.length > 0 || olderModels.isUsed;
     await execute(
-      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${waits ? literal(JSON.stringify(contract)) : 'null'})`,
+      `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${hasContract ? literal(JSON.stringify(contract)) : 'null'})`,
     );
     applied.push(name);
     if (remaining.some((step) => typeof step !== 'string')) break;
@@ -168,14 +173,14 @@ async function applyIn(
 }
 
 /**
- * Whether the database has every migration.
- * @param tell gets a line for whatever else is not as it should be
- * @throws UserError with the command to run
+ * Checks that every migration is applied.
+ * @param warn receives each other issue as one line
+ * @throws UserError with the pending migrations and the command to run
  */
 export async function assertUpToDate(
   database: Database,
   config: DatabaseConfig,
-  tell: (line: string) => void,
+  warn: (line: string) => void,
 ): Promise<void> {
   const { pending, problems } = await readMigrationLog(database, config);
   if (pending.length > 0) {
@@ -183,5 +188,5 @@ export async function assertUpToDate(
       `the database is behind by ${pending.length} migration(s): ${pending.join(', ')}. Run "npm run crm -- migrate", or start with MIGRATE_ON_START=true`,
     );
   }
-  for (const problem of problems) tell(problem);
+  for (const problem of problems) warn(problem);
 }

@@ -7,18 +7,18 @@ import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { assertAddedOnce } from './merged.ts';
 import { entitiesOf, type Model } from './model.ts';
-import { renaming } from './renames.ts';
+import { pendingRenames } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
-/** The changes of the definitions since the last migration. */
+/** The changes to the definitions since the last migration. */
 export interface ModelChange {
   readonly statements: readonly string[];
   /** Checks for values that are not preserved. */
   readonly checks: readonly ConversionCheck[];
   /** Changes that callers can see. */
   readonly api: readonly ApiChange[];
-  /** Unconfirmed drops, each with its alternatives. No migration can be written while there are any. */
+  /** Unconfirmed drops, each with its alternatives. A migration can only be written without them. */
   readonly undecided: readonly string[];
   /** The patch stored next to the migration, or undefined if nothing changes. */
   readonly patch: ModelPatch | undefined;
@@ -28,13 +28,14 @@ export interface ModelChange {
 export interface Intent {
   /** Tables, and columns such as `leads.fax`, to drop. */
   readonly drop?: readonly string[];
-  /** SQL of a text that replaces values that do not fit, by field, for example `leads.score`. */
+  /** SQL expressions of type text that replace invalid values, by field, for example `leads.score`. */
   readonly using?: ReadonlyMap<string, string>;
 }
 
 /**
  * Returns the statements that migrate the tables of the last migration to the definitions. Does not need a database.
- * @throws UserError for a column that two migrations add, a `renamed_from` or a drop that names nothing, and a reference that would point to other records
+ * @throws UserError if two migrations add the same column, a `renamed_from` or drop has an unknown name, or a reference
+ * would point to unrelated records
  */
 export async function changeOf(
   config: DatabaseConfig,
@@ -46,36 +47,39 @@ export async function changeOf(
   const [stored, after] = [storedModel(config), generator.shapes()];
   const { tables: before, api } = stored;
   const definitions = definitionsOf(model);
-  const { renamed, tables: named, statements } = renaming(before, after, model);
-  assertReferencesKept(named, definitions);
-  const undecided = lossesOf(named, after, model, drop);
-  assertKnown(using, definitions);
+  const { renamed, tables: renamedTables, statements } = pendingRenames(before, after, model);
+  assertReferencesKept(renamedTables, definitions);
+  const undecided = undecidedDrops(renamedTables, after, model, drop);
+  assertFieldsExist(using, definitions);
   const {
-    statements: converting,
+    statements: conversionStatements,
     checks,
     tables,
-  } = conversionChecks({ tables: named, renamed, api }, after, definitions, using);
-  const now = apiOf(definitions);
+  } = conversionChecks({ tables: renamedTables, renamed, api }, after, definitions, using);
+  const newApi = apiOf(definitions);
   const patch: ModelPatch = {
     ...(Object.keys(renamed).length > 0 && { renamed }),
     tables: patchBetween(withRenames(before, renamed), after),
-    api: apiPatch(api, now),
+    api: apiPatch(api, newApi),
   };
   const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    statements: [...statements, ...converting, ...generator.statementsFrom(tables)],
+    statements: [...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
     checks,
     undecided,
-    api: apiChanges(api, now, definitions),
+    api: apiChanges(api, newApi, definitions),
     patch: isSame ? undefined : patch,
   };
 }
 
-/** @throws UserError for an unknown field */
-function assertKnown(using: ReadonlyMap<string, string>, definitions: readonly ResourceDefinition[]): void {
-  const known = definitions.flatMap(({ name, fields }) => fields.map((field) => `${name}.${field.name}`));
+/** Checks the fields of replacement values. @throws UserError for an unknown field */
+function assertFieldsExist(
+  using: ReadonlyMap<string, string>,
+  definitions: readonly ResourceDefinition[],
+): void {
+  const names = definitions.flatMap(({ name, fields }) => fields.map((field) => `${name}.${field.name}`));
   for (const name of using.keys()) {
-    if (!known.includes(name)) throw new UserError(`unknown field "${name}"${suggestion(name, known)}`);
+    if (!names.includes(name)) throw new UserError(`unknown field "${name}"${suggestion(name, names)}`);
   }
 }
 
@@ -85,7 +89,7 @@ function assertKnown(using: ReadonlyMap<string, string>, definitions: readonly R
  */
 export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
   const { tables } = storedModel(config);
-  assertReferencesKept(renaming(tables, {}, model).tables, definitionsOf(model));
+  assertReferencesKept(pendingRenames(tables, {}, model).tables, definitionsOf(model));
 }
 
 const definitionsOf = ({ resources }: Model) => resources.map(({ definition }) => definition);
@@ -98,7 +102,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
       .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
         const target = linkOf(table, field.name)?.to;
-        // Values of other types are converted if the record exists.
+        // A value that was not a reference is converted if a record has it as its ID.
         if (target === field.to || target === undefined) return [];
         return [
           `${field.place}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
@@ -108,25 +112,32 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** A stored table or column that the definitions no longer have. */
-interface Removed {
+/** A stored table or column that is no longer defined. */
+interface RemovedItem {
   /** The name for `--allow-drop`. */
   readonly name: string;
   readonly text: string;
 }
 
-/** Whether a column is the offset of a timestamp. */
-const isSecond = (column: string, all: readonly string[]): boolean =>
-  column.endsWith('_offset') && all.includes(column.slice(0, -'_offset'.length));
+/** Whether a column stores the UTC offset of a timestamp. */
+const isOffset = (column: string, columns: readonly string[]): boolean =>
+  column.endsWith('_offset') && columns.includes(column.slice(0, -'_offset'.length));
 
-/** Returns the unconfirmed drops. @throws UserError if `drop` names anything that was not removed */
-function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: readonly string[]): string[] {
-  const definitions = new Map(definitionsOf(model).map((each) => [each.name, each]));
-  const added = Object.keys(after).filter((name) => !Object.hasOwn(before, name) && definitions.has(name));
-  const removed = Object.entries(before).flatMap(([name, shape]): Removed[] => {
-    const now = after[name];
-    if (now !== undefined) return removedColumns(name, shape, now, definitions.get(name));
-    const [candidate] = added;
+/** Returns the unconfirmed drops. @throws UserError if `drop` contains a name that was not removed */
+function undecidedDrops(
+  before: TableShapes,
+  after: TableShapes,
+  model: Model,
+  drop: readonly string[],
+): string[] {
+  const definitions = new Map(definitionsOf(model).map((definition) => [definition.name, definition]));
+  const addedTables = Object.keys(after).filter(
+    (name) => !Object.hasOwn(before, name) && definitions.has(name),
+  );
+  const removed = Object.entries(before).flatMap(([name, shape]): RemovedItem[] => {
+    const current = after[name];
+    if (current !== undefined) return removedColumns(name, shape, current, definitions.get(name));
+    const [candidate] = addedTables;
     const rename =
       candidate === undefined
         ? `restore the file with ${name}`
@@ -140,11 +151,11 @@ function lossesOf(before: TableShapes, after: TableShapes, model: Model, drop: r
       },
     ];
   });
-  const known = removed.map(({ name }) => name);
+  const names = removed.map(({ name }) => name);
   for (const name of drop) {
-    if (known.includes(name)) continue;
+    if (names.includes(name)) continue;
     throw new UserError(
-      `--allow-drop ${name}: no removed field or resource has this name${suggestion(name, known)}`,
+      `--allow-drop ${name}: no removed field or resource has this name${suggestion(name, names)}`,
     );
   }
   return removed.filter(({ name }) => !drop.includes(name)).map(({ text }) => text);
@@ -155,19 +166,21 @@ function removedColumns(
   before: TableShape,
   after: TableShape,
   definition: ResourceDefinition | undefined,
-): Removed[] {
-  const all = Object.keys(before.columns);
-  const gone = all.filter((column) => !Object.hasOwn(after.columns, column) && !isSecond(column, all));
-  const added = definition?.fields.filter((field) =>
-    fieldColumns(field).some(({ name }) => Object.hasOwn(after.columns, name) && !all.includes(name)),
+): RemovedItem[] {
+  const columns = Object.keys(before.columns);
+  const removed = columns.filter(
+    (column) => !Object.hasOwn(after.columns, column) && !isOffset(column, columns),
   );
-  return gone.map((column) => {
+  const addedFields = definition?.fields.filter((field) =>
+    fieldColumns(field).some(({ name }) => Object.hasOwn(after.columns, name) && !columns.includes(name)),
+  );
+  return removed.map((column) => {
     const name = `${table}.${column}`;
     const file = definition?.file ?? '';
     const type = typeOf(before, column);
-    const names = (added ?? []).map((field) => `"${field.name}"`).join(' or ');
+    const candidates = (addedFields ?? []).map((field) => `"${field.name}"`).join(' or ');
     const rename =
-      names === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${names}: rename the field`;
+      candidates === '' ? '' : `\n  renamed_from: ${column}    in ${file} at ${candidates}: rename the field`;
     return {
       name,
       text: `${file === '' ? '' : `${file}  `}"${column}" was removed with the values of ${name}. Choose one:

@@ -4,21 +4,21 @@ import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
 import { entitiesOf, type Model } from './model.ts';
 
-/** Where Citus keeps a table: spread by organization, whole on every node, or on the coordinator alone. */
+/** How Citus stores a table: distributed by organization, replicated to every node, or only on the coordinator. */
 export type CitusKind = 'distributed' | 'reference' | 'local';
 
 /** A model on Citus. */
 export interface CitusModel {
   readonly kinds: ReadonlyMap<string, CitusKind>;
-  /** What makes an empty or filled PostgreSQL database with this model one that is distributed, in order. */
+  /** Statements that distribute a PostgreSQL database with this model, with or without rows, in order. */
   readonly statements: readonly string[];
 }
 
 const organization = 'organization_id';
 
 /**
- * How a model is distributed by organization.
- * @throws UserError naming every foreign key that Citus cannot have
+ * Plans how to distribute a model by organization.
+ * @throws UserError with every foreign key that Citus does not support
  */
 export async function citusModel(config: DatabaseConfig, model: Model): Promise<CitusModel> {
   const tables = await tablesOfModel(config, entitiesOf(model));
@@ -29,7 +29,8 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
     const isDistributed = placement === undefined && keys.every((key) => key.includes(organization));
     kinds.set(name, placement === 'coordinator' ? 'local' : isDistributed ? 'distributed' : 'reference');
   }
-  // No foreign key leads from a table that is whole to one that is spread.
+  // Citus does not support foreign keys from reference tables to distributed tables, so their targets become reference
+  // tables.
   for (let isComplete = false; !isComplete; ) {
     isComplete = true;
     for (const { name, foreignKeys } of tables) {
@@ -41,37 +42,43 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
       }
     }
   }
-  const impossible = tables.flatMap((table) => problemsOf(table, kinds));
-  if (impossible.length > 0) throw new UserError(impossible.join('\n'));
+  const problems = tables.flatMap((table) => problemsOf(table, kinds));
+  if (problems.length > 0) throw new UserError(problems.join('\n'));
   return { kinds, statements: statementsFor(tables, kinds) };
 }
 
-/** Foreign keys between tables that are spread include the organization; none leads to the coordinator. */
+/**
+ * Returns the table's foreign keys that Citus does not support. Between distributed tables they must include the
+ * organization, and they must not refer to a table on the coordinator.
+ */
 function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds']): string[] {
   return foreignKeys.flatMap(({ name: key, columns, to, toColumns }) => {
     if (kinds.get(to) === 'local') return [`${key} refers to ${to}, which is on the coordinator only`];
     if (kinds.get(name) !== 'distributed' || kinds.get(to) !== 'distributed') return [];
-    const place = columns.indexOf(organization);
-    return place >= 0 && toColumns[place] === organization ? [] : [`${key} does not include ${organization}`];
+    const index = columns.indexOf(organization);
+    return index >= 0 && toColumns[index] === organization ? [] : [`${key} does not include ${organization}`];
   });
 }
 
-/** Foreign keys are dropped first and restored last, because some are not allowed while tables change their kind. */
+/**
+ * Drops the foreign keys first and restores them last, because Citus rejects some while the tables are being
+ * distributed.
+ */
 function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']): string[] {
-  const of = (kind: CitusKind) =>
+  const tablesOfKind = (kind: CitusKind) =>
     tables.filter(({ name }) => kinds.get(name) === kind).map(({ name }) => name);
-  const [first, ...rest] = of('distributed');
+  const [firstTable, ...otherTables] = tablesOfKind('distributed');
   const keys = tables.flatMap(({ name, foreignKeys }) => foreignKeys.map((key) => ({ table: name, ...key })));
   return [
     'begin',
     `set local citus.multi_shard_modify_mode = 'sequential'`,
-    // Ours read and write nothing but the row that they are called for, which is on their node.
+    // Our triggers are safe: they only read and write the row that fires them, which is on the same node.
     ...(tables.some(({ hasTriggers }) => hasTriggers) ? ['set local citus.enable_unsafe_triggers = on'] : []),
     ...keys.map(({ table, name }) => `alter table ${quote(table)} drop constraint ${quote(name)}`),
-    ...of('reference').map((name) => `select create_reference_table('${quote(name)}')`),
-    ...of('local').map((name) => `select citus_add_local_table_to_metadata('${quote(name)}')`),
-    ...(first === undefined ? [] : [distribute(first, 'none')]),
-    ...rest.map((name) => distribute(name, quote(first ?? ''))),
+    ...tablesOfKind('reference').map((name) => `select create_reference_table('${quote(name)}')`),
+    ...tablesOfKind('local').map((name) => `select citus_add_local_table_to_metadata('${quote(name)}')`),
+    ...(firstTable === undefined ? [] : [distribute(firstTable, 'none')]),
+    ...otherTables.map((name) => distribute(name, quote(firstTable ?? ''))),
     ...keys.map((key) => addForeignKey(key, kinds)),
     'commit',
   ];
@@ -85,8 +92,9 @@ function addForeignKey(
   kinds: CitusModel['kinds'],
 ): string {
   const list = (names: readonly string[]) => names.map(quote).join(', ');
-  // DELETE makes references null itself, on Citus in a part of its own, so that they are compared at the end of the transaction.
-  const isSpread = kinds.get(table) === 'distributed' && kinds.get(to) === 'distributed';
-  const rule = isSpread ? `${onDelete} deferrable initially deferred` : onDelete;
+  // On Citus, a DELETE sets references to null in a separate statement, so the constraint is checked at the end of the
+  // transaction.
+  const isDistributed = kinds.get(table) === 'distributed' && kinds.get(to) === 'distributed';
+  const rule = isDistributed ? `${onDelete} deferrable initially deferred` : onDelete;
   return `alter table ${quote(table)} add constraint ${quote(name)} foreign key (${list(columns)}) references ${quote(to)} (${list(toColumns)}) on delete ${rule}`;
 }

@@ -6,51 +6,60 @@ import { migrationName } from './migration-log.ts';
 import { entitiesOf, type Model } from './model.ts';
 import type { Execute } from './session.ts';
 
-/** What a node was made from when it started: files may be others since. */
-interface Known {
+/** The model and migrations of a node when it started. The files can have changed since. */
+interface RunningCode {
   readonly model: Model;
   readonly migrations: readonly string[];
 }
 
-/** The columns of tables, or of the views that connections see in their place. */
+/** Returns SQL that selects the columns of tables, or of the views that replace them in the connection's search path. */
 const columnsSql = (tables: readonly string[]): string => `select t.name, a.attname::text as column,
     format_type(a.atttypid, null) as type, a.attnotnull and not (a.atthasdef or a.attidentity <> '' or a.attgenerated <> '') as required
   from unnest(array[${tables.map(literal).join(', ')}]::text[]) t(name)
   left join pg_attribute a on a.attrelid = to_regclass(quote_ident(t.name)) and a.attnum > 0 and not a.attisdropped`;
 
-/** Checks that a node can run. @throws UserError if a migration unknown to it has dropped something its statements use */
+/** Checks that a node's statements still work. @throws UserError if a newer migration has changed a table they use */
 export async function assertCompatible(
   execute: Execute,
   config: DatabaseConfig,
-  { model, migrations }: Known,
+  { model, migrations }: RunningCode,
 ): Promise<void> {
   const rows = await execute(`select "name" from ${quote(migrationsTable)} order by "id"`);
-  const others = rows.map(({ name }) => migrationName(name)).filter((name) => !migrations.includes(name));
-  if (others.length === 0) return;
-  const [first, ...more] = await lackingIn(execute, config, model);
+  const newer = rows.map(({ name }) => migrationName(name)).filter((name) => !migrations.includes(name));
+  if (newer.length === 0) return;
+  const [first, ...others] = await incompatibilities(execute, config, model);
   if (first === undefined) return;
-  const rest = more.length === 0 ? '' : `, and ${more.length} more`;
+  const suffix = others.length === 0 ? '' : `, and ${others.length} more`;
   throw new UserError(
-    `the database is ahead of this code, which is not compatible with it: ${first}${rest}. Start the version that has ${others.at(-1)}`,
+    `the database is ahead of this code, which is not compatible with it: ${first}${suffix}. Start the version that has ${newer.at(-1)}`,
   );
 }
 
-/** What keeps the statements of a model from running, a line each. */
-async function lackingIn(execute: Execute, config: DatabaseConfig, model: Model): Promise<readonly string[]> {
+/** Returns the differences that break a model's statements, one per line. */
+async function incompatibilities(
+  execute: Execute,
+  config: DatabaseConfig,
+  model: Model,
+): Promise<readonly string[]> {
   const shapes = (await openModel(config, entitiesOf(model))).shapes();
-  const found = Map.groupBy(await execute(columnsSql(Object.keys(shapes))), ({ name }) => String(name));
+  const rowsByTable = Map.groupBy(await execute(columnsSql(Object.keys(shapes))), ({ name }) => String(name));
   return Object.entries(shapes).flatMap(([table, { columns }]) => {
-    const rows = (found.get(table) ?? []).filter(({ column }) => column !== null);
+    const rows = (rowsByTable.get(table) ?? []).filter(({ column }) => column !== null);
     if (rows.length === 0) return [`the table ${table} is missing`];
     const types = new Map(rows.map(({ column, type }) => [String(column), String(type)]));
     return [
       ...Object.entries(columns).flatMap(([name, { type }]) => {
-        const is = types.get(name);
-        if (is === undefined) return [`the column ${table}.${name} is missing`];
-        return is === typeName(type) ? [] : [`the column ${table}.${name} is ${is}, not ${typeName(type)}`];
+        const actual = types.get(name);
+        if (actual === undefined) return [`the column ${table}.${name} is missing`];
+        return actual === typeName(type)
+          ? []
+          : [`the column ${table}.${name} is ${actual}, not ${typeName(type)}`];
       }),
       ...rows
-        .filter(({ column, required }) => required === true && !Object.hasOwn(columns, String(column)))
+        .filter(
+          ({ column, required: isRequired }) =>
+            isRequired === true && !Object.hasOwn(columns, String(column)),
+        )
         .map(({ column }) => `the column ${table}.${column} is required, but this code does not set it`),
     ];
   });

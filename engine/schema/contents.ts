@@ -1,6 +1,6 @@
 import type { DatabaseConfig } from '../database/index.ts';
 import { storedModel } from './stored.ts';
 
-/** The names of the tables that an instance has after some of its migrations; those in which the database keeps itself are none of them. */
+/** Returns the sorted names of the model's tables after the given migrations, without internal tables. */
 export const tablesAfter = (config: DatabaseConfig, migrations: readonly string[]): string[] =>
   Object.keys(storedModel(config, (name) => migrations.includes(name)).tables).sort();

@@ -16,16 +16,16 @@ import {
   allowLongStatements,
   type Execute,
   executeIn,
+  finishingContract,
   lockTimedOut,
   migrationLock,
   type SessionRow,
-  takingAway,
   withDatabase,
 } from './session.ts';
 
 /**
- * Drops what migrations have kept for older nodes, as far as such nodes no longer run.
- * @returns what waits still
+ * Runs the contract statements of migrations that every running node knows.
+ * @returns why a migration has to wait, or undefined if all are complete
  */
 export async function contractIn(
   database: Database,
@@ -37,46 +37,47 @@ export async function contractIn(
   const rows = await execute(
     `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
   );
-  for (const { name = '', contract, remaining: unfinished } of rows) {
-    if (unfinished !== null) return `${migrationName(name)} is not done yet`;
-    const [behind] = nodesWithoutMigration(nodes, migrationName(name));
-    if (behind !== undefined) return `${migrationName(name)} waits for ${behind.says}`;
+  for (const { name = '', contract, remaining: remainingSteps } of rows) {
+    if (remainingSteps !== null) return `${migrationName(name)} is not done yet`;
+    const [outdatedNode] = nodesWithoutMigration(nodes, migrationName(name));
+    if (outdatedNode !== undefined) return `${migrationName(name)} waits for ${outdatedNode.description}`;
     await dropViews(execute, nodes);
     const statements = JSON.parse(contract ?? '[]') as string[];
     const remaining = await runStatements(database, config, execute, name, { parts: statements });
     await execute(
-      `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(takingAway)}, "remaining" = ${stepJson(remaining)} where "name" = ${literal(name)}`,
+      `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(finishingContract)}, "remaining" = ${stepJson(remaining)} where "name" = ${literal(name)}`,
     );
   }
   return undefined;
 }
 
 /**
- * Does the waiting part of migrations as soon as every node that runs knows them: from time to time, while a node runs.
- * @returns whether something was done
+ * Completes expanded migrations once every running node knows them. Nodes call this periodically.
+ * @returns whether it completed them
  */
 export async function contract(config: DatabaseConfig, { orm }: Pick<Database, 'orm'>): Promise<boolean> {
   const execute = (sql: string) => orm.em.fork().getConnection().execute<SessionRow[]>(sql, [], 'all');
-  const waiting = await execute(
+  const pending = await execute(
     `select "name", to_jsonb(m) ->> 'contract' as contract from ${quote(migrationsTable)} m where to_jsonb(m) ->> 'contract' is not null`,
   );
-  if (waiting.length === 0) return false;
+  if (pending.length === 0) return false;
   const nodes = await listNodes(execute);
-  if (waiting.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
+  if (pending.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
-    if (waiting.some((row) => row.contract === takingAway)) {
-      // Another node is running it, or has stopped.
+    if (pending.some((row) => row.contract === finishingContract)) {
+      // Another node is running the remaining steps if it has the lock. Otherwise it has stopped, and this node
+      // finishes them.
       if ((await withAdvisoryLockIfFree(database.orm, migrationLock, async () => true)) === undefined)
         return false;
       await finishMigrations(database, config);
     }
-    const done = await withAdvisoryLockIfFree(database.orm, migrationLock, async (em) => {
+    const outcome = await withAdvisoryLockIfFree(database.orm, migrationLock, async (em) => {
       await allowLongStatements(em);
       return contractIn(database, config, executeIn(em), await nodesIn(executeIn(em)));
     }).catch((cause: unknown) => {
       if (sqlState((cause as Error).cause ?? cause) !== lockTimedOut) throw cause;
     });
-    if (done === undefined || done.result !== undefined) return false;
+    if (outcome === undefined || outcome.result !== undefined) return false;
     await finishMigrations(database, config);
     return true;
   });

@@ -8,7 +8,7 @@ import { convertField, defaultOf } from './conversions.ts';
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
-/** A check for values that a change does not preserve. */
+/** A check for stored values that a change does not preserve. */
 export interface ConversionCheck {
   /** The field, for example `leads.score`. */
   readonly name: string;
@@ -19,7 +19,7 @@ export interface ConversionCheck {
   /** The table's name before the change. */
   readonly table: string;
   /** The column with example values, by its name before the change. Undefined for new and sensitive fields. */
-  readonly shown: string | undefined;
+  readonly exampleColumn: string | undefined;
   /** Whether the migration fails if there are such records. */
   readonly refuses: boolean;
 }
@@ -51,7 +51,7 @@ interface Names {
 
 /**
  * Returns statements and checks for fields whose type, length, values or nullability change.
- * @param instead SQL expressions of type text that replace values that do not fit, by field name
+ * @param instead SQL expressions of type text that replace invalid values, by field name
  */
 export function conversionChecks(
   before: PreviousState,
@@ -63,11 +63,11 @@ export function conversionChecks(
   const checks: ConversionCheck[] = [];
   const tables: Record<string, TableShape> = { ...before.tables };
   for (const definition of definitions) {
-    const wanted = after[definition.name];
-    if (tables[definition.name] === undefined || wanted === undefined) continue;
+    const target = after[definition.name];
+    if (tables[definition.name] === undefined || target === undefined) continue;
     for (const field of [...definition.fields, ...definition.retired]) {
       const stored = tables[definition.name] as TableShape;
-      const change = changeOfField(before, { definition, field, stored, wanted }, instead);
+      const change = changeOfField(before, { definition, field, stored, target }, instead);
       if (change === undefined) continue;
       statements.push(...change.statements);
       checks.push(...change.checks);
@@ -82,11 +82,11 @@ export function conversionChecks(
 }
 
 /** A field with its table before and after the change. */
-interface Subject {
+interface FieldTables {
   readonly definition: ResourceDefinition;
   readonly field: Field;
   readonly stored: TableShape;
-  readonly wanted: TableShape;
+  readonly target: TableShape;
 }
 
 interface FieldChange {
@@ -107,91 +107,93 @@ function formerly(before: PreviousState, table: string, column: string): { table
 
 function changeOfField(
   before: PreviousState,
-  { definition, field, stored, wanted }: Subject,
+  { definition, field, stored, target }: FieldTables,
   instead: ReadonlyMap<string, string>,
 ): FieldChange | undefined {
   const columns = fieldColumns(field);
   const [first] = columns;
   if (first === undefined || field.set !== undefined) return undefined;
   const column = stored.columns[first.name];
-  const next = wanted.columns[first.name] as SchemaPart;
+  const newColumn = target.columns[first.name] as SchemaPart;
   const name = `${definition.name}.${field.name}`;
-  const given = instead.get(name);
-  const add = { before, definition, field, name, given };
+  const replacement = instead.get(name);
+  const context = { before, definition, field, name, replacement };
   if (column === undefined)
-    return given === undefined && (next.nullable || next.default !== null)
+    return replacement === undefined && (newColumn.nullable || newColumn.default !== null)
       ? undefined
-      : newField(add, stored, next);
+      : newField(context, stored, newColumn);
   const former = formerly(before, definition.name, field.name);
-  const known: ApiField | undefined = before.api[former.table]?.fields[former.column];
-  const from = known?.type ?? storedType(stored, field.name);
+  const previousField: ApiField | undefined = before.api[former.table]?.fields[former.column];
+  const from = previousField?.type ?? storedType(stored, field.name);
   const isLink = (shape: TableShape) => linkOf(shape, field.name) !== undefined;
-  if (column.type !== next.type || isLink(stored) !== isLink(wanted)) {
-    return conversion(add, { stored, wanted, from });
+  if (column.type !== newColumn.type || isLink(stored) !== isLink(target)) {
+    return conversion(context, { stored, target, from });
   }
-  const bounds: FieldChange[] = [];
-  if (column.nullable && !next.nullable) {
-    const value = given === undefined ? defaultOf(field) : `(${given})::${first.type}`;
-    bounds.push(
-      bounded(
-        add,
+  const changes: FieldChange[] = [];
+  if (column.nullable && !newColumn.nullable) {
+    const value = replacement === undefined ? defaultOf(field) : `(${replacement})::${first.type}`;
+    changes.push(
+      boundChange(
+        context,
         'has no value',
-        ({ columns: [own = ''] }) => `${quote(own)} is null`,
+        ({ columns: [column = ''] }) => `${quote(column)} is null`,
         value,
         value === undefined,
       ),
     );
   }
-  const [limit, was] = [field.maxLength, known?.max_length ?? Number.POSITIVE_INFINITY];
-  if (limit !== undefined && known !== undefined && limit < was) {
-    const value = given === undefined ? undefined : `(${given})::text`;
-    const where = ({ columns: [own = ''] }: Names) => `length(${quote(own)}) > ${limit}`;
-    bounds.push(bounded(add, `is longer than ${limit} characters`, where, value, true));
+  const [limit, previousLimit] = [field.maxLength, previousField?.max_length ?? Number.POSITIVE_INFINITY];
+  if (limit !== undefined && previousField !== undefined && limit < previousLimit) {
+    const value = replacement === undefined ? undefined : `(${replacement})::text`;
+    const where = ({ columns: [column = ''] }: Names) => `length(${quote(column)}) > ${limit}`;
+    changes.push(boundChange(context, `is longer than ${limit} characters`, where, value, true));
   }
-  const gone = known && field.values?.closed ? removedValues(known, { enum: field.values.list }) : [];
-  if (gone.length > 0) {
-    const where = ({ columns: [own = ''] }: Names) => `${quote(own)} in (${gone.map(literal).join(', ')})`;
-    const value = given === undefined ? undefined : `(${given})::text`;
-    bounds.push(bounded(add, 'has a value that is no longer listed', where, value, true));
+  const removed =
+    previousField && field.values?.closed ? removedValues(previousField, { enum: field.values.list }) : [];
+  if (removed.length > 0) {
+    const where = ({ columns: [column = ''] }: Names) =>
+      `${quote(column)} in (${removed.map(literal).join(', ')})`;
+    const value = replacement === undefined ? undefined : `(${replacement})::text`;
+    changes.push(boundChange(context, 'has a value that is no longer listed', where, value, true));
   }
-  return bounds.length === 0
+  return changes.length === 0
     ? undefined
     : {
-        statements: bounds.flatMap((each) => each.statements),
-        checks: bounds.flatMap((each) => each.checks),
+        statements: changes.flatMap((bound) => bound.statements),
+        checks: changes.flatMap((bound) => bound.checks),
       };
 }
 
-interface Adding {
+interface FieldContext {
   readonly before: PreviousState;
   readonly definition: ResourceDefinition;
   readonly field: Field;
   readonly name: string;
-  readonly given: string | undefined;
+  readonly replacement: string | undefined;
 }
 
-/** Returns a check with the statements that handle it. @param value SQL of the replacement value */
-function bounded(
-  adding: Adding,
+/** Returns a check with the statements that enforce it. @param value SQL of the replacement value */
+function boundChange(
+  context: FieldContext,
   says: string,
   where: (names: Names) => string,
   value: string | undefined,
   refuses: boolean,
 ): FieldChange {
-  const { definition, field } = adding;
+  const { definition, field } = context;
   const names = { table: definition.name, columns: [field.name] };
   const update =
     value === undefined
       ? []
       : [`update ${quote(names.table)} set ${quote(field.name)} = ${value} where ${where(names)};`];
-  const check = checkOf(adding, says, where, refuses && value === undefined);
+  const check = checkOf(context, says, where, refuses && value === undefined);
   // Replacement values can be invalid too.
-  const guards = refuses ? [conversionGuard(names.table, adding.name, says, where(names))] : [];
+  const guards = refuses ? [conversionGuard(names.table, context.name, says, where(names))] : [];
   return { statements: [...update, ...guards], checks: [check] };
 }
 
 function checkOf(
-  { before, definition, field, name }: Adding,
+  { before, definition, field, name }: FieldContext,
   says: string,
   where: (names: Names) => string,
   refuses: boolean,
@@ -201,34 +203,37 @@ function checkOf(
   const columns = suffixes.map(
     (suffix) => formerly(before, definition.name, `${field.name}${suffix}`).column,
   );
-  const shown = field.sensitive ? undefined : columns[0];
-  return { name, says, where: where({ table, columns }), table, shown, refuses };
+  const exampleColumn = field.sensitive ? undefined : columns[0];
+  return { name, says, where: where({ table, columns }), table, exampleColumn, refuses };
 }
 
-/** Adds a field that is required, or that gets a value in existing records. */
-function newField(adding: Adding, stored: TableShape, next: SchemaPart): FieldChange {
-  const { definition, field, given, name } = adding;
-  if (given === undefined) {
+/** Returns the statements that add a field which is required or gets a value in existing records. */
+function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPart): FieldChange {
+  const { definition, field, replacement, name } = context;
+  if (replacement === undefined) {
     const says = 'is required but has no value';
     return {
       statements: [conversionGuard(definition.name, name, says, 'true')],
-      checks: [{ ...checkOf(adding, says, () => 'true', true), shown: undefined }],
+      checks: [{ ...checkOf(context, says, () => 'true', true), exampleColumn: undefined }],
     };
   }
   const [column] = fieldColumns(field);
   const collation = column?.collation === undefined ? '' : ` collate ${quote(column.collation)}`;
-  const value = `((${given})::${column?.type})`;
+  const value = `((${replacement})::${column?.type})`;
   const table = quote(definition.name);
-  const own = quote(field.name);
-  const rule = next.nullable ? '' : ' not null';
-  const statements = [`alter table ${table} add ${own} ${column?.type}${collation}${rule} default ${value};`];
+  const columnName = quote(field.name);
+  const rule = newColumn.nullable ? '' : ' not null';
+  const statements = [
+    `alter table ${table} add ${columnName} ${column?.type}${collation}${rule} default ${value};`,
+  ];
   // A default of the field replaces this one.
-  if (next.default === null) statements.push(`alter table ${table} alter column ${own} drop default;`);
-  const added = { ...next, default: next.default === null ? null : value };
+  if (newColumn.default === null)
+    statements.push(`alter table ${table} alter column ${columnName} drop default;`);
+  const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };
   return {
     statements,
     checks: [],
-    stored: { ...stored, columns: { ...stored.columns, [field.name]: added } },
+    stored: { ...stored, columns: { ...stored.columns, [field.name]: addedColumn } },
   };
 }
 
@@ -238,48 +243,55 @@ const wider: Readonly<Record<string, readonly string[]>> = {
   int64: ['number', 'string', 'text'],
   reference: ['int64', 'number', 'string', 'text'],
 };
-const isWider = (from: string, to: string): boolean =>
-  to === 'string' || to === 'text' || wider[from]?.includes(to) === true;
+const isWider = (source: string, target: string): boolean =>
+  target === 'string' || target === 'text' || wider[source]?.includes(target) === true;
 
-/** Converts values to another type. */
+/** Returns the statements and the check that convert a field's values to another type. */
 function conversion(
-  adding: Adding,
+  context: FieldContext,
   {
     stored,
-    wanted,
+    target,
     from,
-  }: { readonly stored: TableShape; readonly wanted: TableShape; readonly from: string },
+  }: { readonly stored: TableShape; readonly target: TableShape; readonly from: string },
 ): FieldChange {
-  const { definition, field, given } = adding;
+  const { definition, field, replacement } = context;
   const table = quote(definition.name);
   const suffixes = stored.columns[`${field.name}_offset`] && from === 'timestamp' ? ['', '_offset'] : [''];
   const names = { table: definition.name, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // Broken references are found by a query, so that they have to be replaced first.
+  // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before
+  // them.
   const isLinked = field.to !== undefined;
-  const of = ({ table: name, columns }: Names, replacement: string | undefined) =>
+  const convert = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);
-  const lost = (replacement: string | undefined) => (where: Names) => {
-    const { isNone, fits } = of(where, replacement);
+  const lostCondition = (replacement: string | undefined) => (where: Names) => {
+    const { isNone, fits } = convert(where, replacement);
     const isLost = `not coalesce((${fits}), false)`;
     return defaultOf(field) === undefined ? `((${isNone}) or ${isLost})` : `(not (${isNone}) and ${isLost})`;
   };
-  const { wanted: word, isNone, columns: values } = of(names, isLinked ? undefined : given);
-  const says = `is not ${word}`;
-  const isSafe = isWider(from, field.typeName) && (defaultOf(field) !== undefined || isWider(from, 'string'));
-  const checked = !isSafe || defaultOf(field) === undefined;
+  const { label: typeLabel, isNone, columns: values } = convert(names, isLinked ? undefined : replacement);
+  const says = `is not ${typeLabel}`;
+  const isLossless =
+    isWider(from, field.typeName) && (defaultOf(field) !== undefined || isWider(from, 'string'));
+  const isChecked = !isLossless || defaultOf(field) === undefined;
   const storedType = String(stored.columns[field.name]?.type);
-  const own = quote(field.name);
+  const columnName = quote(field.name);
   const isNullable = stored.columns[field.name]?.nullable === true;
-  const alters = [`alter column ${own} drop default`];
-  if (field.nullable && !isNullable) alters.push(`alter column ${own} drop not null`);
+  const alters = [`alter column ${columnName} drop default`];
+  if (field.nullable && !isNullable) alters.push(`alter column ${columnName} drop not null`);
   const statements = [`alter table ${table} ${alters.join(', ')};`];
-  if (isLinked && given !== undefined) {
-    const replaced = `${quote(field.name)} = (${given})::${storedType === 'text' ? 'text' : 'bigint'}`;
-    statements.push(`update ${table} set ${replaced} where ${lost(undefined)(names)};`);
+  if (isLinked && replacement !== undefined) {
+    const assignment = `${quote(field.name)} = (${replacement})::${storedType === 'text' ? 'text' : 'bigint'}`;
+    statements.push(`update ${table} set ${assignment} where ${lostCondition(undefined)(names)};`);
   }
-  if (checked) {
+  if (isChecked) {
     statements.push(
-      conversionGuard(definition.name, adding.name, says, lost(isLinked ? undefined : given)(names)),
+      conversionGuard(
+        definition.name,
+        context.name,
+        says,
+        lostCondition(isLinked ? undefined : replacement)(names),
+      ),
     );
   }
   const shape = {
@@ -288,10 +300,10 @@ function conversion(
     foreignKeys: { ...stored.foreignKeys },
   };
   for (const column of names.columns) {
-    const link = linkOf(stored, column)?.name;
-    if (link !== undefined) {
-      statements.push(`alter table ${table} drop constraint ${quote(link)};`);
-      delete shape.foreignKeys[link];
+    const constraint = linkOf(stored, column)?.name;
+    if (constraint !== undefined) {
+      statements.push(`alter table ${table} drop constraint ${quote(constraint)};`);
+      delete shape.foreignKeys[constraint];
     }
   }
   for (const [index, { expression }] of Object.entries(stored.indexes)) {
@@ -305,34 +317,38 @@ function conversion(
       statements.push(`alter table ${table} add ${quote(name)} ${type}${collate(collation)};`);
     }
   }
-  if (storedType !== wanted.columns[field.name]?.type) {
-    const none = defaultOf(field) ?? 'null';
+  if (storedType !== target.columns[field.name]?.type) {
+    const fallback = defaultOf(field) ?? 'null';
     const types = columns.map(({ name, type, collation }, index) => {
-      const value = `case when ${isNone} then ${index === 0 ? `(${none})::${type}` : 'null'} else ${values[index]} end`;
+      const value = `case when ${isNone} then ${index === 0 ? `(${fallback})::${type}` : 'null'} else ${values[index]} end`;
       return `alter column ${quote(name)} type ${type}${collate(collation)} using (${value})`;
     });
     statements.push(`alter table ${table} ${types.join(', ')};`);
   } else if (!field.nullable && defaultOf(field) !== undefined) {
-    statements.push(`update ${table} set ${own} = ${defaultOf(field)} where ${own} is null;`);
+    statements.push(`update ${table} set ${columnName} = ${defaultOf(field)} where ${columnName} is null;`);
   }
   for (const column of names.columns.slice(1)) {
-    if (wanted.columns[column] !== undefined) continue;
+    if (target.columns[column] !== undefined) continue;
     // The text in the first column now includes its value.
     statements.push(`alter table ${table} drop column ${quote(column)};`);
     delete shape.columns[column];
   }
   for (const [index, { name }] of columns.entries()) {
-    const next = wanted.columns[name] as SchemaPart;
-    shape.columns[name] = { ...next, default: null, nullable: index > 0 || isNullable || field.nullable };
+    const newColumn = target.columns[name] as SchemaPart;
+    shape.columns[name] = {
+      ...newColumn,
+      default: null,
+      nullable: index > 0 || isNullable || field.nullable,
+    };
   }
-  const check = checkOf(adding, says, lost(given), true, suffixes);
-  return { statements, checks: checked ? [check] : [], stored: { ...stored, ...shape } };
+  const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
+  return { statements, checks: isChecked ? [check] : [], stored: { ...stored, ...shape } };
 }
 
 const collate = (collation: string | undefined): string =>
   collation === undefined ? '' : ` collate ${quote(collation)}`;
 
-/** Returns a statement that fails the migration if records match a condition. */
+/** Returns a statement that fails the migration if any record matches a condition. */
 export function conversionGuard(table: string, name: string, says: string, where: string): string {
   const body = `declare lost bigint; ids text; begin
   select count(*) into lost from ${quote(table)} where ${where};
@@ -344,7 +360,7 @@ end`;
   return `do $check$ ${body} $check$;`;
 }
 
-/** Finds duplicate values of fields that become unique. */
+/** Returns the statements and checks for duplicate values of fields that become unique. */
 function duplicates(
   before: PreviousState,
   { name, fields, uniques }: ResourceDefinition,
@@ -353,41 +369,43 @@ function duplicates(
   const [anyField] = fields;
   if (anyField === undefined) return [];
   const { table } = formerly(before, name, anyField.name);
-  const known = before.api[table];
-  if (known === undefined) return [];
+  const previousResource = before.api[table];
+  if (previousResource === undefined) return [];
   return uniques.flatMap((unique) => {
-    const own = namesOf(unique);
-    const columns = own.map((field) => formerly(before, name, field).column);
-    const isStored = own.every((field) => before.tables[name]?.columns[field] !== undefined);
-    if (!isStored || known.unique.some((each) => each.join() === columns.join())) return [];
+    const fieldNames = namesOf(unique);
+    const columns = fieldNames.map((field) => formerly(before, name, field).column);
+    const isStored = fieldNames.every((field) => before.tables[name]?.columns[field] !== undefined);
+    if (!isStored || previousResource.unique.some((names) => names.join() === columns.join())) return [];
     const where = (names: Names): string => {
       const distinctions = unique.map((field, index) =>
         distinctionOf(field, quote(names.columns[index] ?? '')),
       );
-      const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
-      const filled = distinctions.map((each) => each.filled).join(' and ');
+      const keys = ['"organization_id"', ...distinctions.flatMap((distinction) => distinction.keys)].join(
+        ', ',
+      );
+      const filled = distinctions.map((distinction) => distinction.filled).join(' and ');
       return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
     };
-    const now = where({ table: name, columns: own });
-    const label = `${name}.${own.join('+')}`;
+    const condition = where({ table: name, columns: fieldNames });
+    const label = `${name}.${fieldNames.join('+')}`;
     const says = 'has a duplicate value';
-    const given = instead.get(label);
+    const replacement = instead.get(label);
     const [first] = unique;
     const update =
-      given === undefined
+      replacement === undefined
         ? []
-        : [`update ${quote(name)} set ${quote(first.name)} = (${given})::text where ${now};`];
+        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${condition};`];
     return [
       {
-        statements: [...update, conversionGuard(name, label, says, now)],
+        statements: [...update, conversionGuard(name, label, says, condition)],
         checks: [
           {
             name: label,
             says,
             where: where({ table, columns }),
             table,
-            shown: first.sensitive ? undefined : columns[0],
-            refuses: given === undefined,
+            exampleColumn: first.sensitive ? undefined : columns[0],
+            refuses: replacement === undefined,
           },
         ],
       },

@@ -1,71 +1,71 @@
 import { type Field, type FieldType, fieldTypes } from '../fields/index.ts';
 import { literal, quote } from '../sql/index.ts';
 
-/** Conversion of a text to a value of a type, as SQL. */
+/** SQL that converts a text to a value of a field type. */
 interface Conversion {
   /** Completes "is not …". */
-  readonly wanted: string;
-  /** SQL condition that a text is a value of the type. Never fails. */
+  readonly label: string;
+  /** Returns an SQL condition that is true if the text is a valid value. Evaluating it never fails. */
   readonly fits: (text: string, target: Target) => string;
-  /** SQL of the value's columns, from a text that fits. */
+  /** Returns SQL of the value's columns from a valid text. */
   readonly columns: (text: string) => readonly string[];
 }
 
-/** The field and the record of a converted value. */
+/** The field that a value is converted for, and its record's organization. */
 interface Target {
   readonly field: Field;
-  /** SQL of the record's organization. */
+  /** SQL of the record's organization ID. */
   readonly organization: string;
 }
 
-const within = (pattern: string, low: string, high: string) => (text: string) =>
+const inRange = (pattern: string, low: string, high: string) => (text: string) =>
   `case when ${text} ~ '${pattern}' then (${text})::numeric between ${low} and ${high} else false end`;
-const whole = '^[+-]?[0-9]{1,19}([.]0+)?$';
-const toWhole = (type: string) => (text: string) => [`(${text})::numeric::${type}`];
-const int64 = within(whole, '-9223372036854775808', '9223372036854775807');
+const wholeNumber = '^[+-]?[0-9]{1,19}([.]0+)?$';
+const toInteger = (type: string) => (text: string) => [`(${text})::numeric::${type}`];
+const int64 = inRange(wholeNumber, '-9223372036854775808', '9223372036854775807');
 
-/** SQL condition that the first ten characters of a text are a valid date. */
-const isDay = (text: string): string => {
+/** Returns an SQL condition that is true if the first ten characters of a text, in the format of `day`, are a valid date. */
+const isDate = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
-  const last = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
-  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${last} else false end`;
+  const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
+  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${lastDay} else false end`;
 };
-const ofDay = (pattern: string) => (text: string) =>
-  `case when ${text} ~ '${pattern}' then ${isDay(text)} else false end`;
+const isDateText = (pattern: string) => (text: string) =>
+  `case when ${text} ~ '${pattern}' then ${isDate(text)} else false end`;
 const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const offset = '([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])';
 const time = `[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?${offset}`;
 
-const string: Conversion = { wanted: 'a text', fits: () => 'true', columns: (text) => [text] };
+const string: Conversion = { label: 'a text', fits: () => 'true', columns: (text) => [text] };
 
 /** Conversions from text by field type. */
 const conversions: Readonly<Record<string, Conversion>> = {
   string,
   text: string,
   integer: {
-    wanted: 'a 32-bit integer',
-    fits: within(whole, '-2147483648', '2147483647'),
-    columns: toWhole('integer'),
+    label: 'a 32-bit integer',
+    fits: inRange(wholeNumber, '-2147483648', '2147483647'),
+    columns: toInteger('integer'),
   },
-  int64: { wanted: 'a 64-bit integer', fits: int64, columns: toWhole('bigint') },
+  int64: { label: 'a 64-bit integer', fits: int64, columns: toInteger('bigint') },
   number: {
-    wanted: 'a number',
+    label: 'a number',
     fits: (text) => `${text} ~ '^[+-]?[0-9]{1,100}([.][0-9]{1,100})?$'`,
     columns: (text) => [`(${text})::numeric`],
   },
   boolean: {
-    wanted: 'true or false',
+    label: 'true or false',
     fits: (text) => `lower(${text}) in ('true', 'false', '1', '0')`,
     columns: (text) => [`(lower(${text}) in ('true', '1'))`],
   },
   date: {
-    wanted: 'a date without a time',
-    fits: ofDay(`^${day}([Tt ]00:00:00([.]0+)?${offset})?$`),
+    label: 'a date without a time',
+    fits: isDateText(`^${day}([Tt ]00:00:00([.]0+)?${offset})?$`),
     columns: (text) => [`substr(${text}, 1, 10)::date`],
   },
   timestamp: {
-    wanted: 'a timestamp',
-    fits: ofDay(`^${day}(${time})?$`),
+    label: 'a timestamp',
+    fits: isDateText(`^${day}(${time})?$`),
     columns: (text) => {
       const zone = `upper(coalesce(substring(${text} from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$'), 'Z'))`;
       const local = `regexp_replace(${text}, '([Zz]|[+-][0-9]{2}:[0-9]{2})$', '')`;
@@ -73,20 +73,20 @@ const conversions: Readonly<Record<string, Conversion>> = {
     },
   },
   reference: {
-    wanted: 'the ID of a record',
+    label: 'the ID of a record',
     fits: (text, { field, organization }) =>
       `case when ${int64(text)} then exists (select from ${quote(field.to ?? '')} _r where _r."organization_id" = ${organization} and _r."id" = (${text})::numeric::bigint) else false end`,
-    columns: toWhole('bigint'),
+    columns: toInteger('bigint'),
   },
 };
 
 /** The conversion of a field's stored values. */
 export interface FieldConversion {
   /** Completes "is not …". */
-  readonly wanted: string;
-  /** SQL condition that the value can be converted. */
+  readonly label: string;
+  /** SQL condition that is true if the value can be converted. */
   readonly fits: string;
-  /** SQL condition that the record has no value and gets the default. */
+  /** SQL condition that is true if the record does not have a value, so that it gets the default. */
   readonly isNone: string;
   /** SQL of the new columns. */
   readonly columns: readonly string[];
@@ -96,7 +96,7 @@ export interface FieldConversion {
  * Returns the conversion of a field's values to its new type.
  * @param from the name of the previous type
  * @param columns SQL of the previous columns
- * @param instead SQL of a text that replaces values that do not fit
+ * @param instead SQL of a text that replaces invalid values
  */
 export function convertField(
   field: Field,
@@ -110,25 +110,25 @@ export function convertField(
     ? fieldTypes[from as keyof typeof fieldTypes]
     : undefined;
   const isText = type?.text !== undefined;
-  const stored = isText ? column : (type?.read?.(columns) ?? `(${column})::text`);
+  const storedText = isText ? column : (type?.read?.(columns) ?? `(${column})::text`);
   const conversion = conversions[field.typeName] ?? string;
   const target = { field, organization };
   const text =
     instead === undefined
-      ? stored
-      : `(case when ${conversion.fits(stored, target)} then ${stored} else (${instead})::text end)`;
+      ? storedText
+      : `(case when ${conversion.fits(storedText, target)} then ${storedText} else (${instead})::text end)`;
   const textTarget = fieldTypes[field.typeName] as FieldType;
   // An empty text counts as null unless the new type stores texts.
-  const none = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
+  const isNone = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
   return {
-    wanted: conversion.wanted,
+    label: conversion.label,
     fits: conversion.fits(text, target),
-    isNone: none,
+    isNone,
     columns: conversion.columns(text),
   };
 }
 
-/** Returns SQL of the default for records without a value, or undefined. */
+/** Returns the SQL value for records without one, or undefined if the field has no default and is not nullable. */
 export function defaultOf({ default: value, nullable, required }: Field): string | undefined {
   if (nullable) return 'null';
   if (required || value === null) return undefined;

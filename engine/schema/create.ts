@@ -8,8 +8,8 @@ import type { Model } from './model.ts';
 import { patchFile } from './sequences.ts';
 
 /**
- * Checks that a migration exists for every change of the definitions. Does not need a database.
- * @throws UserError with the command to run, or the change that a migration cannot express
+ * Checks that a migration exists for every change to the definitions. Does not need a database.
+ * @throws UserError with the command to run, or with the changes that are not allowed
  */
 export async function assertMigrationsComplete(config: DatabaseConfig, model: Model): Promise<void> {
   assertReferencesStay(config, model);
@@ -28,7 +28,7 @@ export interface NewMigration {
 }
 
 /**
- * Writes a migration with the changes of the definitions since the last one, and its model patch next to it.
+ * Writes a migration with the changes to the definitions since the last one, and its model patch next to it.
  * Does not need a database and does not apply the migration.
  * @throws UserError like {@link changeOf}, and for unconfirmed drops; no file is written then
  */
@@ -46,25 +46,25 @@ export async function createMigration(
   if (patch === undefined) return { file: undefined, statements };
   const migration = `Migration${nextTime(config)}_${name.replaceAll('-', '_')}`;
   createFolder(config.migrations);
-  const about = join(config.migrations, patchFile(migration));
-  writeFileSync(about, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
+  const patchPath = join(config.migrations, patchFile(migration));
+  writeFileSync(patchPath, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
   // Changes that only callers can see do not need statements.
-  if (statements.length === 0) return { file: about, statements };
+  if (statements.length === 0) return { file: patchPath, statements };
   const file = join(config.migrations, `${migration}.ts`);
   writeFileSync(file, migrationText(migration, statements), { flag: 'wx' });
   return { file, statements };
 }
 
-/** Returns the timestamp for a migration's name. It is unique, because migrations run in the order of their names. */
+/** Returns the timestamp for a migration's name, which must be unique because migrations run in name order. */
 function nextTime(config: DatabaseConfig): string {
-  const taken = migrationNames(config).map((name) => /\d+/.exec(name)?.[0]);
+  const usedTimes = migrationNames(config).map((name) => /\d+/.exec(name)?.[0]);
   for (let ms = Date.now(); ; ms += 1000) {
     const time = new Date(ms).toISOString().replace(/\D/g, '').slice(0, 14);
-    if (!taken.includes(time)) return time;
+    if (!usedTimes.includes(time)) return time;
   }
 }
 
-/** Returns the source of a migration. It has no `down`, which would drop values stored since. */
+/** Returns the source of a migration. `down` is omitted, because it would drop values stored since. */
 function migrationText(name: string, statements: readonly string[]): string {
   const lines = statements.map((sql) => `    this.addSql(\`${sql.replace(/[`$\\]/g, '\\$&')}\`);`);
   return `import { Migration } from '@mikro-orm/migrations';

@@ -47,9 +47,10 @@ export async function driftOf(
     const lines: string[] = [];
     for (const [name, { type, nullable }] of Object.entries(columns)) {
       const expectedType = `${typeName(type)}${nullable === true ? '' : ' not null'}`;
-      const is = actual.columns.get(name);
-      if (is === undefined) lines.push(`the column ${table}.${name} is missing`);
-      else if (is !== expectedType) lines.push(`the column ${table}.${name} is ${is}, not ${expectedType}`);
+      const actualType = actual.columns.get(name);
+      if (actualType === undefined) lines.push(`the column ${table}.${name} is missing`);
+      else if (actualType !== expectedType)
+        lines.push(`the column ${table}.${name} is ${actualType}, not ${expectedType}`);
     }
     for (const name of actual.columns.keys()) {
       if (!Object.hasOwn(columns, name))

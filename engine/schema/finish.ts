@@ -14,32 +14,36 @@ import { type LiveNode, nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { dropViews, OlderModels } from './older-models.ts';
 import { backfillSql, type DeferredStep, stepJson, swapStatements } from './retype.ts';
 import {
+  finishingContract,
   lockPauseMs,
   lockTimedOut,
   lockTries,
   migrationLock,
   removeStatementTimeout,
   type SessionRow,
-  takingAway,
   withLockTimeout,
 } from './session.ts';
 
-/** Runs the remaining steps of migrations, each in its own transaction. @returns the names of the completed migrations */
+/**
+ * Runs the remaining steps of migrations, each in its own transaction.
+ * @returns the names of the completed migrations
+ */
 export async function finishMigrations({ orm }: Database, config: DatabaseConfig): Promise<string[]> {
   return withAdvisoryLock(orm, migrationLock, async (em) => {
     await removeStatementTimeout(em);
     const table = quote(migrationsTable);
-    // Such statements wait for every transaction that may see the table, but not for one that has no snapshot.
-    const outside = orm.em.fork();
-    const execute = (sql: string) => outside.getConnection().execute<SessionRow[]>(sql, [], 'all');
+    // Concurrent index builds cannot run in a transaction. They do not wait for the one that holds the lock, because it
+    // is idle without a snapshot.
+    const connection = orm.em.fork();
+    const execute = (sql: string) => connection.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
       `select "name", "remaining" from ${table} where "remaining" is not null order by "id"`,
     );
     for (const { name = '', remaining } of rows) {
       let steps = JSON.parse(remaining ?? '[]') as DeferredStep[];
-      let waits = 0;
-      const stored = (left: readonly DeferredStep[]) =>
-        `update ${table} set "remaining" = ${stepJson(left)} where "name" = ${literal(name)}`;
+      let attempts = 0;
+      const storeSql = (remainingSteps: readonly DeferredStep[]) =>
+        `update ${table} set "remaining" = ${stepJson(remainingSteps)} where "name" = ${literal(name)}`;
       for (let [step, ...rest] = steps; step !== undefined; [step, ...rest] = steps) {
         let current = '';
         try {
@@ -47,69 +51,74 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             current = step;
             if (step.includes(' concurrently ')) {
               await execute(step);
-              // The step before removes what an interrupted one has left, so both start over.
-              if (!step.startsWith('drop ')) await execute(stored(rest));
+              // An interrupted build leaves an invalid index, which the DROP before it removes, so keep both steps
+              // until the build is done.
+              if (!step.startsWith('drop ')) await execute(storeSql(rest));
             } else {
-              await withLockTimeout(outside, async (run) => {
+              await withLockTimeout(connection, async (run) => {
                 await run(current);
-                await run(stored(rest));
+                await run(storeSql(rest));
               });
             }
           } else if ('swap' in step) {
             const { swap } = step;
-            await withLockTimeout(outside, async (run) => {
+            await withLockTimeout(connection, async (run) => {
               const nodes = await nodesIn(run);
-              const behind = nodesWithoutMigration(nodes, migrationName(name));
-              assertNodesUpdated(name, behind, partlyMigrated);
-              // Those of nodes that have gone since it began would hold the old columns.
+              const outdatedNodes = nodesWithoutMigration(nodes, migrationName(name));
+              assertNodesUpdated(name, outdatedNodes, partlyMigrated);
+              // Views of nodes that have stopped since the migration started would depend on the old columns.
               await dropViews(run, nodes);
-              const { now, contract: later } = swapStatements(swap, behind, new OlderModels());
-              for (const statement of now) {
+              const { immediate, contract } = swapStatements(swap, outdatedNodes, new OlderModels());
+              for (const statement of immediate) {
                 current = statement;
                 await run(statement);
               }
               await run(
-                `update ${table} set "contract" = ${later.length === 0 ? '"contract"' : `(coalesce("contract", '[]')::jsonb || ${literal(JSON.stringify(later))})::text`} where "name" = ${literal(name)}`,
+                `update ${table} set "contract" = ${contract.length === 0 ? '"contract"' : `(coalesce("contract", '[]')::jsonb || ${literal(JSON.stringify(contract))})::text`} where "name" = ${literal(name)}`,
               );
-              await run(stored(rest));
+              await run(storeSql(rest));
             });
           } else {
-            const filling = step;
-            current = backfillSql(filling);
-            rest = await withLockTimeout(outside, async (run) => {
-              if (filling.missing === undefined) await run(`set local crm.filling = 'on'`);
-              const [last] = await run(current);
-              const next: DeferredStep[] =
-                last === undefined
+            const backfill = step;
+            current = backfillSql(backfill);
+            rest = await withLockTimeout(connection, async (run) => {
+              if (backfill.missing === undefined) await run(`set local crm.filling = 'on'`);
+              const [lastRow] = await run(current);
+              const nextSteps: DeferredStep[] =
+                lastRow === undefined
                   ? rest
-                  : [{ ...filling, after: [String(last.organization), String(last.id)] }, ...rest];
-              await run(stored(next));
-              return next;
+                  : [{ ...backfill, after: [String(lastRow.organization), String(lastRow.id)] }, ...rest];
+              await run(storeSql(nextSteps));
+              return nextSteps;
             });
           }
         } catch (cause) {
-          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++waits < lockTries) {
+          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
             await delay(lockPauseMs / 10);
             continue;
           }
           throw migrationError(cause, migrationPath(config, name), current, partlyMigrated) ?? cause;
         }
         steps = rest;
-        waits = 0;
+        attempts = 0;
       }
       await execute(
-        `update ${table} set "remaining" = null, "contract" = nullif("contract", ${literal(takingAway)}) where "name" = ${literal(name)}`,
+        `update ${table} set "remaining" = null, "contract" = nullif("contract", ${literal(finishingContract)}) where "name" = ${literal(name)}`,
       );
     }
     return rows.map(({ name }) => migrationName(name));
   });
 }
 
-/** @throws UserError if one of the nodes that need views looks for none */
-export function assertNodesUpdated(name: string, behind: readonly LiveNode[], applied: string): void {
-  const blind = behind.find(({ seesViews }) => !seesViews);
-  if (blind === undefined) return;
+/** Checks that nodes without the migration can use views of the old schema. @throws UserError with a node that cannot */
+export function assertNodesUpdated(
+  name: string,
+  outdatedNodes: readonly LiveNode[],
+  progressNote: string,
+): void {
+  const incompatible = outdatedNodes.find(({ seesViews }) => !seesViews);
+  if (incompatible === undefined) return;
   throw new UserError(
-    `${name} renames or converts a table or column, and ${blind.says}. Its connections share a pooler, so it cannot use the old schema. ${applied} Stop it, then migrate again.`,
+    `${name} renames or converts a table or column, and ${incompatible.description}. Its connections share a pooler, so it cannot use the old schema. ${progressNote} Stop it, then migrate again.`,
   );
 }

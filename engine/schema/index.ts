@@ -1,4 +1,4 @@
-// Schema: migrations from the difference between two models; how a model is distributed on Citus.
+// Schema: creates and applies migrations from the difference between two models, and distributes a model on Citus.
 // May import errors, fields, yaml, sql, definition, database, tables, records, compile.
 
 export type { ApiChange } from './api.ts';

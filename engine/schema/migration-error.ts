@@ -2,7 +2,7 @@ import { sqlState, violatedConstraint } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { guardSqlState } from './conversion-checks.ts';
 
-/** Maximum characters of a statement in a message. */
+/** Maximum number of characters of a statement in a message. */
 const maxStatement = 200;
 export const nothingMigrated = 'Nothing was migrated.';
 export const partlyMigrated = 'Everything else is applied; the next run continues from here.';
@@ -12,34 +12,36 @@ export function migrationError(
   cause: unknown,
   file: string,
   statement: string,
-  applied = nothingMigrated,
+  progressNote = nothingMigrated,
 ): UserError | undefined {
   if (typeof cause !== 'object' || cause === null) return undefined;
   const { message, cause: inner } = cause as { message?: unknown; cause?: unknown };
   const state = sqlState(cause);
-  if (state === undefined) return migrationError(inner, file, statement, applied);
+  if (state === undefined) return migrationError(inner, file, statement, progressNote);
   const index = violatedConstraint(cause);
   if (index !== undefined) {
     return new UserError(
-      `cannot create the unique index "${index}", because records have duplicate values. ${applied} Change or delete these records, then migrate again (${file}).`,
+      `cannot create the unique index "${index}", because records have duplicate values. ${progressNote} Change or delete these records, then migrate again (${file}).`,
       { cause },
     );
   }
-  // The detail and quoted data are values of records, which can be sensitive.
+  // Omit the detail and quoted values, because record values can be sensitive.
   const [line = ''] = String(message).split('\n');
-  const why = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
+  const reason = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
   if (state === guardSqlState) {
-    const name = why.split(' ')[0];
-    const again =
-      applied === nothingMigrated ? `, or create ${file} again with --using ${name}=… (SQL of a text)` : '';
+    const name = reason.split(' ')[0];
+    const retryHint =
+      progressNote === nothingMigrated
+        ? `, or create ${file} again with --using ${name}=… (SQL of a text)`
+        : '';
     return new UserError(
-      `${why}. ${applied} Change these records${again}${again === '' ? ', then migrate again.' : '.'}`,
+      `${reason}. ${progressNote} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,
       { cause },
     );
   }
   const excerpt = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
   return new UserError(
-    `${file} failed: ${why}. Statement: ${excerpt}. ${applied} Fix the cause, then migrate again.`,
+    `${file} failed: ${reason}. Statement: ${excerpt}. ${progressNote} Fix the cause, then migrate again.`,
     { cause },
   );
 }

@@ -7,39 +7,39 @@ import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { listNodes, nodesWithoutMigration } from './nodes.ts';
 import { migrationSequences } from './sequences.ts';
-import { takingAway } from './session.ts';
+import { finishingContract } from './session.ts';
 
-/** Which migrations a database has, and how that differs from the files. */
+/** State of a database's migrations compared with the migration files. */
 export interface MigrationLog {
   /** In the order in which they were applied. */
   readonly applied: readonly string[];
   readonly pending: readonly string[];
-  /** What has not been dropped yet because running nodes use it, one line each. */
+  /** Migrations that are not contracted yet, with the reason, one line each. */
   readonly waiting: readonly string[];
-  /** The tables that have something of before and something of after a migration. */
+  /** Tables with remaining steps or contract statements, which can differ from the model. */
   readonly unfinishedTables: readonly string[];
-  /** What is not as it should be, a line each. */
+  /** Differences between the migration log and the files, one line each. */
   readonly problems: readonly string[];
 }
 
 type MigrationClass = new (...args: ConstructorParameters<typeof Migration>) => Migration;
 
-/** The name of a migration by that in the table, which may have the ending of a file. */
+/** Returns the name of a migration from its row in the migration log, which can include a file extension. */
 export const migrationName = (stored: string | undefined): string => (stored ?? '').replace(/\.[jt]s$/, '');
 
-/** The migrations of an instance in their order, as their files name them. */
+/** Returns the names of an instance's migration files without extensions, in order. */
 export const migrationNames = (config: DatabaseConfig): string[] =>
   migrationSequences(config)
     .flatMap(({ files }) => [...files.keys()])
     .sort();
 
-/** The file of a migration. */
+/** Returns the path of a migration's file. */
 export function migrationPath(config: DatabaseConfig, name: string): string {
-  const { folder, files } = migrationSequences(config).find((each) => each.files.has(name)) ?? {};
+  const { folder, files } = migrationSequences(config).find((sequence) => sequence.files.has(name)) ?? {};
   return join(folder ?? config.migrations, files?.get(name) ?? name);
 }
 
-/** The statements of a migration. */
+/** Returns the statements of a migration. @throws UserError if its file does not export a migration */
 export async function statementsIn(
   { orm }: Pick<Database, 'orm'>,
   config: DatabaseConfig,
@@ -54,20 +54,20 @@ export async function statementsIn(
   return migration.getQueries().map(String);
 }
 
-/** Identifies what a migration does: its statements, however they are written down. */
+/** Returns a checksum of a migration's statements. It does not depend on the formatting of the file. */
 export const checksumOf = (statements: readonly string[]): string =>
   createHash('sha256').update(JSON.stringify(statements)).digest('hex');
 
-/** Compares the migrations of a database with the files. */
+/** Reads the migration log and compares it with the migration files. */
 export async function readMigrationLog(database: Database, config: DatabaseConfig): Promise<MigrationLog> {
   const table = quote(migrationsTable);
-  const [known] = await database.run({
+  const [exists] = await database.run({
     name: '',
     text: `select to_regclass($1)::text`,
     values: [table],
   });
   const rows =
-    known?.[0] === null
+    exists?.[0] === null
       ? []
       : await database.run({
           name: '',
@@ -75,29 +75,29 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
           values: [],
         });
   const applied = rows
-    .filter(([, , remaining, contract]) => remaining === null || contract === takingAway)
+    .filter(([, , remaining, contract]) => remaining === null || contract === finishingContract)
     .map(([name]) => migrationName(String(name)));
   const files = migrationNames(config);
   const pending = files.filter((name) => !applied.includes(name));
-  const last = files.at(-1) ?? '';
+  const lastFile = files.at(-1) ?? '';
   const problems: string[] = [];
-  for (const name of applied.filter((each) => !files.includes(each))) {
+  for (const name of applied.filter((candidate) => !files.includes(candidate))) {
     problems.push(
-      name > last
+      name > lastFile
         ? `the database is ahead of this code: it has ${name}, which ${config.migrations} has not`
         : `${name} was applied, and its file is missing in ${config.migrations}`,
     );
   }
   for (const { files: names } of migrationSequences(config)) {
     const latest = [...names.keys()].filter((name) => applied.includes(name)).at(-1) ?? '';
-    for (const name of pending.filter((each) => names.has(each) && each < latest)) {
+    for (const name of pending.filter((candidate) => names.has(candidate) && candidate < latest)) {
       problems.push(
         `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
       );
     }
   }
-  for (const [stored, checksum] of rows) {
-    const name = migrationName(String(stored));
+  for (const [storedName, checksum] of rows) {
+    const name = migrationName(String(storedName));
     if (checksum === null || !files.includes(name)) continue;
     if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
       problems.push(`${name} was changed after it was applied: put it back, and write another migration`);
@@ -110,13 +110,13 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
     contracts.length === 0
       ? []
       : await listNodes((sql) => database.orm.em.fork().getConnection().execute(sql, [], 'all'));
-  for (const [stored] of contracts) {
-    const name = migrationName(String(stored));
-    const behind = nodesWithoutMigration(nodes, name).map(({ says }) => says);
+  for (const [storedName] of contracts) {
+    const name = migrationName(String(storedName));
+    const outdatedNodes = nodesWithoutMigration(nodes, name).map(({ description }) => description);
     const reason =
-      behind.length === 0
+      outdatedNodes.length === 0
         ? 'the next migrate, or a node, does it'
-        : `it waits for ${behind.join(', and for ')}`;
+        : `it waits for ${outdatedNodes.join(', and for ')}`;
     waiting.push(`${name} still has to drop what older nodes use: ${reason}`);
   }
   for (const [, , ...steps] of rows) {

@@ -2,17 +2,17 @@ import { quote } from '../sql/index.ts';
 import { type LiveNode, viewsPrefix } from './nodes.ts';
 import type { Execute } from './session.ts';
 
-/** Keeps which tables have views for older models, under which name they are known now. */
+/** Tracks which tables have views for older models, by the tables' current names. */
 export class OlderModels {
-  readonly #shown = new Map<string, Set<string>>();
+  readonly #tablesBySchema = new Map<string, Set<string>>();
 
-  /** The statements that show a table to older models as it is now, unless they see it so already. */
+  /** Returns statements that create missing views of a table in its current form for older nodes. */
   show(table: string, nodes: readonly LiveNode[]): string[] {
     return [...new Set(nodes.map(({ views }) => views))].flatMap((schema) => {
-      const shown = this.#shown.get(schema) ?? new Set();
-      this.#shown.set(schema, shown);
-      if (shown.has(table)) return [];
-      shown.add(table);
+      const tables = this.#tablesBySchema.get(schema) ?? new Set();
+      this.#tablesBySchema.set(schema, tables);
+      if (tables.has(table)) return [];
+      tables.add(table);
       return [
         `create schema if not exists ${quote(schema)}`,
         `grant usage on schema ${quote(schema)} to public`,
@@ -22,12 +22,12 @@ export class OlderModels {
   }
 
   get isUsed(): boolean {
-    return this.#shown.size > 0;
+    return this.#tablesBySchema.size > 0;
   }
 
-  /** Renames a table; its views follow. */
+  /** Records a table's new name. Its views remain valid, because PostgreSQL refers to tables by ID. */
   rename(from: string, to: string): void {
-    for (const shown of this.#shown.values()) if (shown.delete(from)) shown.add(to);
+    for (const tables of this.#tablesBySchema.values()) if (tables.delete(from)) tables.add(to);
   }
 }
 
@@ -42,7 +42,7 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
   }
 }
 
-/** Returns a writable view of a table, with the permissions of the table. */
+/** Returns SQL that creates a writable view of a table. Access is checked with the caller's permissions on the table. */
 const viewOf = (schema: string, table: string): string => `do $view$ begin
   if to_regclass('${quote(schema)}.${quote(table)}') is null then
     execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'

@@ -1,44 +1,47 @@
 import { identifier } from '../sql/index.ts';
 
-/** The online form of a migration's statement, for a table in use. */
+/** Form of a migration statement that does not block reads and writes of the table. */
 export interface OnlineForm {
   readonly table: string;
-  /** Finds a row if the statement will fail: it runs as it is then, so that nothing of its migration is applied. */
+  /**
+   * Query that returns a row if the statement would fail. The original statement then runs, so that the migration is
+   * rolled back.
+   */
   readonly obstacle?: string;
-  /** In the transaction of the migration, in place of the statement. */
+  /** Statement that replaces the original one in the migration's transaction. */
   readonly now?: string;
-  /** Once that is done: takes as long as the table is large, and may be run again. */
+  /** Statements to run after the transaction. They scan the table and can be repeated. */
   readonly later: readonly string[];
 }
 
-const index = /^create (unique )?index ("\w+") on "(\w+)" (?:using \w+ )?\((.*)\)(?: where (.*?))?;?$/;
-const foreignKey = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;?$/;
-const notNull = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
+const indexPattern = /^create (unique )?index ("\w+") on "(\w+)" (?:using \w+ )?\((.*)\)(?: where (.*?))?;?$/;
+const foreignKeyPattern = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;?$/;
+const notNullPattern = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
 
-/** How a statement runs without making others wait; undefined if it has no such way, or needs none. */
+/** Returns the online form of a statement, or undefined if it does not have or need one. */
 export function onlineForm(sql: string): OnlineForm | undefined {
-  const [, unique, name = '', indexed, keys = '', where] = index.exec(sql) ?? [];
-  if (indexed !== undefined) {
+  const [, unique, name = '', indexedTable, keys = '', where] = indexPattern.exec(sql) ?? [];
+  if (indexedTable !== undefined) {
     const condition = where === undefined ? '' : ` where ${where}`;
-    const twice = `select 'two' as name from "${indexed}"${condition} group by ${keys} having count(*) > 1 limit 1`;
+    const duplicates = `select 'two' as name from "${indexedTable}"${condition} group by ${keys} having count(*) > 1 limit 1`;
     return {
-      table: indexed,
-      ...(unique !== undefined && { obstacle: twice }),
-      // One that was interrupted is there, and not valid.
+      table: indexedTable,
+      ...(unique !== undefined && { obstacle: duplicates }),
+      // An interrupted build leaves an invalid index.
       later: [`drop index concurrently if exists ${name}`, sql.replace('index', 'index concurrently')],
     };
   }
-  const [, referring, constraint] = foreignKey.exec(sql) ?? [];
-  if (referring !== undefined) {
+  const [, referringTable, constraint] = foreignKeyPattern.exec(sql) ?? [];
+  if (referringTable !== undefined) {
     return {
-      table: referring,
+      table: referringTable,
       now: `${sql.replace(/;$/, '')} not valid;`,
-      later: [`alter table "${referring}" validate constraint ${constraint}`],
+      later: [`alter table "${referringTable}" validate constraint ${constraint}`],
     };
   }
-  const [, table, column = ''] = notNull.exec(sql) ?? [];
+  const [, table, column = ''] = notNullPattern.exec(sql) ?? [];
   if (table === undefined) return undefined;
-  // A checked constraint that says the same saves the reading of every row under a lock.
+  // With an equivalent validated constraint, SET NOT NULL does not have to scan the table under an exclusive lock.
   const check = `"${identifier(`${table}_${column}_filled`)}"`;
   const condition = `check ("${column}" is not null)`;
   return {

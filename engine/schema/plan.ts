@@ -8,29 +8,29 @@ import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { onlineForm } from './online.ts';
-import { withRetypes } from './retype.ts';
-import { type Analyzed, analyzed, inASecondColumn, whileOthersWrite } from './statements.ts';
+import { groupRetypes } from './retype.ts';
+import { analyzeOnline, analyzeStatement, analyzeTypeChange, type StatementAnalysis } from './statements.ts';
 import { storedModel } from './stored.ts';
 
-/** How many rows a table has. */
+/** Number of rows of a table. */
 export interface RowCount {
   readonly count: number;
   readonly isEstimate: boolean;
 }
 
-/** A statement of a plan. */
-export interface PlannedStatement extends Analyzed {
-  /** The rows that it touches; undefined without a database, and for tables that are not there yet. */
+/** A statement in a migration plan. */
+export interface PlannedStatement extends StatementAnalysis {
+  /** Rows of the table it reads or writes; undefined without a database or if the table does not exist yet. */
   readonly rows: RowCount | undefined;
 }
 
-/** A check of a plan. */
+/** A check in a migration plan. */
 export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'refuses'> {
-  /** Undefined without a database, and where it could not be counted within {@link countMs}. */
+  /** Number of affected records; undefined without a database or if counting took longer than {@link countMs}. */
   readonly count: number | undefined;
-  /** Whether counting was given up. */
+  /** Whether counting timed out. */
   readonly tookTooLong: boolean;
-  /** Up to ten of them; without values where these are sensitive. */
+  /** Up to ten affected records. `value` is null for sensitive fields. */
   readonly examples: readonly {
     readonly organization: string;
     readonly id: string;
@@ -38,39 +38,39 @@ export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'r
   }[];
 }
 
-/** What the edits of the definitions will do. */
+/** The effects of changes to the definitions, before a migration is written. */
 export interface MigrationPlan {
   readonly statements: readonly PlannedStatement[];
   readonly checks: readonly PlannedCheck[];
   readonly api: readonly ApiChange[];
-  /** Parts of the service that write or find records by what goes away. */
+  /** Modules that read or write a field or resource that is renamed or removed. */
   readonly partners: readonly { readonly file: string; readonly name: string }[];
-  /** What would be dropped, and how to say what is meant. */
+  /** Unconfirmed drops, each with its alternatives. */
   readonly undecided: readonly string[];
-  /** What the connected database lacks of the migrations, and how else it differs; undefined without one. */
+  /** State of the connected database; undefined without one. */
   readonly database: DatabaseState | undefined;
 }
 
-/** How a database stands to the migrations. */
+/** Differences between a database and the migrations. */
 export interface DatabaseState {
   readonly pending: readonly string[];
   readonly problems: readonly string[];
-  /** What has not been dropped yet because running nodes use it, one line each. */
+  /** Migrations that are not contracted yet, with the reason, one line each. */
   readonly waiting: readonly string[];
   readonly drift: readonly string[];
 }
 
-/** How long each statement of a plan may take, in milliseconds: it runs where others work. */
+/** Timeout of each counting statement, in milliseconds. It is short, because the database is in use. */
 export const countMs = 5000;
-/** Rows up to which a table is counted; the statistics say roughly how many a larger one has. */
+/** Maximum number of rows to count. For larger tables the estimate of the statistics is used. */
 const countedRows = 100_000;
-/** Examples of a check, and characters of each value. */
+/** Maximum number of examples per check, and of characters per value. */
 const [maxExamples, maxValue] = [10, 60];
 
 /**
- * What the definitions change since the last migration. Writes nothing, neither files nor rows.
- * @param database where rows are counted, with statements of up to {@link countMs}; undefined: nothing is
- * @throws UserError as {@link changeOf}
+ * Plans the migration for the changes to the definitions since the last one. Does not write files or rows.
+ * @param database used to count rows if it is defined
+ * @throws UserError like {@link changeOf}
  */
 export async function planChanges(
   config: DatabaseConfig,
@@ -80,27 +80,28 @@ export async function planChanges(
   database: Database | undefined,
 ): Promise<MigrationPlan> {
   const { statements, checks, api, undecided } = await changeOf(config, model, intent);
-  const count = database && counter(database);
-  const planned: PlannedStatement[] = [];
-  const retyped = new Set(
-    withRetypes(statements).flatMap((part) => (typeof part === 'string' ? [] : part.statements)),
+  const countRows = database && counter(database);
+  const plannedStatements: PlannedStatement[] = [];
+  const typeChanges = new Set(
+    groupRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
   );
-  for (const statement of statements.map(analyzed)) {
-    const touched = statement.touches === 'nothing' ? undefined : statement.table;
-    const rows = touched === undefined ? undefined : await count?.(touched);
+  for (const statement of statements.map(analyzeStatement)) {
+    const table = statement.touches === 'nothing' ? undefined : statement.table;
+    const rows = table === undefined ? undefined : await countRows?.(table);
     const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
-    if (isOnline && retyped.has(statement.sql)) planned.push({ ...inASecondColumn(statement), rows });
+    if (isOnline && typeChanges.has(statement.sql))
+      plannedStatements.push({ ...analyzeTypeChange(statement), rows });
     else
-      planned.push({
-        ...(isOnline && onlineForm(statement.sql) ? whileOthersWrite(statement) : statement),
+      plannedStatements.push({
+        ...(isOnline && onlineForm(statement.sql) ? analyzeOnline(statement) : statement),
         rows,
       });
   }
-  const checked: PlannedCheck[] = [];
-  for (const check of checks) checked.push(await examined(check, database));
+  const plannedChecks: PlannedCheck[] = [];
+  for (const check of checks) plannedChecks.push(await checkRecords(check, database));
   return {
-    statements: planned,
-    checks: checked,
+    statements: plannedStatements,
+    checks: plannedChecks,
     api,
     partners: partnersOf(needs, api),
     undecided,
@@ -110,7 +111,7 @@ export async function planChanges(
 
 const run = (database: Database, text: string) => database.run({ name: '', text, values: [] });
 
-/** As {@link run}; undefined if it took too long. */
+/** Runs a query like {@link run}, or returns undefined if it times out. */
 async function runInTime(database: Database, text: string): Promise<TextRows | undefined> {
   try {
     return await run(database, text);
@@ -120,59 +121,59 @@ async function runInTime(database: Database, text: string): Promise<TextRows | u
   }
 }
 
-/** How a database stands to the migrations of a folder. */
+/** Compares a database with the migration files. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
   const { applied, pending, problems, waiting, unfinishedTables } = await readMigrationLog(database, config);
   const { tables } = storedModel(config, (name) => applied.includes(name));
-  const compared = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
-  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(compared)) };
+  const finishedTables = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
+  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(finishedTables)) };
 }
 
-/** Counts the rows of tables, each once. */
+/** Returns a function that counts a table's rows and caches the result. */
 function counter(database: Database): (table: string) => Promise<RowCount | undefined> {
-  const known = new Map<string, RowCount | undefined>();
+  const counts = new Map<string, RowCount | undefined>();
   return async (table) => {
-    if (!known.has(table)) known.set(table, await rowsOf(database, table));
-    return known.get(table);
+    if (!counts.has(table)) counts.set(table, await rowsOf(database, table));
+    return counts.get(table);
   };
 }
 
 async function rowsOf(database: Database, table: string): Promise<RowCount | undefined> {
-  const [found] = await run(
+  const [statistics] = await run(
     database,
     `select reltuples::bigint::text from pg_class where oid = to_regclass('${quote(table)}')`,
   );
-  if (found === undefined) return undefined;
-  const estimate = Number(found[0]);
+  if (statistics === undefined) return undefined;
+  const estimate = Number(statistics[0]);
   if (estimate > countedRows) return { count: estimate, isEstimate: true };
-  const counted = await runInTime(
+  const rows = await runInTime(
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
-  // -1 means that the table has no statistics.
-  if (counted === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
-  const [row] = counted;
+  // -1 means that the table was never analyzed.
+  if (rows === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
+  const [row] = rows;
   const count = Number(row?.[0]);
   return { count, isEstimate: count > countedRows };
 }
 
-/** Counts the records that a check is about, and shows some. */
-async function examined(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
-  const { name, says, refuses, table, shown, where } = check;
-  const planned = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
-  if (database === undefined) return planned;
-  const [exists] = await run(database, `select to_regclass('${quote(table)}')::text`);
-  if (exists?.[0] === null) return planned;
-  const counted = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
-  if (counted === undefined) return { ...planned, tookTooLong: true };
-  const value = shown === undefined ? 'null' : `left(${quote(shown)}::text, ${maxValue})`;
+/** Counts the records that a check affects, and reads some as examples. */
+async function checkRecords(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
+  const { name, says, refuses, table, exampleColumn, where } = check;
+  const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
+  if (database === undefined) return uncounted;
+  const [relation] = await run(database, `select to_regclass('${quote(table)}')::text`);
+  if (relation?.[0] === null) return uncounted;
+  const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
+  if (counts === undefined) return { ...uncounted, tookTooLong: true };
+  const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;
   const examples = await runInTime(
     database,
     `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
   );
   return {
-    ...planned,
-    count: Number(counted[0]?.[0]),
+    ...uncounted,
+    count: Number(counts[0]?.[0]),
     examples: (examples ?? []).map(([organization, id, text]) => ({
       organization: String(organization),
       id: String(id),
@@ -181,7 +182,7 @@ async function examined(check: ConversionCheck, database: Database | undefined):
   };
 }
 
-/** Which parts of the service need what callers lose. */
+/** Returns the modules that need a field or resource that callers lose. */
 function partnersOf(
   needs: readonly FieldRequirements[],
   api: readonly ApiChange[],

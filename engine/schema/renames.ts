@@ -7,8 +7,8 @@ import { resourceColumns, resourcePaths } from '../tables/index.ts';
 import type { Model } from './model.ts';
 import { type Renames, withRenames } from './stored.ts';
 
-/** Declared new names that the tables do not have yet. */
-export interface Renaming {
+/** Renames that are declared but not migrated yet. */
+export interface PendingRenames {
   readonly renamed: Renames;
   readonly statements: readonly string[];
   /** The tables with their new names. */
@@ -16,11 +16,11 @@ export interface Renaming {
 }
 
 /**
- * The statements for names that definitions declare with `renamed_from` and that the tables do not have yet.
- * @param after the tables of the model, for the names of what belongs to renamed ones
- * @throws UserError with the place of each `renamed_from` that names nothing
+ * Returns the statements for names that are declared with `renamed_from` and not migrated yet.
+ * @param after the tables of the model, with the new names of indexes and constraints
+ * @throws UserError with the location of each `renamed_from` that does not name a stored resource or field
  */
-export function renaming(before: TableShapes, after: TableShapes, model: Model): Renaming {
+export function pendingRenames(before: TableShapes, after: TableShapes, model: Model): PendingRenames {
   const definitions = model.resources.map(({ definition }) => definition);
   const tables: Record<string, string> = {};
   const problems: string[] = [];
@@ -29,40 +29,42 @@ export function renaming(before: TableShapes, after: TableShapes, model: Model):
     if (Object.hasOwn(before, from)) tables[from] = name;
     else problems.push(`${file}  renamed_from: there has been no resource "${from}"`);
   }
-  const named = withRenames(before, { tables });
+  const renamedTables = withRenames(before, { tables });
   const columns: Record<string, Readonly<Record<string, string>>> = {};
   for (const definition of definitions) {
-    const stored = named[definition.name];
-    if (stored === undefined) continue;
-    const found = renamedColumns(definition, stored, problems);
-    if (Object.keys(found).length > 0) columns[definition.name] = found;
+    const shape = renamedTables[definition.name];
+    if (shape === undefined) continue;
+    const newNames = renamedColumns(definition, shape, problems);
+    if (Object.keys(newNames).length > 0) columns[definition.name] = newNames;
   }
   if (problems.length > 0) throw new UserError(problems.join('\n'));
   const renamed = {
     ...(Object.keys(tables).length > 0 && { tables }),
     ...(Object.keys(columns).length > 0 && { columns }),
   };
-  const moved = withRenames(before, renamed);
+  const shapes = withRenames(before, renamed);
   const statements = [
-    ...Object.entries(tables).flatMap(([from, to]) => tableStatements(from, to, moved[to], model)),
+    ...Object.entries(tables).flatMap(([from, to]) => tableStatements(from, to, shapes[to], model)),
     ...Object.entries(columns).flatMap(([table, names]) =>
       Object.entries(names).map(
         ([from, to]) => `alter table ${quote(table)} rename column ${quote(from)} to ${quote(to)};`,
       ),
     ),
   ];
-  const touched = new Set([...Object.values(tables), ...Object.keys(columns)]);
-  const belongings = withNamesOf(moved, after, touched);
-  return { renamed, tables: belongings.tables, statements: [...statements, ...belongings.statements] };
+  const changedTables = new Set([...Object.values(tables), ...Object.keys(columns)]);
+  const parts = renameParts(shapes, after, changedTables);
+  return { renamed, tables: parts.tables, statements: [...statements, ...parts.statements] };
 }
 
-/** The columns of a resource that get another name. */
+/**
+ * Returns the new names of a resource's renamed columns, by old name. Adds to `problems` if an old name does not exist.
+ */
 function renamedColumns(
   { fields, retired, file }: ResourceDefinition,
   { columns }: TableShape,
   problems: string[],
 ): Record<string, string> {
-  const found: Record<string, string> = {};
+  const newNames: Record<string, string> = {};
   const isStored = (name: string) => Object.hasOwn(columns, name);
   for (const field of [...fields, ...retired]) {
     const { name, renamedFrom: from } = field;
@@ -73,13 +75,13 @@ function renamedColumns(
       continue;
     }
     for (const { suffix } of fieldColumns(field)) {
-      if (isStored(`${from}${suffix}`)) found[`${from}${suffix}`] = `${name}${suffix}`;
+      if (isStored(`${from}${suffix}`)) newNames[`${from}${suffix}`] = `${name}${suffix}`;
     }
   }
-  return found;
+  return newNames;
 }
 
-/** A table, what PostgreSQL has named after it, and what is stored about its records under its name. */
+/** Returns statements that rename a table and its trigger functions, and update rows that store the resource's name. */
 function tableStatements(
   from: string,
   to: string,
@@ -90,7 +92,7 @@ function tableStatements(
     (trigger) =>
       `alter function ${quote(`${from}_${trigger}_fn`)}() rename to ${quote(`${to}_${trigger}_fn`)};`,
   );
-  const named = tables.flatMap((table) => {
+  const updates = tables.flatMap((table) => {
     const update = (column: string, value: string, name: string) =>
       `update ${quote(table.meta.tableName)} set ${quote(column)} = ${value} where ${name} = ${literal(from)};`;
     return [
@@ -104,32 +106,34 @@ function tableStatements(
       ),
     ];
   });
-  return [`alter table ${quote(from)} rename to ${quote(to)};`, ...triggers, ...named];
+  return [`alter table ${quote(from)} rename to ${quote(to)};`, ...triggers, ...updates];
 }
 
-/** Renames indexes and constraints that are the same but for their names. */
-function withNamesOf(
+/** Renames indexes and constraints whose definitions differ only in their names. */
+function renameParts(
   before: TableShapes,
   after: TableShapes,
-  touched: ReadonlySet<string>,
+  changedTables: ReadonlySet<string>,
 ): { readonly tables: TableShapes; readonly statements: readonly string[] } {
   const statements: string[] = [];
   const tables: Record<string, TableShape> = { ...before };
-  for (const table of touched) {
-    const [old, wanted] = [before[table], after[table]];
-    if (old === undefined || wanted === undefined) continue;
-    const shape: Record<string, unknown> = { ...old };
+  for (const table of changedTables) {
+    const [current, target] = [before[table], after[table]];
+    if (current === undefined || target === undefined) continue;
+    const shape: Record<string, unknown> = { ...current };
     for (const section of ['indexes', 'foreignKeys'] as const) {
-      const parts = { ...old[section] };
-      for (const [name, part] of Object.entries(old[section])) {
-        if (Object.hasOwn(wanted[section], name)) continue;
-        const same = Object.entries(wanted[section]).find(
-          ([other, each]) => !Object.hasOwn(parts, other) && nameless(each, other) === nameless(part, name),
+      const parts = { ...current[section] };
+      for (const [name, part] of Object.entries(current[section])) {
+        if (Object.hasOwn(target[section], name)) continue;
+        const match = Object.entries(target[section]).find(
+          ([newPartName, candidate]) =>
+            !Object.hasOwn(parts, newPartName) &&
+            withoutName(candidate, newPartName) === withoutName(part, name),
         );
-        if (same === undefined) continue;
-        const [to, renamed] = same;
+        if (match === undefined) continue;
+        const [to, newPart] = match;
         delete parts[name];
-        parts[to] = renamed;
+        parts[to] = newPart;
         const isConstraint = section === 'foreignKeys' || part.constraint === true;
         statements.push(
           isConstraint
@@ -144,5 +148,5 @@ function withNamesOf(
   return { tables, statements };
 }
 
-const nameless = (part: object, name: string): string =>
+const withoutName = (part: object, name: string): string =>
   JSON.stringify(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))).replaceAll(name, '');

@@ -12,15 +12,15 @@ interface RetypedColumn {
   readonly using: string;
 }
 
-/** The type changes of a table's columns in a migration, with their indexes and constraints. */
+/** The column type changes of one table in a migration, with the affected indexes and constraints. */
 export interface Retype {
   readonly table: string;
-  /** All statements, for a change in place. */
+  /** All statements, for a table that can be changed in place. */
   readonly statements: readonly string[];
   readonly columns: readonly RetypedColumn[];
   /** Columns without a counterpart after the change. */
   readonly gone: readonly string[];
-  /** Statements to run first, which replace or reject values that do not fit. */
+  /** Statements to run first, which replace or reject invalid values. */
   readonly before: readonly string[];
   /** Statements that drop the current indexes and constraints. */
   readonly drops: readonly string[];
@@ -31,82 +31,88 @@ export interface Retype {
   readonly nullable: readonly string[];
 }
 
-const change = /^alter table "(\w+)" (alter column "\w+" type .*?);?$/s;
-const part = /^alter column "(\w+)" type (.+?) using \((.*)\)$/s;
-const rule =
+const typeChangePattern = /^alter table "(\w+)" (alter column "\w+" type .*?);?$/s;
+const columnPattern = /^alter column "(\w+)" type (.+?) using \((.*)\)$/s;
+const columnRulePattern =
   /^alter table "(\w+)" alter column "(\w+)" (?:set default (.*?)|(set not null)|(drop not null));?$/s;
-const indexed = /^create (?:unique )?index ("\w+") on "(\w+)" /;
-const linked = /^alter table "(\w+)" add constraint ("\w+") foreign key \("\w+", "(\w+)"\)/;
+const indexPattern = /^create (?:unique )?index ("\w+") on "(\w+)" /;
+const foreignKeyPattern = /^alter table "(\w+)" add constraint ("\w+") foreign key \("\w+", "(\w+)"\)/;
 
 /** Groups the statements that change types of a table into one {@link Retype}, at the position of the last one. */
-export function withRetypes(statements: readonly string[]): readonly (string | Retype)[] {
-  const found = new Map<string, Retype>();
-  const taken = new Map<number, string>();
-  for (const [at, sql] of statements.entries()) {
-    const [, table = '', parts = ''] = change.exec(sql) ?? [];
-    const columns = parts.split(/, (?=alter column "\w+" type )/).flatMap((each) => {
-      const [, name, type, using] = part.exec(each) ?? [];
+export function groupRetypes(statements: readonly string[]): readonly (string | Retype)[] {
+  const retypes = new Map<string, Retype>();
+  const positions = new Map<number, string>();
+  for (const [position, sql] of statements.entries()) {
+    const [, table = '', parts = ''] = typeChangePattern.exec(sql) ?? [];
+    const columns = parts.split(/, (?=alter column "\w+" type )/).flatMap((clause) => {
+      const [, name, type, using] = columnPattern.exec(clause) ?? [];
       return name === undefined || type === undefined || using === undefined ? [] : [{ name, type, using }];
     });
     const [first] = columns;
     if (first === undefined) continue;
-    const own = `alter table ${quote(table)} alter column ${quote(first.name)}`;
-    const start = statements.slice(0, at).findLastIndex((each) => each.startsWith(`${own} drop default`));
+    const alterColumn = `alter table ${quote(table)} alter column ${quote(first.name)}`;
+    const start = statements
+      .slice(0, position)
+      .findLastIndex((text) => text.startsWith(`${alterColumn} drop default`));
     // A statement written by hand runs unchanged.
     if (start === -1) continue;
     const offset = `alter table ${quote(table)} drop column ${quote(`${first.name}_offset`)};`;
-    const end = statements[at + 1] === offset ? at + 1 : at;
-    for (let index = start; index <= end; index++) taken.set(index, table);
-    const group = statements.slice(start + 1, at);
+    const end = statements[position + 1] === offset ? position + 1 : position;
+    for (let index = start; index <= end; index++) positions.set(index, table);
+    const group = statements.slice(start + 1, position);
     const isNullable = statements[start]?.includes('drop not null') === true;
-    const known = found.get(table) ?? empty(table);
-    found.set(table, {
-      ...known,
-      columns: [...known.columns, ...columns],
-      gone: [...known.gone, ...(end > at ? [`${first.name}_offset`] : [])],
+    const retype = retypes.get(table) ?? emptyRetype(table);
+    retypes.set(table, {
+      ...retype,
+      columns: [...retype.columns, ...columns],
+      gone: [...retype.gone, ...(end > position ? [`${first.name}_offset`] : [])],
       before: [
-        ...known.before,
-        // The replacement for values that do not fit can be null.
-        ...(isNullable && group.some((each) => each.startsWith('update ')) ? [`${own} drop not null`] : []),
-        ...group.filter((each) => /^(update|do) /.test(each)),
+        ...retype.before,
+        // The replacement for invalid values can be null.
+        ...(isNullable && group.some((text) => text.startsWith('update '))
+          ? [`${alterColumn} drop not null`]
+          : []),
+        ...group.filter((text) => /^(update|do) /.test(text)),
       ],
-      drops: [...known.drops, ...group.filter((each) => /^drop index| drop constraint /.test(each))],
-      nullable: [...known.nullable, ...(isNullable ? [first.name] : [])],
+      drops: [...retype.drops, ...group.filter((text) => /^drop index| drop constraint /.test(text))],
+      nullable: [...retype.nullable, ...(isNullable ? [first.name] : [])],
     });
   }
-  for (const [at, sql] of statements.entries()) {
-    const [, ruled = '', column = '', value, filled, nullable] = rule.exec(sql) ?? [];
-    const [, index = '', on = ''] = indexed.exec(sql) ?? [];
-    const [, referring = '', link, key = ''] = linked.exec(sql) ?? [];
-    const table = ruled || on || referring;
-    const known = found.get(table);
-    if (known === undefined || taken.has(at)) continue;
-    const names = known.columns.map(({ name }) => name);
+  for (const [position, sql] of statements.entries()) {
+    const [, ruleTable = '', column = '', value, filled, nullable] = columnRulePattern.exec(sql) ?? [];
+    const [, index = '', indexTable = ''] = indexPattern.exec(sql) ?? [];
+    const [, referringTable = '', link, key = ''] = foreignKeyPattern.exec(sql) ?? [];
+    const table = ruleTable || indexTable || referringTable;
+    const retype = retypes.get(table);
+    if (retype === undefined || positions.has(position)) continue;
+    const names = retype.columns.map(({ name }) => name);
     if (index !== '' && names.some((name) => sql.includes(quote(name)))) {
-      found.set(table, { ...known, indexes: [...known.indexes, sql] });
+      retypes.set(table, { ...retype, indexes: [...retype.indexes, sql] });
     } else if (link !== undefined && names.includes(key)) {
-      found.set(table, { ...known, links: [...known.links, sql] });
+      retypes.set(table, { ...retype, links: [...retype.links, sql] });
     } else if (names.includes(column)) {
-      found.set(table, {
-        ...known,
-        ...(value !== undefined && { defaults: new Map([...known.defaults, [column, value]]) }),
-        ...(filled !== undefined && { filled: [...known.filled, column] }),
-        ...(nullable !== undefined && { nullable: [...known.nullable, column] }),
+      retypes.set(table, {
+        ...retype,
+        ...(value !== undefined && { defaults: new Map([...retype.defaults, [column, value]]) }),
+        ...(filled !== undefined && { filled: [...retype.filled, column] }),
+        ...(nullable !== undefined && { nullable: [...retype.nullable, column] }),
       });
     } else continue;
-    taken.set(at, table);
+    positions.set(position, table);
   }
-  return statements.flatMap((sql, at): (string | Retype)[] => {
-    const table = taken.get(at);
+  return statements.flatMap((sql, position): (string | Retype)[] => {
+    const table = positions.get(position);
     if (table === undefined) return [sql];
-    const all = [...taken].filter(([, each]) => each === table).map(([index]) => index);
-    const retype = found.get(table);
-    if (retype === undefined || at !== Math.max(...all)) return [];
-    return [{ ...retype, statements: all.sort((a, b) => a - b).map((index) => String(statements[index])) }];
+    const indexes = [...positions].filter(([, name]) => name === table).map(([index]) => index);
+    const retype = retypes.get(table);
+    if (retype === undefined || position !== Math.max(...indexes)) return [];
+    return [
+      { ...retype, statements: indexes.sort((a, b) => a - b).map((index) => String(statements[index])) },
+    ];
   });
 }
 
-const empty = (table: string): Retype => ({
+const emptyRetype = (table: string): Retype => ({
   table,
   statements: [],
   columns: [],
@@ -143,17 +149,20 @@ export interface StoredColumn {
   readonly default: string | null;
 }
 
-/** Updates a table's rows in batches, from a key on: sets missing values, or lets the trigger compute the new columns. */
+/**
+ * Update of a table's rows in batches, starting after a key. Sets missing values, or fires the trigger that computes the
+ * new columns if `missing` is absent.
+ */
 export interface Backfill {
   readonly fill: string;
   readonly after?: readonly [organization: string, id: string];
   readonly missing?: { readonly column: string; readonly value: string };
 }
 
-/** A step that runs after the migration's transaction. */
+/** A step that runs after the migration's transaction. Stored as JSON in the migration log. */
 export type DeferredStep = string | Backfill | { readonly swap: ColumnSwap };
 
-/** Returns SQL of deferred steps for the migration log. */
+/** Returns deferred steps as an SQL literal for the migration log, or `null` if no steps remain. */
 export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
@@ -162,7 +171,7 @@ const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));
 const beforeOf = (name: string): string => quote(identifier(`_${name}_before`));
 const routineOf = (table: string): string => quote(identifier(`${table}__types_fn`));
-// Runs after the version trigger, whose increment it reverts during a backfill.
+// Its name sorts after the version trigger, whose increment it has to revert during a backfill.
 const trigger = '"_zz_types"';
 
 /** Returns SQL that selects the current columns of a table as {@link StoredColumn}. */
@@ -172,7 +181,7 @@ export const storedColumnsSql = (table: string): string =>
    where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`;
 
 /**
- * Plans a type change for a table that is in use: a trigger keeps a second column in sync, which is backfilled in
+ * Plans a type change for a table that is in use. A trigger keeps a second column in sync, which is backfilled in
  * batches, indexed, and then swapped with the first one.
  */
 export function stageRetype(
@@ -180,31 +189,31 @@ export function stageRetype(
   stored: readonly StoredColumn[],
 ): { readonly now: readonly string[]; readonly later: readonly DeferredStep[] } {
   const { table, columns, gone, before, drops, indexes, links } = retype;
-  const own = quote(table);
-  const wasOf = (name: string) => stored.find((each) => each.name === name) ?? null;
+  const tableName = quote(table);
+  const storedColumn = (name: string) => stored.find((column) => column.name === name) ?? null;
   const swap: ColumnSwap = {
     table,
     columns: columns.map((column) => {
-      const was = wasOf(column.name);
+      const previous = storedColumn(column.name);
       return {
         ...column,
-        was,
+        was: previous,
         default: retype.defaults.get(column.name) ?? null,
         isFilled:
           retype.filled.includes(column.name) ||
-          (was?.isFilled === true && !retype.nullable.includes(column.name)),
+          (previous?.isFilled === true && !retype.nullable.includes(column.name)),
       };
     }),
-    gone: gone.flatMap((name) => wasOf(name) ?? []),
+    gone: gone.flatMap((name) => storedColumn(name) ?? []),
     drops,
     renames: [
       ...indexes.map((sql) => {
-        const [, name = ''] = indexed.exec(sql) ?? [];
+        const [, name = ''] = indexPattern.exec(sql) ?? [];
         return `alter index ${temporary(name)} rename to ${name}`;
       }),
       ...links.map((sql) => {
-        const [, , name = ''] = linked.exec(sql) ?? [];
-        return `alter table ${own} rename constraint ${temporary(name)} to ${name}`;
+        const [, , name = ''] = foreignKeyPattern.exec(sql) ?? [];
+        return `alter table ${tableName} rename constraint ${temporary(name)} to ${name}`;
       }),
     ],
     all: stored.map(({ name }) => name),
@@ -212,47 +221,47 @@ export function stageRetype(
   const onNext = (sql: string): string =>
     columns.reduce((text, { name }) => text.replaceAll(quote(name), nextOf(name)), sql);
   const values = columns.map(({ using }) => `(${using})`).join(', ');
-  const into = columns.map(({ name }) => `new.${nextOf(name)}`).join(', ');
+  const targets = columns.map(({ name }) => `new.${nextOf(name)}`).join(', ');
   const nulls = JSON.stringify(Object.fromEntries(columns.map(({ name }) => [name, null])));
   const unfitIndex = quote(identifier(`_${table}_unfit`));
   return {
     now: [
       ...before,
-      `alter table ${own} ${columns.map(({ name, type }) => `add ${nextOf(name)} ${type}`).join(', ')}, add ${unfit} boolean`,
+      `alter table ${tableName} ${columns.map(({ name, type }) => `add ${nextOf(name)} ${type}`).join(', ')}, add ${unfit} boolean`,
       `create function ${routineOf(table)}() returns trigger language plpgsql as $types$ begin
         if tg_op = 'UPDATE' and current_setting('crm.filling', true) = 'on' then new."_version" := old."_version"; end if;
         begin
-          select ${values} into ${into} from (select new.*) ${own};
+          select ${values} into ${targets} from (select new.*) ${tableName};
           new.${unfit} := null;
         exception when others then
           -- The write succeeds, but the columns are not swapped while such a record exists.
           new.${unfit} := true;
-          select ${values} into ${into} from (select (jsonb_populate_record(new, '${nulls}')).*) ${own};
+          select ${values} into ${targets} from (select (jsonb_populate_record(new, '${nulls}')).*) ${tableName};
         end;
         return new;
       end $types$`,
-      `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,
+      `create trigger ${trigger} before insert or update on ${tableName} for each row execute function ${routineOf(table)}()`,
     ],
     later: [
       { fill: table },
       `drop index concurrently if exists ${unfitIndex}`,
-      `create index concurrently ${unfitIndex} on ${own} ("organization_id") where ${unfit}`,
+      `create index concurrently ${unfitIndex} on ${tableName} ("organization_id") where ${unfit}`,
       ...indexes.flatMap((sql) => {
-        const [, name = ''] = indexed.exec(sql) ?? [];
+        const [, name = ''] = indexPattern.exec(sql) ?? [];
         return [
           `drop index concurrently if exists ${temporary(name)}`,
           onNext(sql).replace('index ', 'index concurrently ').replace(name, temporary(name)),
         ];
       }),
       ...links.flatMap((sql) => {
-        const [, , name = ''] = linked.exec(sql) ?? [];
-        const added = onNext(sql)
+        const [, , name = ''] = foreignKeyPattern.exec(sql) ?? [];
+        const constraintSql = onNext(sql)
           .replace(/;$/, '')
           .replace(name, temporary(name))
-          .replace(`alter table ${own} `, '');
+          .replace(`alter table ${tableName} `, '');
         return [
-          `alter table ${own} drop constraint if exists ${temporary(name)}, ${added} not valid`,
-          `alter table ${own} validate constraint ${temporary(name)}`,
+          `alter table ${tableName} drop constraint if exists ${temporary(name)}, ${constraintSql} not valid`,
+          `alter table ${tableName} validate constraint ${temporary(name)}`,
         ];
       }),
       ...swap.columns
@@ -260,11 +269,11 @@ export function stageRetype(
         .flatMap(({ name }) => {
           const check = checkOf(table, name);
           return [
-            `alter table ${own} drop constraint if exists ${check}, add constraint ${check} check (${nextOf(name)} is not null) not valid`,
-            `alter table ${own} validate constraint ${check}`,
+            `alter table ${tableName} drop constraint if exists ${check}, add constraint ${check} check (${nextOf(name)} is not null) not valid`,
+            `alter table ${tableName} validate constraint ${check}`,
           ];
         }),
-      `analyze ${own}`,
+      `analyze ${tableName}`,
       { swap },
     ],
   };
@@ -276,30 +285,30 @@ const checkOf = (table: string, name: string): string => quote(identifier(`${tab
 
 /**
  * Returns the statements of a {@link ColumnSwap}, which run in one transaction.
- * @param behind nodes that use the previous columns, which are kept for them and exposed by views
+ * @param outdatedNodes nodes that use the previous columns, which are kept for them and exposed by views
  */
 export function swapStatements(
   { table, columns, gone, drops, renames, all }: ColumnSwap,
-  behind: readonly LiveNode[],
-  older: OlderModels,
-): { readonly now: readonly string[]; readonly contract: readonly string[] } {
-  const own = quote(table);
+  outdatedNodes: readonly LiveNode[],
+  olderModels: OlderModels,
+): { readonly immediate: readonly string[]; readonly contract: readonly string[] } {
+  const tableName = quote(table);
   const names = columns.map(({ name }) => name).join(', ');
-  const old = [...columns.flatMap(({ was }) => was ?? []), ...gone];
-  const alter = (parts: readonly string[]) => `alter table ${own} ${parts.join(', ')}`;
-  const isKept = behind.length > 0;
-  const now = [
-    `lock table ${own} in access exclusive mode`,
+  const oldColumns = [...columns.flatMap(({ was }) => was ?? []), ...gone];
+  const alter = (parts: readonly string[]) => `alter table ${tableName} ${parts.join(', ')}`;
+  const keepsOld = outdatedNodes.length > 0;
+  const immediate = [
+    `lock table ${tableName} in access exclusive mode`,
     conversionGuard(table, `${table}.${names}`, 'does not fit its new type', unfit),
-    ...(isKept ? older.show(table, behind) : []),
+    ...(keepsOld ? olderModels.show(table, outdatedNodes) : []),
     `drop function ${routineOf(table)}() cascade`,
     ...drops,
-    ...(isKept
-      ? old.flatMap(({ name }) => [
+    ...(keepsOld
+      ? oldColumns.flatMap(({ name }) => [
           alter([`alter column ${quote(name)} drop not null`, `alter column ${quote(name)} drop default`]),
           alter([`rename column ${quote(name)} to ${beforeOf(name)}`]),
         ])
-      : [alter(old.map(({ name }) => `drop column ${quote(name)}`))]),
+      : [alter(oldColumns.map(({ name }) => `drop column ${quote(name)}`))]),
     ...columns.map(({ name }) => alter([`rename column ${nextOf(name)} to ${quote(name)}`])),
     ...renames,
     ...columns.flatMap(({ name, default: value, isFilled }) => [
@@ -313,67 +322,68 @@ export function swapStatements(
     ]),
     alter([`drop column ${unfit}`]),
   ];
-  if (!isKept) return { now, contract: [] };
+  if (!keepsOld) return { immediate, contract: [] };
   return {
-    now: [...now, ...bothTypes(table, columns, old, all)],
+    immediate: [...immediate, ...syncTriggers(table, columns, oldColumns, all)],
     contract: [
       `drop function ${routineOf(table)}() cascade`,
-      alter(old.map(({ name }) => `drop column ${beforeOf(name)}`)),
+      alter(oldColumns.map(({ name }) => `drop column ${beforeOf(name)}`)),
     ],
   };
 }
 
-/** Returns a trigger that keeps the columns of older and newer nodes in sync. */
-function bothTypes(
+/** Returns statements that create a trigger which keeps the columns of older and newer nodes in sync. */
+function syncTriggers(
   table: string,
   columns: ColumnSwap['columns'],
-  old: readonly StoredColumn[],
-  all: readonly string[],
+  oldColumns: readonly StoredColumn[],
+  columnNames: readonly string[],
 ): string[] {
-  const own = quote(table);
-  const isOld = (name: string) => old.some((each) => each.name === name);
-  const row = all
+  const tableName = quote(table);
+  const isOld = (name: string) => oldColumns.some((column) => column.name === name);
+  const row = columnNames
     .filter((name) => name !== '_unfit')
     .map((name) => `new.${isOld(name) ? beforeOf(name) : quote(name)} as ${quote(name)}`);
-  const none = all.map((name) => {
-    const column = old.find((each) => each.name === name);
+  const nullRow = columnNames.map((name) => {
+    const column = oldColumns.find((column) => column.name === name);
     return `${column === undefined ? `new.${quote(name)}` : `null::${column.type}`} as ${quote(name)}`;
   });
-  const anyOf = (names: readonly string[], is: (name: string) => string) => names.map(is).join(' or ');
-  const changed = (name: string) => `new.${name} is distinct from old.${name}`;
-  const before = old.map(({ name }) => beforeOf(name));
-  /** The field of a column. Fields are synced separately, because conversions between types can lose values. */
+  const anyOf = (names: readonly string[], predicate: (name: string) => string) =>
+    names.map(predicate).join(' or ');
+  const hasChanged = (name: string) => `new.${name} is distinct from old.${name}`;
+  const before = oldColumns.map(({ name }) => beforeOf(name));
+  /** Returns the field of a column. Fields are synced separately, because conversions between types can lose values. */
   const fieldOf = (name: string): string => {
-    const [first] = columns.filter((each) => name === `${each.name}_offset`);
+    const [first] = columns.filter((column) => name === `${column.name}_offset`);
     return first?.name ?? name;
   };
   const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
-    const next = columns.filter(({ name }) => fieldOf(name) === field);
-    const was = old.filter(({ name }) => fieldOf(name) === field);
-    const values = next.map(({ using }) => `(${using})`).join(', ');
-    const into = next.map(({ name }) => `new.${quote(name)}`).join(', ');
-    const back = was.map(({ name, type, default: value }) => {
+    const current = columns.filter(({ name }) => fieldOf(name) === field);
+    const previous = oldColumns.filter(({ name }) => fieldOf(name) === field);
+    const values = current.map(({ using }) => `(${using})`).join(', ');
+    const targets = current.map(({ name }) => `new.${quote(name)}`).join(', ');
+    const assignments = previous.map(({ name, type, default: value }) => {
       const fallback = value ?? 'null';
-      return `begin new.${beforeOf(name)} := coalesce(${backward(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
+      return `begin new.${beforeOf(name)} := coalesce(${previousValue(columns, name, type)}, ${fallback}); exception when others then new.${beforeOf(name)} := ${fallback}; end;`;
     });
     return `if tg_op = 'UPDATE' then
         is_old := ${anyOf(
-          was.map(({ name }) => beforeOf(name)),
-          changed,
+          previous.map(({ name }) => beforeOf(name)),
+          hasChanged,
         )};
         is_new := not is_old and (${anyOf(
-          next.map(({ name }) => quote(name)),
-          changed,
+          current.map(({ name }) => quote(name)),
+          hasChanged,
         )});
       end if;
       if is_old then
         begin
-          select ${values} into ${into} from (select ${row.join(', ')}) ${own};
+          select ${values} into ${targets} from (select ${row.join(', ')}) ${tableName};
         exception when others then
-          select ${values} into ${into} from (select ${none.join(', ')}) ${own};
+          select ${values} into ${targets} from (select ${nullRow.join(', ')}) ${tableName};
         end;
       elsif is_new then
-        ${back.join('\n        ')}
+        ${assignments.join('\n        ')}
       end if;`;
   });
   return [
@@ -383,22 +393,22 @@ function bothTypes(
       ${fields.join('\n      ')}
       return new;
     end $types$`,
-    `create trigger ${trigger} before insert or update on ${own} for each row execute function ${routineOf(table)}()`,
+    `create trigger ${trigger} before insert or update on ${tableName} for each row execute function ${routineOf(table)}()`,
   ];
 }
 
-/** Returns SQL of an old column's value, computed from the new ones. */
-function backward(columns: ColumnSwap['columns'], name: string, type: string): string {
-  const value = columns.find((each) => each.name === name);
+/** Returns SQL that computes the value of an old column from the new columns. */
+function previousValue(columns: ColumnSwap['columns'], name: string, type: string): string {
+  const value = columns.find((column) => column.name === name);
   if (value === undefined) {
-    // The offset of a timestamp that became a text.
-    const [text] = columns.filter((each) => name === `${each.name}_offset`);
+    // The column is the offset of a timestamp that is now a text.
+    const [text] = columns.filter((column) => name === `${column.name}_offset`);
     return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
   }
-  const own = `new.${quote(name)}`;
+  const current = `new.${quote(name)}`;
   return value.type.startsWith('timestamptz') && type === 'text'
-    ? `to_char(${own} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
-    : `${own}::text::${type}`;
+    ? `to_char(${current} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+    : `${current}::text::${type}`;
 }
 
 /** Rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
@@ -406,14 +416,14 @@ const batchRows = 500;
 
 /** Returns SQL that backfills the next batch and selects the key of its last row, or no row at the end. */
 export function backfillSql({ fill, after, missing }: Backfill): string {
-  const own = quote(fill);
+  const tableName = quote(fill);
   const column = missing === undefined ? unfit : quote(missing.column);
-  const filled = missing === undefined ? '' : ` and t.${column} is null`;
-  const from =
+  const missingCondition = missing === undefined ? '' : ` and t.${column} is null`;
+  const startCondition =
     after === undefined
       ? ''
-      : `where ("organization_id", "id") > (${after.map((part) => `${literal(part)}::bigint`).join(', ')})`;
-  return `with _b as (select "organization_id", "id" from ${own} ${from} order by "organization_id", "id" limit ${batchRows}),
-    _u as (update ${own} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${filled})
+      : `where ("organization_id", "id") > (${after.map((columnPattern) => `${literal(columnPattern)}::bigint`).join(', ')})`;
+  return `with _b as (select "organization_id", "id" from ${tableName} ${startCondition} order by "organization_id", "id" limit ${batchRows}),
+    _u as (update ${tableName} t set ${column} = ${missing?.value ?? `t.${column}`} from _b where t."organization_id" = _b."organization_id" and t."id" = _b."id"${missingCondition})
     select "organization_id"::text as organization, "id"::text as id from _b order by _b."organization_id" desc, _b."id" desc limit 1`;
 }

@@ -12,58 +12,58 @@ import {
 } from './retype.ts';
 import { type Execute, hasRows } from './session.ts';
 
-const missing = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
+const backfillPattern = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
 const rowsOf = (table: string): string => `select from ${quote(table)} limit 1`;
 
-/** What of a migration runs in its transaction. */
-interface Parts {
+/** The statements of a migration's transaction. */
+interface TransactionSteps {
   readonly parts: readonly (string | Retype)[];
-  /** Whether types change in steps in any case: nodes that know the old ones may store the first row. */
+  /** Whether types change in steps even if the table is empty, because older nodes can store rows. */
   readonly isStaged?: boolean;
 }
 
-/** Runs the statements of a migration. @returns what has to be done after the transaction */
+/** Runs the statements of a migration. @returns the steps to run after the transaction */
 export async function runStatements(
   { kind }: Pick<Database, 'kind'>,
   config: DatabaseConfig,
   execute: Execute,
   name: string,
-  { parts, isStaged = false }: Parts,
+  { parts, isStaged = false }: TransactionSteps,
 ): Promise<DeferredStep[]> {
   const remaining: DeferredStep[] = [];
-  const filled = new Set<string>();
+  const deferredNotNull = new Set<string>();
   const run = async (statement: string): Promise<void> => {
-    const [, table = '', column = '', value] = missing.exec(statement) ?? [];
+    const [, table = '', column = '', value] = backfillPattern.exec(statement) ?? [];
     if (value !== undefined && kind === 'postgresql' && (await hasRows(execute, rowsOf(table)))) {
-      // In one statement, others would wait for the rows until the end of the migration.
+      // A single UPDATE would lock the rows until the migration commits, so they are backfilled in batches later.
       remaining.push({ fill: table, missing: { column, value } });
-      filled.add(`alter table ${quote(table)} alter column ${quote(column)} set not null`);
+      deferredNotNull.add(`alter table ${quote(table)} alter column ${quote(column)} set not null`);
       return;
     }
-    const way = kind === 'postgresql' ? onlineForm(statement) : undefined;
-    if (way !== undefined && filled.has(statement.replace(/;$/, ''))) {
-      remaining.push(...way.later);
+    const online = kind === 'postgresql' ? onlineForm(statement) : undefined;
+    if (online !== undefined && deferredNotNull.has(statement.replace(/;$/, ''))) {
+      remaining.push(...online.later);
       return;
     }
     const isOnline =
-      way !== undefined &&
-      (await hasRows(execute, rowsOf(way.table))) &&
-      !(way.obstacle !== undefined && (await hasRows(execute, way.obstacle)));
-    if (isOnline) remaining.push(...way.later);
-    const sql = isOnline ? way.now : statement;
+      online !== undefined &&
+      (await hasRows(execute, rowsOf(online.table))) &&
+      !(online.obstacle !== undefined && (await hasRows(execute, online.obstacle)));
+    if (isOnline) remaining.push(...online.later);
+    const sql = isOnline ? online.now : statement;
     if (sql === undefined) return;
     await execute(sql).catch((cause: unknown) => {
       throw migrationError(cause, migrationPath(config, name), statement) ?? cause;
     });
   };
-  for (const part of parts) {
-    if (typeof part === 'string') await run(part);
-    else if (isStaged || (await hasRows(execute, rowsOf(part.table)))) {
-      const stored = (await execute(storedColumnsSql(part.table))) as unknown as StoredColumn[];
-      const { now, later } = stageRetype(part, stored);
+  for (const step of parts) {
+    if (typeof step === 'string') await run(step);
+    else if (isStaged || (await hasRows(execute, rowsOf(step.table)))) {
+      const storedColumns = (await execute(storedColumnsSql(step.table))) as unknown as StoredColumn[];
+      const { now, later } = stageRetype(step, storedColumns);
       for (const statement of now) await run(statement);
       remaining.push(...later);
-    } else for (const statement of part.statements) await run(statement);
+    } else for (const statement of step.statements) await run(statement);
   }
   return remaining;
 }

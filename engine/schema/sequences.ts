@@ -3,45 +3,44 @@ import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { fileReason, UserError } from '../errors.ts';
 
-/** Migrations whose order among themselves counts. */
+/** Migrations of one folder, which are applied in order. */
 export interface Sequence {
   readonly folder: string;
-  /** Their files by name, in their order. */
+  /** File names by migration name, in order. */
   readonly files: ReadonlyMap<string, string>;
-  /** What each changed of the model, as JSON files in the folder. */
+  /** Names of the migrations with a model patch, in order. */
   readonly patches: readonly string[];
 }
 
-/** The file with what a migration changes of the model. @param migration the name of the migration */
+/** Returns the name of a migration's model patch file. */
 export const patchFile = (migration: string): string => `${migration}.json`;
 
 /**
- * The migrations of an instance: one sequence, or the platform's and one of its own. Then the platform's are those of
- * this package that change no resource: what becomes of the tables of resources is for the instance to say, which may
- * have changed their definitions.
+ * Returns the migrations of an instance: its own sequence, after the platform's sequence if it is configured. Platform
+ * migrations that change resources are excluded, because the instance can define its resources differently.
  */
 export function migrationSequences({
   migrations,
   platformMigrations,
 }: Pick<DatabaseConfig, 'migrations' | 'platformMigrations'>): readonly Sequence[] {
-  const own = sequence(migrations, () => true);
-  if (platformMigrations === null) return [own];
-  return [sequence(platformMigrations, (name) => changesNoResource(platformMigrations, name)), own];
+  const ownSequence = sequence(migrations, () => true);
+  if (platformMigrations === null) return [ownSequence];
+  return [sequence(platformMigrations, (name) => changesNoResource(platformMigrations, name)), ownSequence];
 }
 
-function sequence(folder: string, has: (migration: string) => boolean): Sequence {
+function sequence(folder: string, isIncluded: (migration: string) => boolean): Sequence {
   const names = existsSync(folder) ? namesIn(folder) : [];
   const files = names
     .filter((name) => /^Migration\d+.*(?<!\.d)\.[jt]s$/.test(name))
     .map((name): [string, string] => [name.replace(/\.[jt]s$/, ''), name])
-    .filter(([name]) => has(name));
+    .filter(([name]) => isIncluded(name));
   const patches = names
     .filter((name) => /^Migration\d+.*\.json$/.test(name))
     .map((name) => name.replace(/\.json$/, ''));
-  return { folder, files: new Map(files), patches: patches.filter(has) };
+  return { folder, files: new Map(files), patches: patches.filter(isIncluded) };
 }
 
-/** @throws UserError if the path is not a folder */
+/** Returns the sorted names of a folder's files. @throws UserError if the folder cannot be read */
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder).sort();
@@ -50,7 +49,10 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** Migrations without a patch are older than patches, and every instance begins with them. */
+/**
+ * Whether a migration only changes platform tables. Migrations without a patch predate patches and are part of every
+ * instance.
+ */
 function changesNoResource(folder: string, migration: string): boolean {
   const path = join(folder, patchFile(migration));
   if (!existsSync(path)) return true;

@@ -2,18 +2,19 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
 import { entitiesOf, type Model } from './model.ts';
 
-/** Any number that no other program on the same database is likely to use. */
+/** Advisory lock of migrations: an arbitrary key that other programs on the database are unlikely to use. */
 export const migrationLock = 7_263_140_559n;
 
-/** SQLSTATE of a statement that waited too long for a lock. */
+/** SQLSTATE of a statement that exceeded `lock_timeout`. */
 export const lockTimedOut = '55P03';
-/** How long a statement waits for a lock: what comes after it waits as long. Then all begins again, so often. */
+/** Lock timeout in milliseconds. It is short, because other statements on the table queue behind a waiting one. */
 const lockTimeoutMs = 400;
+/** Maximum number of attempts after lock timeouts, and the pause between them in milliseconds. */
 export const [lockTries, lockPauseMs] = [60, 1000];
 
 /**
- * Opens the database for work on its tables.
- * @param statementTimeoutMs how long a statement may take; 0: any time
+ * Opens the database for work on its tables, and closes it afterwards.
+ * @param statementTimeoutMs statement timeout in milliseconds; 0 disables it
  */
 export async function withDatabase<T>(
   config: DatabaseConfig,
@@ -33,35 +34,38 @@ export async function withDatabase<T>(
   }
 }
 
-type Executing = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
+type EntityManagerLike = Pick<SqlEntityManager, 'getConnection' | 'getTransactionContext'>;
 export type Execute = (sql: string) => Promise<SessionRow[]>;
 
-export const executeIn = (em: Executing) => (sql: string) =>
+export const executeIn = (em: EntityManagerLike) => (sql: string) =>
   em.getConnection().execute<SessionRow[]>(sql, [], 'all', em.getTransactionContext());
 
-/** A row of the table of migrations. */
+/** A row of a migration session, usually from the migration log. */
 export interface SessionRow extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;
-  /** JSON of the statements that are left. */
+  /** JSON of the deferred steps that have not run yet. */
   readonly remaining?: string | null;
-  /** JSON of the statements that wait until no node runs that does not know the migration. */
+  /** JSON of the statements to run once every running node knows the migration. */
   readonly contract?: string | null;
 }
 
-export async function removeStatementTimeout(em: Executing): Promise<void> {
+export async function removeStatementTimeout(em: EntityManagerLike): Promise<void> {
   await executeIn(em)('set local statement_timeout = 0');
   await executeIn(em)('set local idle_in_transaction_session_timeout = 0');
 }
 
-/** For a migration, which may run for any time, but not wait long for a lock: all other statements would queue behind it. */
-export async function allowLongStatements(em: Executing): Promise<void> {
+/**
+ * Removes the statement timeout of a migration, and limits its lock waits so that other statements do not queue behind
+ * it.
+ */
+export async function allowLongStatements(em: EntityManagerLike): Promise<void> {
   await removeStatementTimeout(em);
   await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
 }
 
-/** In place of the statements that waited, once they have run and only what takes long remains of them. */
-export const takingAway = '[ ]';
+/** Value of `contract` once its statements have run and only deferred steps remain. Differs from an empty list, `[]`. */
+export const finishingContract = '[ ]';
 
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
   (await execute(sql)).length > 0;

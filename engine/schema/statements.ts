@@ -2,45 +2,51 @@
 export type Risk = 'destructive' | 'data-dependent' | 'blocking' | 'needs a restart';
 
 /** The analysis of a migration statement. */
-export interface Analyzed {
+export interface StatementAnalysis {
   readonly sql: string;
   /** One-line summary. */
   readonly title: string;
-  /** The lock that it holds until the migration completes. */
+  /** Lock mode held until the migration's transaction ends. */
   readonly lock: string;
   readonly table: string | undefined;
-  /** Whether the statement rewrites, reads or updates the table's rows. */
+  /** How the statement accesses the table's rows. */
   readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
   readonly risks: readonly Risk[];
   /** The effect as a verb phrase. */
   readonly says: string;
 }
 
-type Kind = Omit<Analyzed, 'sql' | 'title' | 'table'>;
+type Kind = Omit<StatementAnalysis, 'sql' | 'title' | 'table'>;
 
 const exclusive = 'ACCESS EXCLUSIVE';
-const brief = (says: string, risks: readonly Risk[] = []): Kind => ({
+const catalogChange = (says: string, risks: readonly Risk[] = []): Kind => ({
   lock: exclusive,
   touches: 'nothing',
   risks,
   says,
 });
-const old = 'nodes with the old definitions use the old name until they restart';
-const last = 'runs after all nodes with the old definitions have stopped';
+const restartNote = 'nodes with the old definitions use the old name until they restart';
+const contractNote = 'runs after all nodes with the old definitions have stopped';
 
 /** Kinds of statements by pattern. The first match applies. */
 const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
-  [/^alter table \S+ rename to/, brief(`renames the table; ${old}`, ['needs a restart'])],
+  [/^alter table \S+ rename to/, catalogChange(`renames the table; ${restartNote}`, ['needs a restart'])],
   [
     /^alter table \S+ rename column/,
-    brief(`renames the column and keeps every value; ${old}`, ['needs a restart']),
+    catalogChange(`renames the column and keeps every value; ${restartNote}`, ['needs a restart']),
   ],
-  [/^alter table \S+ rename constraint/, brief('renames a constraint')],
-  [/^alter index/, { ...brief('renames an index'), lock: 'SHARE UPDATE EXCLUSIVE' }],
-  [/^drop table/, brief(`drops the table with all its rows; ${last}`, ['destructive', 'needs a restart'])],
+  [/^alter table \S+ rename constraint/, catalogChange('renames a constraint')],
+  [/^alter index/, { ...catalogChange('renames an index'), lock: 'SHARE UPDATE EXCLUSIVE' }],
+  [
+    /^drop table/,
+    catalogChange(`drops the table with all its rows; ${contractNote}`, ['destructive', 'needs a restart']),
+  ],
   [
     /^alter table .*\bdrop column/,
-    brief(`drops the column with all its values; ${last}`, ['destructive', 'needs a restart']),
+    catalogChange(`drops the column with all its values; ${contractNote}`, [
+      'destructive',
+      'needs a restart',
+    ]),
   ],
   [
     /^alter table .*\balter column \S+ type/,
@@ -78,11 +84,14 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       says: 'checks the reference of every row and blocks writes to both tables',
     },
   ],
-  [/^alter table .*\bdrop constraint/, brief('drops a constraint')],
-  [/^alter table \S+ add /, brief('adds the column without rewriting rows; existing rows have the default')],
+  [/^alter table .*\bdrop constraint/, catalogChange('drops a constraint')],
+  [
+    /^alter table \S+ add /,
+    catalogChange('adds the column without rewriting rows; existing rows have the default'),
+  ],
   [
     /^alter table \S+ alter column/,
-    brief('changes the column in the catalog without reading or writing rows'),
+    catalogChange('changes the column in the catalog without reading or writing rows'),
   ],
   [
     /^create unique index/,
@@ -102,7 +111,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
       says: 'reads every row and blocks writes to the table',
     },
   ],
-  [/^drop index/, brief('drops an index')],
+  [/^drop index/, catalogChange('drops an index')],
   [/^create table/, { lock: 'none', touches: 'nothing', risks: [], says: 'creates a table' }],
   [
     /^create (or replace )?function|^alter function|^drop function|^create extension/,
@@ -137,7 +146,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
   ],
 ];
 
-const unknown: Kind = {
+const unknownStatement: Kind = {
   lock: 'unknown',
   touches: 'nothing',
   risks: ['blocking', 'data-dependent'],
@@ -148,19 +157,19 @@ const tableOf =
   /^(?:alter table|update|drop table(?: if exists)?|create (?:unique )?index \S+ on|create trigger \S+ BEFORE UPDATE on|drop trigger (?:if exists )?\S+ on) "(\w+)"|^do .*? from "(\w+)"/s;
 
 /** Analyzes a migration statement. */
-export function analyzed(sql: string): Analyzed {
-  const [, kind = unknown] = kinds.find(([pattern]) => pattern.test(sql)) ?? [];
+export function analyzeStatement(sql: string): StatementAnalysis {
+  const [, kind = unknownStatement] = kinds.find(([pattern]) => pattern.test(sql)) ?? [];
   const [, table, checkedTable] = tableOf.exec(sql) ?? [];
-  const [, guarded] = /message = '(.*?) in '/.exec(sql) ?? [];
+  const [, checkedCondition] = /message = '(.*?) in '/.exec(sql) ?? [];
   const title =
-    guarded === undefined
+    checkedCondition === undefined
       ? sql.replace(/\s+/g, ' ')
-      : `fail if ${guarded.replaceAll("''", "'")} in any record`;
+      : `fail if ${checkedCondition.replaceAll("''", "'")} in any record`;
   return { sql, title, table: table ?? checkedTable, ...kind };
 }
 
 /** Analyzes a statement that runs after the migration's transaction without blocking reads and writes. */
-export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
+export const analyzeOnline = (statement: StatementAnalysis): StatementAnalysis => ({
   ...statement,
   lock: 'SHARE UPDATE EXCLUSIVE',
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
@@ -168,7 +177,7 @@ export const whileOthersWrite = (statement: Analyzed): Analyzed => ({
 });
 
 /** Analyzes a statement of a type change, which runs without blocking reads and writes. */
-export const inASecondColumn = (statement: Analyzed): Analyzed =>
+export const analyzeTypeChange = (statement: StatementAnalysis): StatementAnalysis =>
   statement.touches === 'rewrites'
     ? {
         ...statement,

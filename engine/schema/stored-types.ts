@@ -6,12 +6,12 @@ interface Link {
   readonly to: string;
 }
 
-/** A table's name without that of its schema. */
+/** Returns a table's name without its schema. */
 const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
 
-/** The foreign key of a reference; undefined for a column that is none. */
+/** Returns the foreign key of a reference, or undefined for other columns. */
 export function linkOf({ foreignKeys }: TableShape, column: string): Link | undefined {
-  // The organization comes first, in every key between records.
+  // The first column of every key between records is the organization.
   const [name, key] =
     Object.entries(foreignKeys).find(
       ([, { columnNames }]) => (columnNames as readonly string[])[1] === column,
@@ -19,7 +19,7 @@ export function linkOf({ foreignKeys }: TableShape, column: string): Link | unde
   return name === undefined ? undefined : { name, to: withoutSchema(String(key?.referencedTableName)) };
 }
 
-/** The name of the field type that is stored in a column, for migrations that do not say more. */
+/** Returns the field type of a stored column, for migrations that do not record field types. */
 export function storedType(shape: TableShape, column: string): string {
   const type = String(shape.columns[column]?.type);
   if (type === 'bigint') return linkOf(shape, column) === undefined ? 'int64' : 'reference';

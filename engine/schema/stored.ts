@@ -12,53 +12,56 @@ import { quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
 import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 
-/** New names, of resources and of columns. */
+/** Renamed tables and columns. */
 export interface Renames {
-  /** From the old name of a table to the new one. */
+  /** New table names by old name. */
   readonly tables?: Readonly<Record<string, string>>;
-  /** By the new name of the table, from old names to new ones. */
+  /** New column names by old name, by the new name of the table. */
   readonly columns?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** Parts that a migration changes: null for those that are gone. */
-type Changed<T> = Readonly<Record<string, T | null>>;
+/** Changed entries by name; null for a removed entry. */
+type Changes<T> = Readonly<Record<string, T | null>>;
 
 /**
- * What a migration changes of the model, in a file of its own next to it: two branches with a migration each have no file
- * in common.
+ * The model changes of one migration, stored in a JSON file next to it. With a file per migration, two branches do not
+ * conflict.
  */
 export interface ModelPatch {
   readonly renamed?: Renames;
-  readonly tables: Changed<Readonly<Partial<Record<keyof TableShape, Changed<SchemaPart>>>>>;
-  /** What callers know of each resource that changes. */
-  readonly api?: Changed<ApiPatch>;
+  readonly tables: Changes<Readonly<Partial<Record<keyof TableShape, Changes<SchemaPart>>>>>;
+  /** API changes by resource. */
+  readonly api?: Changes<ApiPatch>;
 }
 
-/** What callers notice of a resource. */
+/** The API changes of one resource. */
 interface ApiPatch {
-  readonly fields: Changed<ApiField>;
-  readonly filters: Changed<readonly string[]>;
-  /** All else, as a whole. */
+  readonly fields: Changes<ApiField>;
+  readonly filters: Changes<readonly string[]>;
+  /** The other properties, which are replaced as a whole. */
   readonly rest: Omit<ApiResource, 'fields' | 'filters'>;
 }
 
-/** The file with what was there before migrations had files of their own. */
+/** File with the model before the first migration that has a patch. */
 const baseFile = 'snapshot.json';
 const noSections = Object.fromEntries(tableSections.map((section) => [section, {}])) as unknown as TableShape;
 
-/** The model after the last migration. */
+/** The model after some or all migrations. */
 export interface StoredModel {
   readonly tables: TableShapes;
   readonly api: Api;
 }
 
-/** The model after the last migration, put together from what each of them changed. Needs no database. @param has whether a migration counts */
+/**
+ * Returns the model after the last migration by applying all patches in order. Does not need a database.
+ * @param isIncluded selects the migrations; all by default
+ */
 export function storedModel(
   config: DatabaseConfig,
-  has = (_migration: string): boolean => true,
+  isIncluded = (_migration: string): boolean => true,
 ): StoredModel {
   return migrationSequences(config).reduce<StoredModel>(
-    (before, sequence) => withSequence(before, sequence, has),
+    (before, sequence) => withSequence(before, sequence, isIncluded),
     {
       tables: {},
       api: {},
@@ -66,25 +69,25 @@ export function storedModel(
   );
 }
 
-/** The model before there were patches. */
+/** Contents of {@link baseFile}. */
 interface Base {
   readonly tables: readonly (SchemaPart & { name: string })[];
-  readonly api?: Changed<ApiPatch>;
+  readonly api?: Changes<ApiPatch>;
 }
 
-/** A model after the migrations of a sequence. */
+/** Applies the migrations of a sequence to a model. */
 function withSequence(
   before: StoredModel,
   { folder, patches }: Sequence,
-  has: (migration: string) => boolean,
+  isIncluded: (migration: string) => boolean,
 ): StoredModel {
   const base = join(folder, baseFile);
-  const { tables: first, api = {} }: Base = existsSync(base)
+  const { tables: baseTables, api = {} }: Base = existsSync(base)
     ? (JSON.parse(readFileSync(base, 'utf8')) as Base)
     : { tables: [] };
-  const tables = Object.fromEntries(first.map((table) => [table.name, tableShape(table)]));
+  const tables = Object.fromEntries(baseTables.map((table) => [table.name, tableShape(table)]));
   return patches
-    .filter(has)
+    .filter(isIncluded)
     .map((name) => JSON.parse(readFileSync(join(folder, patchFile(name)), 'utf8')) as ModelPatch)
     .reduce<StoredModel>(
       (model, patch) => ({
@@ -95,38 +98,38 @@ function withSequence(
     );
 }
 
-/** What makes the knowledge of callers another one. */
-export const apiPatch = (before: Api, after: Api): Changed<ApiPatch> =>
-  changesBetween(before, after, (old, { fields, filters, ...rest }) => ({
-    fields: changesBetween(old?.fields ?? {}, fields, replaced),
-    filters: changesBetween(old?.filters ?? {}, filters, replaced),
+/** Returns the difference between two versions of the API. */
+export const apiPatch = (before: Api, after: Api): Changes<ApiPatch> =>
+  changesBetween(before, after, (previous, { fields, filters, ...rest }) => ({
+    fields: changesBetween(previous?.fields ?? {}, fields, takeAfter),
+    filters: changesBetween(previous?.filters ?? {}, filters, takeAfter),
     rest,
   }));
 
 const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }: ApiPatch): ApiResource => ({
-  fields: merge(before?.fields ?? {}, fields, replaced),
-  filters: merge(before?.filters ?? {}, filters, replaced),
+  fields: merge(before?.fields ?? {}, fields, takeAfter),
+  filters: merge(before?.filters ?? {}, filters, takeAfter),
   ...rest,
 });
 
-/** Tables after a patch. */
+/** Returns tables with a patch applied. */
 export function applyPatch(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {
   const tables = withRenames(before, renamed);
   return merge(tables, changes, (table = noSections, change) => {
     const parts = tableSections.map((section) => [
       section,
-      merge(table[section], change[section] ?? {}, replaced),
+      merge(table[section], change[section] ?? {}, takeAfter),
     ]);
     return Object.fromEntries(parts) as TableShape;
   });
 }
 
-const replaced = <T>(_before: T | undefined, after: T): T => after;
+const takeAfter = <T>(_before: T | undefined, after: T): T => after;
 
-/** The entries of a record, with changes: null takes one out. */
+/** Returns a record with changes applied. A null change removes the entry. */
 function merge<T, C>(
   before: Readonly<Record<string, T>>,
-  changes: Changed<C>,
+  changes: Changes<C>,
   change: (before: T | undefined, change: C) => T,
 ): Readonly<Record<string, T>> {
   const after = new Map(Object.entries(before));
@@ -137,14 +140,14 @@ function merge<T, C>(
   return Object.fromEntries(after);
 }
 
-/** What makes tables others. @param before with their new names already */
+/** Returns the difference between tables. @param before has the new names already */
 export function patchBetween(before: TableShapes, after: TableShapes): ModelPatch['tables'] {
-  return changesBetween(before, after, (table, other) => {
+  return changesBetween(before, after, (table, newShape) => {
     const parts = tableSections.map((section) => {
-      const changed = changesBetween(table?.[section] ?? {}, other[section], (_, part) => part);
-      return [section, changed] as const;
+      const changes = changesBetween(table?.[section] ?? {}, newShape[section], (_, newPart) => newPart);
+      return [section, changes] as const;
     });
-    return Object.fromEntries(parts.filter(([, changed]) => Object.keys(changed).length > 0));
+    return Object.fromEntries(parts.filter(([, changes]) => Object.keys(changes).length > 0));
   });
 }
 
@@ -152,31 +155,31 @@ function changesBetween<T, C>(
   before: Readonly<Record<string, T>>,
   after: Readonly<Record<string, T>>,
   change: (before: T | undefined, after: T) => C,
-): Changed<C> {
-  const changed: Record<string, C | null> = {};
-  for (const name of Object.keys(before)) if (!Object.hasOwn(after, name)) changed[name] = null;
+): Changes<C> {
+  const changes: Record<string, C | null> = {};
+  for (const name of Object.keys(before)) if (!Object.hasOwn(after, name)) changes[name] = null;
   for (const [name, value] of Object.entries(after)) {
-    if (JSON.stringify(sorted(before[name])) !== JSON.stringify(sorted(value))) {
-      changed[name] = change(before[name], value);
+    if (JSON.stringify(sortKeys(before[name])) !== JSON.stringify(sortKeys(value))) {
+      changes[name] = change(before[name], value);
     }
   }
-  return changed;
+  return changes;
 }
 
-/** The same value with the keys of its objects in one order. */
-function sorted(value: unknown): unknown {
+/** Returns a copy of a JSON value with sorted object keys. */
+function sortKeys(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  const entries = Object.entries(value).map(([key, each]) => [key, sorted(each)] as const);
+  const entries = Object.entries(value).map(([key, item]) => [key, sortKeys(item)] as const);
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Tables under their new names, as PostgreSQL has them after a rename: triggers keep their texts. */
+/** Returns tables with renames applied. As in PostgreSQL, the texts of triggers do not change. */
 export function withRenames(before: TableShapes, { tables = {}, columns = {} }: Renames): TableShapes {
   let renamed: TableShapes = before;
   for (const [from, to] of Object.entries(tables)) {
-    const moved = ([name, shape]: [string, TableShape]) =>
+    const renameEntry = ([name, shape]: [string, TableShape]) =>
       [name === from ? to : name, withNewTable(shape, from, to)] as const;
-    renamed = Object.fromEntries(Object.entries(renamed).map(moved));
+    renamed = Object.fromEntries(Object.entries(renamed).map(renameEntry));
   }
   for (const [table, names] of Object.entries(columns)) {
     const shape = renamed[table];
@@ -185,9 +188,9 @@ export function withRenames(before: TableShapes, { tables = {}, columns = {} }: 
   return renamed;
 }
 
-/** @param change gets every text of a part */
+/** Returns a copy of a JSON value with every string replaced. */
 const mapTexts = <T>(value: T, change: (text: string) => string): T =>
-  JSON.parse(JSON.stringify(value), (_, each) => (typeof each === 'string' ? change(each) : each)) as T;
+  JSON.parse(JSON.stringify(value), (_, item) => (typeof item === 'string' ? change(item) : item)) as T;
 
 function withNewTable(shape: TableShape, from: string, to: string): TableShape {
   const rename = (text: string) =>

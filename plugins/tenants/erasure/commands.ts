@@ -18,7 +18,7 @@ type Line = CommandLine<{
   readonly resources: readonly Resource[];
 }>;
 
-/** `person forget`. */
+/** Adds the command `person forget`. */
 export function erasureCommands(line: Line): void {
   line.program
     .command('person')
@@ -51,7 +51,7 @@ const forget = ({ withInstance }: Line, { org, records, text, erase }: Options):
     const input = { organization: await organizationId(tables, org), records, texts: text };
     const traces = await erasure.find({ run: async (query) => (await query.execute(tables)).rows }, input);
     if (erase) {
-      await transaction(database, (within) => erasure.erase(within, commandLine(config), input, traces));
+      await transaction(database, (tx) => erasure.erase(tx, commandLine(config), input, traces));
     }
     const places = describeTraces(traces);
     const mentions = mentionsOf(traces);

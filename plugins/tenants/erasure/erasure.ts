@@ -7,25 +7,25 @@ import { arrayText, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
 import {
   chunks,
+  createScan,
   hasKey,
   type Key,
   type Query,
   type RunStatement,
   type Scan,
   type SearchOptions,
-  scanning,
 } from './scan.ts';
 
 /** The person to erase. */
 export interface ErasureInput {
   readonly organization: string;
-  /** Selections of the person's records: a resource with list filters, as in `resource?filter=value`. */
+  /** Selections of the person's records: a resource with list filters, for example `contacts?email=ada@example.com`. */
   readonly records: readonly string[];
   /** Texts unique to this person, for example an email address or a phone number. */
   readonly texts: readonly string[];
 }
 
-type TableOfPeople = Parameters<(typeof personalDataTables)['get']>[0];
+type PersonalDataTable = Parameters<(typeof personalDataTables)['get']>[0];
 
 /** The data found about a person, or erased. */
 export interface PersonalTraces {
@@ -36,77 +36,80 @@ export interface PersonalTraces {
   /** Number of change log rows about these records, and about previously deleted records containing one of the texts. */
   readonly changes: number;
   /** Number of rows containing one of the texts, by table. */
-  readonly rows: ReadonlyMap<TableOfPeople, number>;
+  readonly rows: ReadonlyMap<PersonalDataTable, number>;
   /** IDs of some other records containing one of the texts, by resource. They stay unchanged. */
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A search result, with the rows that an erasure deletes or empties. */
-export interface Found extends PersonalTraces {
-  /** IDs of previously deleted records whose change log contains one of the texts, by resource. */
+export interface SearchResult extends PersonalTraces {
+  /** IDs of previously deleted records with one of the texts in the change log, by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
   /** Primary keys of rows containing one of the texts, by table. */
-  readonly keys: ReadonlyMap<TableOfPeople, readonly Key[]>;
+  readonly keys: ReadonlyMap<PersonalDataTable, readonly Key[]>;
 }
 
 /** Maximum number of records in one erasure. */
 export const maxErasedRecords = 100;
 /** Maximum number of selections and of texts in a request, and maximum length of a selection. */
-export const mostLines = 20;
-const longestLine = 500;
+export const maxLines = 20;
+const maxLineLength = 500;
 /** Minimum and maximum length of a text. Shorter texts would match unrelated data. */
-const [shortest, longest] = [5, 200];
+const [minTextLength, maxTextLength] = [5, 200];
 /** Maximum number of texts to search for, including those that identify the selected records. */
-const mostTexts = 50;
+const maxTexts = 50;
 /** Maximum number of mentions listed per resource. */
-const mostMentions = 20;
+const maxMentions = 20;
 
 /** Searches for and erases the data of people in organizations. */
 export interface Erasure {
   /** Validates the input without reading records. @throws UserError if the input is invalid */
   readonly check: (input: ErasureInput) => void;
   /**
-   * What there is of a person, read a few rows at a time: no statement takes longer because an organization has more.
-   * @throws UserError if the input makes no sense, or means too many records
+   * Searches for a person's data. Each statement reads a few rows, so its duration does not depend on the size of the
+   * organization.
+   * @throws UserError if the input is invalid or selects too many records
    */
-  readonly find: (options: SearchOptions, input: ErasureInput) => Promise<Found>;
-  /** Erases a search result, and emits deletion events so that receivers erase their copies. @param tables a transaction */
-  readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, found: Found) => Promise<void>;
+  readonly find: (options: SearchOptions, input: ErasureInput) => Promise<SearchResult>;
+  /**
+   * Erases a search result, and emits deletion events so that receivers erase their copies.
+   * @param tables a transaction
+   */
+  readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, result: SearchResult) => Promise<void>;
 }
 
-interface Known {
+interface SearchableResource {
   readonly resource: Resource;
   readonly filters: Matching;
 }
 
 /** Compiles the statements for each resource. */
 export function createErasure(resources: readonly Resource[]): Erasure {
-  const known = new Map<string, Known>(
+  const searchable = new Map<string, SearchableResource>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
   const check: Erasure['check'] = (input) => {
-    assertBounded(input);
-    selectionsOf(known, input);
+    assertWithinLimits(input);
+    selectionsOf(searchable, input);
     input.texts.forEach(textOf);
   };
   const find: Erasure['find'] = async (options, input) => {
     const { organization } = input;
     const { run } = options;
     check(input);
-    const records = await recordsOf(run, selectionsOf(known, input), organization);
-    const own: string[] = [];
-    for (const [name, ids] of records) own.push(...(await lookupTexts(run, known.get(name), input, ids)));
+    const records = await recordsOf(run, selectionsOf(searchable, input), organization);
+    const lookupValues: string[] = [];
+    for (const [name, ids] of records)
+      lookupValues.push(...(await lookupTexts(run, searchable.get(name), input, ids)));
     const texts = [
       ...new Set([
         ...input.texts.map(textOf),
-        ...own.filter(({ length }) => length >= shortest && length <= longest),
+        ...lookupValues.filter(({ length }) => length >= minTextLength && length <= maxTextLength),
       ]),
     ];
-    if (texts.length > mostTexts)
-      throw new UserError(
-        `these records match more than ${mostTexts} different texts. Select fewer records.`,
-      );
-    const scan = scanning(options, organization);
+    if (texts.length > maxTexts)
+      throw new UserError(`these records match more than ${maxTexts} different texts. Select fewer records.`);
+    const scan = createScan(options, organization);
     const deleted = await deletedBefore(options, scan, resources, organization, texts);
     let changes = 0;
     for (const { name } of resources) {
@@ -115,21 +118,22 @@ export function createErasure(resources: readonly Resource[]): Erasure {
         where ${ofRecords(organization, name, ids)}`);
       changes += row?.count ?? 0;
     }
-    const keys = new Map<TableOfPeople, readonly Key[]>();
+    const keys = new Map<PersonalDataTable, readonly Key[]>();
     for (const [table, { columns, key }] of personalDataTables) {
-      const found: Key[] = [];
-      for await (const each of scan({ table, key, matches: has(columns, texts) })) found.push(each);
-      keys.set(table, found);
+      const matches: Key[] = [];
+      for await (const value of scan({ table, key, matches: anyContains(columns, texts) }))
+        matches.push(value);
+      keys.set(table, matches);
     }
     const mentions = new Map<string, readonly string[]>();
     for (const { name } of resources) {
-      const found: string[] = [];
+      const mentioningIds: string[] = [];
       const matches = sql<boolean>`(t.id <> all (${arrayText(records.get(name) ?? [])}::bigint[])
         and ${hasText(sql`row_to_json(t)::text`, texts)})`;
       for await (const [id = ''] of scan({ table: name, key: [['id', 'bigint']], matches })) {
-        if (found.push(id) === mostMentions) break;
+        if (mentioningIds.push(id) === maxMentions) break;
       }
-      if (found.length > 0) mentions.set(name, found);
+      if (mentioningIds.length > 0) mentions.set(name, mentioningIds);
     }
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
     return { records, texts, changes, rows, mentions, deleted, keys };
@@ -137,7 +141,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
   const erase: Erasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
     for (const [name, ids] of records) {
       for (const id of ids)
-        await queryOf(removal(known.get(name), actor, input.organization, id)).execute(tables);
+        await queryOf(deleteStatement(searchable.get(name), actor, input.organization, id)).execute(tables);
     }
     for (const { name } of resources) {
       const ids = [...new Set([...(records.get(name) ?? []), ...(deleted.get(name) ?? [])])];
@@ -149,12 +153,12 @@ export function createErasure(resources: readonly Resource[]): Erasure {
       );
     }
     for (const [table, { columns, rows, key }] of personalDataTables) {
-      const emptied = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
-      for (const some of chunks(keys.get(table) ?? [], erasedAtOnce)) {
-        const found = sql`t.organization_id = ${input.organization}::bigint and ${hasKey(key, some)} and ${has(columns, texts)}`;
+      const assignments = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
+      for (const keyBatch of chunks(keys.get(table) ?? [], rowsPerStatement)) {
+        const condition = sql`t.organization_id = ${input.organization}::bigint and ${hasKey(key, keyBatch)} and ${anyContains(columns, texts)}`;
         await (rows === 'go'
-          ? sql`delete from ${sql.table(table)} t where ${found}`
-          : sql`update ${sql.table(table)} t set ${emptied} where ${found}`
+          ? sql`delete from ${sql.table(table)} t where ${condition}`
+          : sql`update ${sql.table(table)} t set ${assignments} where ${condition}`
         ).execute(tables);
       }
     }
@@ -168,29 +172,32 @@ export function createErasure(resources: readonly Resource[]): Erasure {
   return { check, find, erase };
 }
 
-/** Maximum number of rows that one statement erases. */
-const erasedAtOnce = 500;
+/** Maximum number of rows per statement. */
+const rowsPerStatement = 500;
 
-/** @throws UserError if the request exceeds the limits for one person */
-function assertBounded({ records, texts }: ErasureInput): void {
-  if (records.length > mostLines)
-    throw new UserError(`at most ${mostLines} lines can select records, but there are ${records.length}`);
-  if (texts.length > mostLines)
-    throw new UserError(`at most ${mostLines} texts can be searched for, but there are ${texts.length}`);
-  if (records.some(({ length }) => length > longestLine))
-    throw new UserError(`a line that selects records can have at most ${longestLine} characters`);
+/** Checks the size of the input. @throws UserError if it exceeds the limits for one person */
+function assertWithinLimits({ records, texts }: ErasureInput): void {
+  if (records.length > maxLines)
+    throw new UserError(`at most ${maxLines} lines can select records, but there are ${records.length}`);
+  if (texts.length > maxLines)
+    throw new UserError(`at most ${maxLines} texts can be searched for, but there are ${texts.length}`);
+  if (records.some(({ length }) => length > maxLineLength))
+    throw new UserError(`a line that selects records can have at most ${maxLineLength} characters`);
 }
 
 /** A parsed selection of the person's records. */
 interface RecordSelection {
   readonly name: string;
   readonly filters: Matching;
-  readonly asked: ReturnType<Matching['parse']>;
+  readonly conditions: ReturnType<Matching['parse']>;
 }
 
-/** Parses the selections of records in the input. @throws UserError if a selection is invalid, or if the input is empty */
+/**
+ * Parses the selections of records in the input.
+ * @throws UserError if a selection is invalid, or if the input is empty
+ */
 function selectionsOf(
-  known: ReadonlyMap<string, Known>,
+  searchable: ReadonlyMap<string, SearchableResource>,
   { records, texts }: ErasureInput,
 ): RecordSelection[] {
   if (records.length === 0 && texts.length === 0) {
@@ -198,25 +205,25 @@ function selectionsOf(
       'specify the person\'s records as "resource?filter=value", or a text unique to the person',
     );
   }
-  return records.map((wanted) => {
-    const [, name = '', filter = ''] = /^([^?]*)\?(.+)$/s.exec(wanted.trim()) ?? [];
-    const { filters } = known.get(name) ?? {};
+  return records.map((selection) => {
+    const [, name = '', filter = ''] = /^([^?]*)\?(.+)$/s.exec(selection.trim()) ?? [];
+    const { filters } = searchable.get(name) ?? {};
     if (filters === undefined) {
       throw new UserError(
-        `"${wanted}" is not a resource and filter in the form "resource?filter=value". Resources: ${[...known.keys()].join(', ')}.`,
+        `"${selection}" is not a resource and filter in the form "resource?filter=value". Resources: ${[...searchable.keys()].join(', ')}.`,
       );
     }
     const query = filterOf(filter);
-    const foreign = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
-    if (foreign !== undefined)
+    const unknownParameter = Object.keys(query).find((parameter) => !filters.parameters.includes(parameter));
+    if (unknownParameter !== undefined)
       throw new UserError(
-        `"${foreign}" is not a filter of ${name}. Filters: ${filters.parameters.join(', ')}.`,
+        `"${unknownParameter}" is not a filter of ${name}. Filters: ${filters.parameters.join(', ')}.`,
       );
     const problems: FieldIssue[] = [];
-    const asked = filters.parse(query, problems);
+    const conditions = filters.parse(query, problems);
     const [problem] = problems;
     if (problem !== undefined) throw new UserError(problem.message);
-    return { name, filters, asked };
+    return { name, filters, conditions };
   });
 }
 
@@ -226,63 +233,70 @@ async function recordsOf(
   selections: readonly RecordSelection[],
   organization: string,
 ): Promise<Map<string, string[]>> {
-  const found = new Map<string, string[]>();
+  const idsByResource = new Map<string, string[]>();
   let count = 0;
-  for (const { name, filters, asked } of selections) {
-    const plan = { organization, caller: callerOf(organization), asked, most: maxErasedRecords + 1 };
+  for (const { name, filters, conditions } of selections) {
+    const plan = {
+      organization,
+      caller: callerOf(organization),
+      asked: conditions,
+      most: maxErasedRecords + 1,
+    };
     const ids = (await run(queryOf(filters.found(plan)))).map(({ id }) => String(id));
-    found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
+    idsByResource.set(name, [...new Set([...(idsByResource.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)
       throw new UserError(
         `the selection has more than ${maxErasedRecords} records. Select only the records of one person.`,
       );
   }
-  return found;
+  return idsByResource;
 }
 
 /** Parses a query string. Repeated parameters become arrays. */
 function filterOf(text: string): Record<string, string | string[]> {
-  const given = new URLSearchParams(text);
+  const parameters = new URLSearchParams(text);
   return Object.fromEntries(
-    [...new Set(given.keys())].map((name) => {
-      const values = given.getAll(name);
+    [...new Set(parameters.keys())].map((name) => {
+      const values = parameters.getAll(name);
       return [name, values.length === 1 ? (values[0] ?? '') : values];
     }),
   );
 }
 
-/** @throws UserError if a text is too short or too long to be unique to a person */
-function textOf(given: string): string {
-  const text = given.trim();
-  if (text.length < shortest)
-    throw new UserError(`"${text}" is too short. Enter at least ${shortest} characters`);
-  if (text.length > longest)
-    throw new UserError(`"${text.slice(0, 20)}…" is too long. Enter at most ${longest} characters`);
+/** Trims a text. @throws UserError if it is too short or too long to be unique to a person */
+function textOf(input: string): string {
+  const text = input.trim();
+  if (text.length < minTextLength)
+    throw new UserError(`"${text}" is too short. Enter at least ${minTextLength} characters`);
+  if (text.length > maxTextLength)
+    throw new UserError(`"${text.slice(0, 20)}…" is too long. Enter at most ${maxTextLength} characters`);
   return text;
 }
 
-/** Returns the texts by which partners and channels look up these records: the values of fields with a `lookup`. */
+/** Returns the values of the records' fields with a `lookup`, by which partners and channels find these records. */
 async function lookupTexts(
   run: RunStatement,
-  known: Known | undefined,
+  searchable: SearchableResource | undefined,
   { organization }: ErasureInput,
   ids: readonly string[],
 ): Promise<string[]> {
-  const fields = known?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
-  if (known === undefined || fields.length === 0 || ids.length === 0) return [];
-  // One extra character reveals that a text is too long.
+  const fields = searchable?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
+  if (searchable === undefined || fields.length === 0 || ids.length === 0) return [];
+  // One extra character is enough to detect texts that are too long.
   const columns = fields.map(
-    ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${longest + 1}) as ${sql.ref(name)}`,
+    ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${maxTextLength + 1}) as ${sql.ref(name)}`,
   );
   const rows = await run(
-    sql<Record<string, string | null>>`select ${sql.join(columns)} from ${sql.table(known.resource.name)} t
+    sql<
+      Record<string, string | null>
+    >`select ${sql.join(columns)} from ${sql.table(searchable.resource.name)} t
       where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(ids)}::bigint[])`,
   );
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
-/** Returns deleted records whose change log contains one of the texts, by resource. */
+/** Returns the IDs of deleted records with one of the texts in the change log, by resource. */
 async function deletedBefore(
   { run }: SearchOptions,
   scan: Scan,
@@ -290,7 +304,7 @@ async function deletedBefore(
   organization: string,
   texts: readonly string[],
 ): Promise<Map<string, string[]>> {
-  const named = new Map(resources.map(({ name }) => [name, new Set<string>()]));
+  const idsByResource = new Map(resources.map(({ name }) => [name, new Set<string>()]));
   const matches = sql<boolean>`(t.version is not null and (${hasText(sql`t.record`, texts)} or ${hasText(sql`t.before`, texts)}))`;
   const ledger = {
     table: 'crm_ledger',
@@ -299,48 +313,51 @@ async function deletedBefore(
       ['id', 'bigint'],
     ],
     matches,
-    further: ['object', 'object_id'],
+    extraColumns: ['object', 'object_id'],
   } as const;
-  for await (const [, , object = '', id = ''] of scan(ledger)) named.get(object)?.add(id);
-  const gone = new Map<string, string[]>();
-  for (const [name, ids] of named) {
-    const left = new Set<string>();
-    for (const some of chunks([...ids], erasedAtOnce)) {
+  for await (const [, , object = '', id = ''] of scan(ledger)) idsByResource.get(object)?.add(id);
+  const deletedByResource = new Map<string, string[]>();
+  for (const [name, ids] of idsByResource) {
+    const existing = new Set<string>();
+    for (const idBatch of chunks([...ids], rowsPerStatement)) {
       const rows = await run(sql<{ id: string }>`select t.id::text as id from ${sql.table(name)} t
-        where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(some)}::bigint[])`);
-      for (const { id } of rows) left.add(id);
+        where t.organization_id = ${organization}::bigint and t.id = any (${arrayText(idBatch)}::bigint[])`);
+      for (const { id } of rows) existing.add(id);
     }
-    gone.set(
+    deletedByResource.set(
       name,
-      [...ids].filter((id) => !left.has(id)),
+      [...ids].filter((id) => !existing.has(id)),
     );
   }
-  return gone;
+  return deletedByResource;
 }
 
 const ofRecords = (organization: string, resource: string, ids: readonly string[]) =>
   sql`l.organization_id = ${organization}::bigint and l.object = ${resource} and l.object_id = any (${arrayText(ids)}::bigint[]) and l.version is not null`;
 
-const has = (columns: readonly string[], texts: readonly string[]) =>
+const anyContains = (columns: readonly string[], texts: readonly string[]) =>
   sql`(${sql.join(
     columns.map((column) => hasText(sql.ref(`t.${column}`), texts)),
     sql` or `,
   )})`;
 
-/** SQL condition that a text contains one of the texts, in any encoding in which it could have been sent. */
+/**
+ * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which it could have been
+ * sent.
+ */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
-  const numbers = texts.filter(isNumber).map((text) => text.replace(/\D/g, ''));
+  const numbers = texts.filter(isPhoneNumber).map((text) => text.replace(/\D/g, ''));
   // OFFSET 0 makes PostgreSQL convert the text once instead of once per form.
-  const within = (written: ReturnType<typeof sql>, all: readonly string[]) =>
-    sql`exists (select from (select ${written} as text offset 0) _t, unnest(${arrayText(all)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
-  const inForms = within(sql`lower(${expression})`, forms);
-  const inDigits = within(sql`regexp_replace(${expression}, '[^0-9]', '', 'g')`, numbers);
+  const containsAny = (normalized: ReturnType<typeof sql>, candidates: readonly string[]) =>
+    sql`exists (select from (select ${normalized} as text offset 0) _t, unnest(${arrayText(candidates)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
+  const inForms = containsAny(sql`lower(${expression})`, forms);
+  const inDigits = containsAny(sql`regexp_replace(${expression}, '[^0-9]', '', 'g')`, numbers);
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
-/** Returns the digits of a phone number, regardless of its formatting. */
-const isNumber = (text: string): boolean =>
+/** Whether a text could be a phone number: at least seven digits with usual separators. */
+const isPhoneNumber = (text: string): boolean =>
   /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
 
 /** Returns the encodings of a text: original, lower and upper case, JSON and form encoding, with ASCII in lower case. */
@@ -348,11 +365,11 @@ function formsOf(text: string): string[] {
   // PostgreSQL converts non-ASCII letters to lower case only in some collations.
   const letters = [text, text.toLowerCase(), text.toUpperCase()];
   return [...new Set(letters)]
-    .flatMap(writingsOf)
-    .map((each) => each.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
+    .flatMap(encodingsOf)
+    .map((form) => form.replace(/[A-Z]/g, (letter) => letter.toLowerCase()));
 }
 
-function writingsOf(text: string): string[] {
+function encodingsOf(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
   const escaped = json.replace(
     /[\u0080-\uffff]/g,
@@ -376,16 +393,22 @@ const callerOf = (organization: string, actor?: Actor) =>
   }) as const;
 
 /** Returns the statement of a DELETE request. */
-function removal(
-  known: Known | undefined,
+function deleteStatement(
+  searchable: SearchableResource | undefined,
   actor: Actor,
   organization: string,
   id: string,
 ): Statement | undefined {
-  const operation = known?.resource.operations.remove;
+  const operation = searchable?.resource.operations.remove;
   const caller = callerOf(organization, actor);
-  const nothing = { query: {}, headers: {}, strict: false, body: () => ({}), bytes: () => Buffer.alloc(0) };
-  return operation?.statement(operation.plan({ caller, id, ...nothing }));
+  const emptyRequest = {
+    query: {},
+    headers: {},
+    strict: false,
+    body: () => ({}),
+    bytes: () => Buffer.alloc(0),
+  };
+  return operation?.statement(operation.plan({ caller, id, ...emptyRequest }));
 }
 
 /** Converts a compiled statement to a query. Without a statement, the query returns no rows. */

@@ -30,28 +30,32 @@ export interface Erasure {
 }
 
 /** Maximum number of an organization's searches and erasures in progress at the same time. */
-const mostActive = 3;
-/** How long unconfirmed searches and completed erasures are stored, in minutes. */
-const [confirmMinutes, overMinutes] = [60, 24 * 60];
-/** How long a claim lasts unless it is renewed, in seconds. */
+const maxActive = 3;
+/** Retention of unconfirmed searches and of completed erasures, in minutes. */
+const [confirmMinutes, erasedMinutes] = [60, 24 * 60];
+/** Duration of a claim unless it is renewed, in seconds. */
 const claimSeconds = 60;
 
 /** States in which a process works on an erasure. */
 const active = ['searching', 'erasing'] as const;
 
-/** Starts a search. @returns its ID @throws UserError if too many are in progress */
+/**
+ * Queues a search.
+ * @returns its ID
+ * @throws UserError if too many searches or erasures are in progress
+ */
 export async function requestSearch(tables: Tables, organization: string, request: string): Promise<string> {
-  // The lock serializes requests, so that the limit holds.
+  // The row lock serializes concurrent requests, so that they cannot exceed the limit together.
   await sql`select from crm_organizations where id = ${organization}::bigint for update`.execute(tables);
-  const running = await tables
+  const activeCount = await tables
     .selectFrom('crm_erasures')
     .select(({ fn }) => fn.countAll<string>().as('count'))
     .where('organization_id', '=', organization)
     .where('state', 'in', active)
     .executeTakeFirstOrThrow();
-  if (Number(running.count) >= mostActive)
+  if (Number(activeCount.count) >= maxActive)
     throw new UserError(
-      `this organization already has ${mostActive} searches or erasures in progress. Wait until one finishes.`,
+      `this organization already has ${maxActive} searches or erasures in progress. Wait until one finishes.`,
     );
   const { id } = await tables
     .insertInto('crm_erasures')
@@ -66,14 +70,14 @@ export async function requestSearch(tables: Tables, organization: string, reques
 
 /** Returns an erasure of an organization. @throws UserError if it does not exist */
 export async function findErasure(tables: Tables, organization: string, id: string): Promise<Erasure> {
-  const found = await tables
+  const row = await tables
     .selectFrom('crm_erasures')
     .select(['id', 'state', 'request', 'result', 'error', 'searched'])
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
-  if (found === undefined) throw new UserError('this search has expired. Start it again.');
-  return found;
+  if (row === undefined) throw new UserError('this search has expired. Start it again.');
+  return row;
 }
 
 /** Starts the erasure of a search result. @throws UserError if the search has no result or was already confirmed */
@@ -83,8 +87,8 @@ export async function confirmErasure(
   id: string,
   request: string,
 ): Promise<void> {
-  const changed = await change(tables, organization, id, 'found', { state: 'erasing', request });
-  if (!changed) throw new UserError('this search has expired, or its erasure has already started');
+  const isConfirmed = await changeState(tables, organization, id, 'found', { state: 'erasing', request });
+  if (!isConfirmed) throw new UserError('this search has expired, or its erasure has already started');
 }
 
 /** Cancels a search or discards its result. An erasure in progress cannot be canceled. */
@@ -98,7 +102,7 @@ export const cancelSearch = async (tables: Tables, organization: string, id: str
 };
 
 /** An erasure claimed by a process. */
-export interface Claimed {
+export interface ClaimedErasure {
   readonly organization: string;
   readonly id: string;
   readonly state: (typeof active)[number];
@@ -106,8 +110,8 @@ export interface Claimed {
 }
 
 /** Claims the oldest erasure of an organization without one in progress. @returns undefined if the queue is empty */
-export async function claimErasure(tables: Tables): Promise<Claimed | undefined> {
-  const { rows } = await sql<Claimed>`
+export async function claimErasure(tables: Tables): Promise<ClaimedErasure | undefined> {
+  const { rows } = await sql<ClaimedErasure>`
     update crm_erasures e set claimed_until = now() + ${sql.lit(claimSeconds)} * interval '1 second'
     from (
       select organization_id, id from crm_erasures w
@@ -123,7 +127,7 @@ export async function claimErasure(tables: Tables): Promise<Claimed | undefined>
 /** Renews a claim. @returns false if the search was canceled */
 export async function renewClaim(
   tables: Tables,
-  { organization, id, state }: Claimed,
+  { organization, id, state }: ClaimedErasure,
   searched: number,
 ): Promise<boolean> {
   const { numUpdatedRows } = await tables
@@ -140,7 +144,7 @@ export async function renewClaim(
 }
 
 /** Releases a claim, so that another process can continue. */
-export const releaseClaim = async (tables: Tables, { organization, id }: Claimed): Promise<void> => {
+export const releaseClaim = async (tables: Tables, { organization, id }: ClaimedErasure): Promise<void> => {
   await tables
     .updateTable('crm_erasures')
     .set({ claimed_until: null })
@@ -158,11 +162,11 @@ interface Outcome {
 }
 
 /** Changes the state of an erasure. @returns false if it is no longer in the expected state */
-export async function change(
+export async function changeState(
   tables: Tables,
   organization: string,
   id: string,
-  from: ErasureState,
+  expected: ErasureState,
   outcome: Outcome,
 ): Promise<boolean> {
   const { numUpdatedRows } = await tables
@@ -170,7 +174,7 @@ export async function change(
     .set({ ...outcome, claimed_until: null, changed_at: sql<Date>`now()` })
     .where('organization_id', '=', organization)
     .where('id', '=', id)
-    .where('state', '=', from)
+    .where('state', '=', expected)
     .executeTakeFirst();
   return numUpdatedRows > 0n;
 }
@@ -178,7 +182,7 @@ export async function change(
 /** Deletes expired searches and completed erasures. */
 export const removeExpired = async (tables: Tables): Promise<void> => {
   await sql`delete from crm_erasures where state not in ('searching', 'erasing')
-    and changed_at < now() - case when state = 'erased' then ${sql.lit(overMinutes)} else ${sql.lit(confirmMinutes)} end * interval '1 minute'`.execute(
+    and changed_at < now() - case when state = 'erased' then ${sql.lit(erasedMinutes)} else ${sql.lit(confirmMinutes)} end * interval '1 minute'`.execute(
     tables,
   );
 };

@@ -11,7 +11,7 @@ interface Instance {
   readonly resources: readonly Resource[];
 }
 
-/** Erases a person from an organization. */
+/** Erases a person's data from an organization. */
 export const erasureModule: Module<ErasurePageServices, Instance> = {
   name: 'erasure',
   tables: erasureTables,

@@ -21,7 +21,7 @@ import { describeTraces, mentionsOf } from './texts.ts';
 import { runErasures } from './worker.ts';
 
 /** The word that confirms an erasure. */
-const word = 'erase';
+const confirmationWord = 'erase';
 
 /** Services that the pages need. */
 export interface ErasurePageServices {
@@ -43,24 +43,24 @@ export function erasurePages(
       .split(/\r?\n/)
       .map((line) => line.trim())
       .filter((line) => line !== '');
-  const wishOf = (organization: string, form: Form): ErasureInput => ({
+  const inputOf = (organization: string, form: Form): ErasureInput => ({
     organization,
     records: lines(form, 'records'),
     texts: lines(form, 'texts'),
   });
-  const address = (slug: string, page: string) => `/setup/o/${slug}/forgetting/${page}`;
+  const urlOf = (slug: string, page: string) => `/setup/o/${slug}/forgetting/${page}`;
   const example = resources
     .flatMap(({ name, definition }) =>
       definition.fields
         .filter(({ lookup }) => lookup !== undefined)
-        .map((each) => `${name}?${each.name}=ada@example.com`),
+        .map((definition) => `${name}?${definition.name}=ada@example.com`),
     )
     .at(0);
   const formPage = (slug: string, form: Form, cancel: string): FormPage & { kind: 'form' } => ({
     kind: 'form',
     title: 'Erase a person',
     intro: 'The next page shows the data found about the person before anything is erased.',
-    action: address(slug, 'find'),
+    action: urlOf(slug, 'find'),
     inputs: [
       {
         kind: 'lines',
@@ -88,16 +88,24 @@ export function erasurePages(
     cancel: string,
   ): ConfirmPage & { kind: 'confirm' } => {
     const mentions = mentionsOf(traces);
-    const stays =
+    const unchangedNote =
       mentions === '' ? '' : ` These records mention the person and are left unchanged: ${mentions}.`;
     return {
       kind: 'confirm',
       title: 'Erase this person?',
-      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these texts'}. Backups keep the data until they are deleted.${stays}`,
-      values: describeTraces(traces).map(([label, what]) => ({ label, before: what, after: 'erased' })),
-      action: address(slug, 'forget'),
+      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these texts'}. Backups keep the data until they are deleted.${unchangedNote}`,
+      values: describeTraces(traces).map(([label, amount]) => ({ label, before: amount, after: 'erased' })),
+      action: urlOf(slug, 'forget'),
       hidden: [{ name: 'id', value: id }],
-      inputs: [{ kind: 'line', name: 'word', label: `Type “${word}”`, required: true, autocomplete: 'off' }],
+      inputs: [
+        {
+          kind: 'line',
+          name: 'word',
+          label: `Type “${confirmationWord}”`,
+          required: true,
+          autocomplete: 'off',
+        },
+      ],
       submit: 'Erase permanently',
       cancel,
     };
@@ -105,10 +113,10 @@ export function erasurePages(
   /** Returns the page of a search or an erasure: its progress or its outcome. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
-    given: Form,
+    params: Form,
     back: string,
   ): Promise<AnyPage & { title: string }> => {
-    const erasure = await findErasure(tablesOf(database), organization, idField(given, 'id'));
+    const erasure = await findErasure(tablesOf(database), organization, idField(params, 'id'));
     const { id, state, result, error, searched, request } = erasure;
     if (state === 'found') return question(slug, id, await sealed.openResult(result), back);
     if (state === 'failed' || state === 'nothing') {
@@ -140,7 +148,7 @@ export function erasurePages(
               {
                 label: 'Cancel search',
                 name: 'Cancel search',
-                action: address(slug, 'cancel'),
+                action: urlOf(slug, 'cancel'),
                 fields: [{ name: 'id', value: id }],
               },
             ]
@@ -148,15 +156,15 @@ export function erasurePages(
       refreshSeconds: 2,
     };
   };
-  const pageOf = (slug: string, id: string) => `${address(slug, 'search')}?id=${id}`;
+  const pageOf = (slug: string, id: string) => `${urlOf(slug, 'search')}?id=${id}`;
 
   section(app, database, {
     name: 'forgetting',
     title: 'Erase a person',
     done: { 'search-canceled': 'Search canceled.' },
     load: async ({ membership: { organization, slug } }, request) => {
-      const start = { label: 'Erase a person', href: address(slug, 'find') };
-      const done = await tablesOf(database)
+      const start = { label: 'Erase a person', href: urlOf(slug, 'find') };
+      const completed = await tablesOf(database)
         .selectFrom('crm_ledger')
         .select(['id', 'at', 'actor_kind', 'actor_name'])
         .where('organization_id', '=', organization)
@@ -168,7 +176,7 @@ export function erasurePages(
         .execute();
       return {
         primary: start,
-        ...listing(request, done, {
+        ...listing(request, completed, {
           searchLabel: 'Search by administrator',
           text: ({ actor_name: name }) => name ?? '',
           columns: [
@@ -194,7 +202,7 @@ export function erasurePages(
     once: ['forget'],
     actions: {
       find: async ({ membership: { organization, slug }, actor, transact }, form) => {
-        const { records, texts } = wishOf(organization, form);
+        const { records, texts } = inputOf(organization, form);
         erasure.check({ organization, records, texts });
         const request = await sealed.sealRequest({ wish: { records, texts }, actor });
         const id = await transact((tables) => requestSearch(tables, organization, request));
@@ -207,8 +215,8 @@ export function erasurePages(
       },
       forget: async ({ membership: { organization, slug }, actor, transact }, form) => {
         const id = idField(form, 'id');
-        if (field(form, 'word').trim().toLowerCase() !== word)
-          throw new UserError(`type “${word}” to confirm the erasure`);
+        if (field(form, 'word').trim().toLowerCase() !== confirmationWord)
+          throw new UserError(`type “${confirmationWord}” to confirm the erasure`);
         const erasure = await findErasure(tablesOf(database), organization, id);
         if (erasure.state !== 'found')
           throw new UserError('this search has expired, or its erasure has already started');

@@ -9,7 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/** The state of an erasure: `found` and `nothing` are results of a search, and `erased` is the end. */
+/** The state of an erasure. A search ends as `found`, `nothing` or `failed`; a confirmed erasure ends as `erased`. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {
@@ -26,7 +26,7 @@ declare module '../../../engine/tables/index.ts' {
       error: string;
       /** Number of rows searched so far. */
       searched: string;
-      /** End of a process's claim. Another process can then take over. */
+      /** When the claim of a process expires, so that another process can continue. */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;

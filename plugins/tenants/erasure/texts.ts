@@ -1,7 +1,7 @@
 import { personalDataTables } from '../../../engine/tables/index.ts';
 import type { PersonalTraces } from './erasure.ts';
 
-/** Describes a person's data: where it is and how much. */
+/** Describes where data about a person was found, and how much. */
 export function describeTraces({
   records,
   changes,
@@ -22,7 +22,7 @@ export function describeTraces({
 export const mentionsOf = ({ mentions }: PersonalTraces): string =>
   [...mentions].map(([name, ids]) => `${name} ${ids.join(', ')}`).join('; ');
 
-/** Converts the result to the JSON output of the command. */
+/** Converts a search result to the command's JSON output. */
 export const asJsonObject = (traces: PersonalTraces) => ({
   records: Object.fromEntries(traces.records),
   texts: traces.texts,

@@ -3,10 +3,10 @@ import { type Database, isStatementTimeout } from '../../../engine/database/inde
 import { UserError } from '../../../engine/errors.ts';
 import type { PeriodicTask } from '../../../engine/modules/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
-import type { Erasure, Found } from './erasure.ts';
+import type { Erasure, SearchResult } from './erasure.ts';
 import {
-  type Claimed,
-  change,
+  type ClaimedErasure,
+  changeState,
   claimErasure,
   releaseClaim,
   removeExpired,
@@ -16,11 +16,11 @@ import {
 import { describeTraces } from './texts.ts';
 
 /** How often a process looks for erasures that another process left unfinished, in milliseconds. */
-const everyMs = 10_000;
+const intervalMs = 10_000;
 /** How often a claim is renewed, in milliseconds. */
 const renewMs = 1000;
 /** Maximum number of erasures that a process works on at the same time, each for a different organization. */
-const atOnce = 2;
+const maxConcurrent = 2;
 
 /** Thrown when a search is canceled or the process is shutting down. */
 class Stopped extends Error {}
@@ -46,57 +46,57 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
   const isPaused = () => isStopping || app.isReadOnly?.() === true;
   const work = async () => {
     while (!isPaused()) {
-      const claimed = await claimErasure(tablesOf(database));
-      if (claimed === undefined) return;
-      await perform(services, claimed, isPaused).catch(async (cause: { code?: string; name: string }) => {
-        await releaseClaim(tablesOf(database), claimed).catch(() => {});
+      const claim = await claimErasure(tablesOf(database));
+      if (claim === undefined) return;
+      await perform(services, claim, isPaused).catch(async (cause: { code?: string; name: string }) => {
+        await releaseClaim(tablesOf(database), claim).catch(() => {});
         if (cause instanceof Stopped) return;
         app.log.warn({ code: cause.code, error: cause.name }, 'erasure failed; it will be retried');
         throw cause;
       });
     }
   };
-  return app.background.every(app, 'erasures', everyMs, async () => {
-    const workers = Array.from({ length: atOnce }, work);
+  return app.background.every(app, 'erasures', intervalMs, async () => {
+    const workers = Array.from({ length: maxConcurrent }, work);
     await Promise.allSettled([...workers, removeExpired(tablesOf(database))]);
   });
 }
 
-/** Runs a search, and the erasure if it is confirmed. @throws Stopped, or an error of the database */
+/** Runs a search, and the erasure if it is confirmed. @throws Stopped or a database error */
 async function perform(
   { database, erasure, sealed }: ErasureServices,
-  claimed: Claimed,
+  claim: ClaimedErasure,
   isPaused: () => boolean,
 ): Promise<void> {
-  const { organization, id, state } = claimed;
+  const { organization, id, state } = claim;
   const tables = tablesOf(database);
   const fail = async (error: string): Promise<void> => {
-    await change(tables, organization, id, state, { state: 'failed', error });
+    await changeState(tables, organization, id, state, { state: 'failed', error });
   };
-  let renewed = performance.now();
+  let renewedAt = performance.now();
   const progress = async (searched: number) => {
     if (isPaused()) throw new Stopped();
-    if (performance.now() - renewed < renewMs) return;
-    renewed = performance.now();
-    if (!(await renewClaim(tables, claimed, searched))) throw new Stopped();
+    if (performance.now() - renewedAt < renewMs) return;
+    renewedAt = performance.now();
+    if (!(await renewClaim(tables, claim, searched))) throw new Stopped();
   };
   const run = async <T>(work: () => Promise<T>): Promise<T> =>
     database.admission.run('export', organization, work);
-  let found: Found;
+  let result: SearchResult;
   try {
-    const { wish, actor } = await sealed.openRequest(claimed.request);
+    const { wish, actor } = await sealed.openRequest(claim.request);
     const input = { ...wish, organization };
-    found = await erasure.find(
+    result = await erasure.find(
       { run: async (query) => (await run(() => query.execute(tables))).rows, progress },
       input,
     );
     if (state === 'erasing') {
       await run(() =>
-        transaction(database, async (within) => {
+        transaction(database, async (tx) => {
           // The state changes first, so that only one process erases.
           const outcome = { state: 'erased', request: '', result: '' } as const;
-          if (await change(within, organization, id, state, outcome))
-            await erasure.erase(within, actor, input, found);
+          if (await changeState(tx, organization, id, state, outcome))
+            await erasure.erase(tx, actor, input, result);
         }),
       );
       return;
@@ -107,7 +107,11 @@ async function perform(
     if (!(cause instanceof UserError)) throw cause;
     return await fail(cause.message);
   }
-  if (describeTraces(found).length === 0) await change(tables, organization, id, state, { state: 'nothing' });
+  if (describeTraces(result).length === 0)
+    await changeState(tables, organization, id, state, { state: 'nothing' });
   else
-    await change(tables, organization, id, state, { state: 'found', result: await sealed.sealResult(found) });
+    await changeState(tables, organization, id, state, {
+      state: 'found',
+      result: await sealed.sealResult(result),
+    });
 }

@@ -22,7 +22,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** What the commands need from an open instance. */
+/** The parts of an instance that the commands need. */
 export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -110,17 +110,23 @@ const rename = async (
 ): Promise<CommandResult> => {
   if (input.slug === undefined && input.name === undefined) throw new UserError('specify --name or --slug');
   return withInstance(async ({ database, config, configuredSlugs }) => {
-    const configured = await configuredSlugs();
+    const slugsInConfig = await configuredSlugs();
     const id = await transaction(database, async (tables) => {
-      const found = await organizationId(tables, slug);
-      await renameOrganization(tables, commandLine(config), found, { ...input, configured });
-      return found;
+      const organization = await organizationId(tables, slug);
+      await renameOrganization(tables, commandLine(config), organization, {
+        ...input,
+        configured: slugsInConfig,
+      });
+      return organization;
     });
-    const what = [
+    const changes = [
       ...(input.slug === undefined ? [] : [`has the slug "${input.slug}"`]),
       ...(input.name === undefined ? [] : [`is called ${input.name.trim()}`]),
     ];
-    return { json: { id, slug: input.slug ?? slug, ...input }, text: `"${slug}" now ${what.join(' and ')}.` };
+    return {
+      json: { id, slug: input.slug ?? slug, ...input },
+      text: `"${slug}" now ${changes.join(' and ')}.`,
+    };
   });
 };
 

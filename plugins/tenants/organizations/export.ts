@@ -8,8 +8,10 @@ import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
 
-/** Maximum number of change log rows per statement, and the size of their records, in bytes, after which it stops. */
-const [changesAtOnce, bytesAtOnce] = [500, 4 * 1024 * 1024];
+/**
+ * Maximum number of change log rows per statement, and the total size of their records after which it stops, in bytes.
+ */
+const [maxChanges, maxBytes] = [500, 4 * 1024 * 1024];
 
 /**
  * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind: first the
@@ -47,7 +49,7 @@ async function* lines(
     yield line({ kind: 'profile', profile: { name, grants: [...grants] } });
   }
   for (const { id, email, verified_at, memberships } of await listUsers(tables, { organization })) {
-    const profile = memberships.find((each) => each.organization === slug)?.profile;
+    const profile = memberships.find((membership) => membership.organization === slug)?.profile;
     yield line({ kind: 'member', member: { id, email, verified_at, profile } });
   }
   for (const resource of resources) yield* recordsOf(database, resource, organization);
@@ -82,13 +84,13 @@ async function* recordsOf(
     body: () => ({}),
     bytes: () => Buffer.alloc(0),
   });
-  const before = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
-  let rest = '';
+  const prefix = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
+  let partialLine = '';
   const stream = await exported(database, list.export, plan, 'ndjson');
   for await (const chunk of stream.setEncoding('utf8')) {
-    const parts = (rest + String(chunk)).split('\n');
-    rest = parts.pop() ?? '';
-    for (const record of parts) if (record !== '') yield `${before}${record}}\n`;
+    const linesOfChunk = (partialLine + String(chunk)).split('\n');
+    partialLine = linesOfChunk.pop() ?? '';
+    for (const record of linesOfChunk) if (record !== '') yield `${prefix}${record}}\n`;
   }
 }
 
@@ -112,10 +114,10 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
           from crm_ledger
           where "organization_id" = ${organization}
             and ("transaction", "id") > (${after.transaction}::text::xid8, ${after.id}::text::bigint)
-          order by "transaction", "id" limit ${sql.lit(changesAtOnce)}
+          order by "transaction", "id" limit ${sql.lit(maxChanges)}
         ) _sized
       ) _rows
-      where "_before" < ${sql.lit(bytesAtOnce)}
+      where "_before" < ${sql.lit(maxBytes)}
       order by "transaction", "id"`.execute(tables);
     // PostgreSQL keeps the formatting of json values, including line breaks.
     for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;

@@ -1,5 +1,5 @@
-// Organizations: creating, renaming, exporting and deleting them.
-// May import engine, identity, screens, profiles.
+// Organizations: creates, renames, exports and deletes them.
+// May import engine, identity, admin-ui/shell, profiles.
 
 export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';

@@ -14,7 +14,7 @@ const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 /** The slugs in config.yaml, each with the path of its setting. */
 export type ConfiguredSlugs = ReadonlyMap<string, string>;
 
-/** @throws UserError if a text is not a valid slug */
+/** Checks a slug. @throws UserError if it is not valid */
 function assertSlug(slug: string): void {
   if (slugPattern.test(slug)) return;
   throw new UserError(
@@ -40,7 +40,7 @@ export async function createOrganization(
     .onConflict((conflict) => conflict.column('slug').doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw taken(slug);
+  if (row === undefined) throw slugTaken(slug);
   const id = row.id;
   await assertNotReserved(tables, slug, id);
   await recordChanges(tables, actor, {
@@ -126,7 +126,7 @@ export async function renameOrganization(
       .where('id', '=', id)
       .execute();
   } catch (cause) {
-    throw violatedConstraint(cause) === undefined ? cause : taken(slug ?? '');
+    throw violatedConstraint(cause) === undefined ? cause : slugTaken(slug ?? '');
   }
   if (slug !== undefined) await assertNotReserved(tables, slug, id);
   await recordChanges(tables, actor, {
@@ -166,8 +166,8 @@ async function freeSlug(
 }
 
 /**
- * Checks that a slug did not belong to another organization. Called after the slug is written: a transaction that frees
- * the slug concurrently has committed by then, so its reservation is visible.
+ * Checks that a slug did not belong to another organization. Must be called after the slug is written, because a
+ * concurrent transaction that frees the slug has committed by then, and its reservation is visible.
  */
 async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
   const reserved = await tables
@@ -179,8 +179,8 @@ async function assertNotReserved(tables: Tables, slug: string, id: string): Prom
   if (reserved !== undefined) throw reservedSlug(slug);
 }
 
-/** Returns the error for a reserved slug. It gives no reason, because that would reveal other organizations. */
+/** Returns the error for a reserved slug. It does not give a reason, because that would reveal other organizations. */
 export const reservedSlug = (slug: string) =>
   new UserError(`the slug "${slug}" is reserved. Choose another one.`);
 
-const taken = (slug: string) => new UserError(`the organization "${slug}" already exists`);
+const slugTaken = (slug: string) => new UserError(`the organization "${slug}" already exists`);

@@ -38,9 +38,12 @@ export interface OrganizationServices {
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
-const list = '/setup/organizations';
+const listUrl = '/setup/organizations';
 
-/** Registers the searchable list of a user's organizations, and the pages on which administrators rename, export and delete one. */
+/**
+ * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
+ * one.
+ */
 export function organizationPages(
   app: FastifyInstance,
   { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
@@ -51,13 +54,13 @@ export function organizationPages(
     'organization-deleted': '{} and all its data deleted.',
   });
   const preHandler = signedIn(app);
-  const mayMake = (request: FastifyRequest) =>
+  const canCreate = (request: FastifyRequest) =>
     newOrganizations() === 'administrators' && membershipsOf(personOf(request)).some(isAdministrator);
   app.get('/organizations', { preHandler }, async (request, reply) =>
     show(request, reply, {
       kind: 'list',
       title: 'Organizations',
-      ...(mayMake(request) && { primary: { label: 'New organization', href: `${list}/new` } }),
+      ...(canCreate(request) && { primary: { label: 'New organization', href: `${listUrl}/new` } }),
       ...listing(request, membershipsOf(personOf(request)), {
         searchLabel: 'Search organizations',
         text: ({ name, slug }) => `${name} ${slug}`,
@@ -76,7 +79,7 @@ export function organizationPages(
             ? ['Rename', 'Export', 'Delete'].map((label) => ({
                 label,
                 name: `${label} ${membership.name}`,
-                href: `${list}/${membership.slug}/${label.toLowerCase()}`,
+                href: `${listUrl}/${membership.slug}/${label.toLowerCase()}`,
               }))
             : [],
         }),
@@ -85,18 +88,18 @@ export function organizationPages(
     }),
   );
 
-  const maker = (request: FastifyRequest) => {
-    if (!mayMake(request)) throw errors.forbidden('organizations', 'create');
+  const creatorOf = (request: FastifyRequest) => {
+    if (!canCreate(request)) throw errors.forbidden('organizations', 'create');
     return personOf(request).session.user;
   };
-  form(app, 'new', maker, newPage, async (request, reply, user, sent) => {
-    const given = { slug: field(sent, 'slug').trim(), name: field(sent, 'name') };
-    if ((await configuredSlugs()).has(given.slug)) throw reservedSlug(given.slug);
+  form(app, 'new', creatorOf, newPage, async (request, reply, user, form) => {
+    const input = { slug: field(form, 'slug').trim(), name: field(form, 'name') };
+    if ((await configuredSlugs()).has(input.slug)) throw reservedSlug(input.slug);
     await transaction(database, (tables) =>
-      createOrganizationOf(tables, app.actor(request, user), user.email, given),
+      createOrganizationOf(tables, app.actor(request, user), user.email, input),
     );
-    forget(request);
-    return redirectDone(request, reply, list, 'organization-made', { name: given.name.trim() });
+    reloadSession(request);
+    return redirectDone(request, reply, listUrl, 'organization-made', { name: input.name.trim() });
   });
 
   app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
@@ -108,31 +111,31 @@ export function organizationPages(
   });
 
   const admin = (request: FastifyRequest) => adminOf(app, request);
-  form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, sent) => {
-    const [name, slug] = [field(sent, 'name'), field(sent, 'slug').trim()];
-    const configured = await configuredSlugs();
-    if (slug !== membership.slug && configured.has(slug)) throw reservedSlug(slug);
+  form(app, ':org/rename', admin, renamePage, async (request, reply, { membership, actor }, form) => {
+    const [name, slug] = [field(form, 'name'), field(form, 'slug').trim()];
+    const slugsInConfig = await configuredSlugs();
+    if (slug !== membership.slug && slugsInConfig.has(slug)) throw reservedSlug(slug);
     await transaction(database, (tables) =>
-      renameOrganization(tables, actor, membership.organization, { name, slug, configured }),
+      renameOrganization(tables, actor, membership.organization, { name, slug, configured: slugsInConfig }),
     );
-    forget(request);
-    return redirectDone(request, reply, list, 'organization-renamed', {
+    reloadSession(request);
+    return redirectDone(request, reply, listUrl, 'organization-renamed', {
       name: name.trim(),
       id: membership.organization,
     });
   });
 
-  form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, sent) => {
+  form(app, ':org/delete', admin, deletePage, async (request, reply, { membership }, form) => {
     const { organization, slug, name } = membership;
-    if (field(sent, 'slug').trim() !== slug) throw new UserError(`type “${slug}” to confirm the deletion`);
+    if (field(form, 'slug').trim() !== slug) throw new UserError(`type “${slug}” to confirm the deletion`);
     await deleteOrganization(database, organization);
-    forget(request);
-    return redirectDone(request, reply, list, 'organization-deleted', { name });
+    reloadSession(request);
+    return redirectDone(request, reply, listUrl, 'organization-deleted', { name });
   });
 }
 
-/** Reloads the memberships of the session for the next page. */
-const forget = (request: FastifyRequest): void => {
+/** Discards the cached session, so that the next page reloads its memberships. */
+const reloadSession = (request: FastifyRequest): void => {
   const { server } = request;
   server.forgetSession({
     token: request.cookies[cookieName(server.site, request)],
@@ -140,41 +143,49 @@ const forget = (request: FastifyRequest): void => {
   });
 };
 
-const above = { above: { label: 'Organizations', href: list } };
+const parentLink = { above: { label: 'Organizations', href: listUrl } };
 
 type PageData = AnyPage & { title: string };
 
 /**
  * Registers a page with a form and its action.
- * @param subjectOf returns the page's subject @throws HttpError 403 if the user has no access to it
+ * @param subjectOf returns the subject of the page, or throws HttpError 403 if the user is not allowed to access it
  */
 function form<Subject>(
   app: FastifyInstance,
   name: string,
   subjectOf: (request: FastifyRequest) => Subject,
-  pageFor: (subject: Subject, given: Form) => PageData,
-  act: (request: FastifyRequest, reply: FastifyReply, subject: Subject, sent: Form) => Promise<FastifyReply>,
+  pageFor: (subject: Subject, values: Form) => PageData,
+  submit: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    subject: Subject,
+    input: Form,
+  ) => Promise<FastifyReply>,
 ): void {
   const path = `/organizations/${name}`;
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) =>
-    show(request, reply, pageFor(subjectOf(request), {}), above),
+    show(request, reply, pageFor(subjectOf(request), {}), parentLink),
   );
   app.post(path, { preHandler: [signedIn(app), app.csrfProtection] }, async (request, reply) => {
     const subject = subjectOf(request);
-    const sent = (request.body ?? {}) as Form;
+    const input = (request.body ?? {}) as Form;
     try {
-      return await act(request, reply, subject, sent);
+      return await submit(request, reply, subject, input);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       reply.code(400);
-      return show(request, reply, pageFor(subject, sent), { ...above, problem: error.message });
+      return show(request, reply, pageFor(subject, input), { ...parentLink, problem: error.message });
     }
   });
 }
 
-/** Returns the inputs for a name and a slug, filled with the submitted or else the stored values. */
+/**
+ * Returns the inputs for a name and a slug, filled with the submitted values or, before the first submit, the stored
+ * ones.
+ */
 const nameInputs = (
-  given: Form,
+  input: Form,
   { name, slug }: { readonly name: string; readonly slug: string },
   help: string,
 ): readonly Input[] => [
@@ -182,7 +193,7 @@ const nameInputs = (
     kind: 'line',
     name: 'name',
     label: 'Name',
-    value: given.name === undefined ? name : field(given, 'name'),
+    value: input.name === undefined ? name : field(input, 'name'),
     required: true,
     maxLength: 200,
     focus: true,
@@ -191,35 +202,35 @@ const nameInputs = (
     kind: 'line',
     name: 'slug',
     label: 'Slug',
-    value: given.slug === undefined ? slug : field(given, 'slug'),
+    value: input.slug === undefined ? slug : field(input, 'slug'),
     required: true,
     maxLength: 63,
     help,
   },
 ];
 
-const newPage = (_maker: unknown, given: Form): PageData => ({
+const newPage = (_creator: unknown, input: Form): PageData => ({
   kind: 'form',
   title: 'New organization',
   intro: 'The organization starts empty, with you as its administrator.',
-  action: `${list}/new`,
-  inputs: nameInputs(given, { name: '', slug: '' }, 'Used in URLs. Lowercase letters, digits and hyphens.'),
+  action: `${listUrl}/new`,
+  inputs: nameInputs(input, { name: '', slug: '' }, 'Used in URLs. Lowercase letters, digits and hyphens.'),
   submit: 'Create organization',
-  cancel: list,
+  cancel: listUrl,
 });
 
-const renamePage = ({ membership }: CurrentMember, given: Form): PageData => ({
+const renamePage = ({ membership }: CurrentMember, input: Form): PageData => ({
   kind: 'form',
   title: `Rename ${membership.name}`,
-  action: `${list}/${membership.slug}/rename`,
+  action: `${listUrl}/${membership.slug}/rename`,
   inputs: nameInputs(
-    given,
+    input,
     membership,
     'Used in URLs and in ?org=. The old slug keeps working and stays reserved for this organization.',
   ),
   submit: 'Save organization',
-  cancel: list,
-  danger: { label: 'Delete organization', href: `${list}/${membership.slug}/delete` },
+  cancel: listUrl,
+  danger: { label: 'Delete organization', href: `${listUrl}/${membership.slug}/delete` },
 });
 
 const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => ({
@@ -229,11 +240,11 @@ const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => 
     'Export the organization first if its data might be needed again. The link is in the list of organizations.',
   consequence:
     'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
-  action: `${list}/${slug}/delete`,
+  action: `${listUrl}/${slug}/delete`,
   hidden: [],
   inputs: [
     { kind: 'line', name: 'slug', label: `Type “${slug}”`, required: true, autocomplete: 'off', focus: true },
   ],
   submit: 'Delete organization',
-  cancel: list,
+  cancel: listUrl,
 });

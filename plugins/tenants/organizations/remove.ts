@@ -3,15 +3,15 @@ import { type Database, foreignKeyViolation, sqlState } from '../../../engine/da
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 
-/** Number of rows that one statement deletes. Other statements can run in between. */
-const rowsAtOnce = 1000;
+/** Number of rows per statement. Statements of requests can run in between. */
+const rowsPerStatement = 1000;
 /** Maximum number of passes for rows written by concurrent requests. */
-const rounds = 5;
+const maxRounds = 5;
 
-/** A step of a deletion: deletes a table's rows, or empties a column with references. */
+/** A step of a deletion: deletes a table's rows, or sets a column with references to null. */
 interface Step {
   readonly table: RawBuilder<unknown>;
-  readonly emptied?: string;
+  readonly clearedColumn?: string;
 }
 
 /** A table with rows of organizations, including tables of resources that are no longer defined. */
@@ -40,21 +40,21 @@ export async function deleteOrganization(database: Database, id: string): Promis
   const steps = stepsFor(await tenantTables(tables));
   let deleted = 0;
   const deleteAll = async (): Promise<void> => {
-    for (const { table, emptied } of steps) {
-      if (emptied === undefined) deleted += await repeated(() => deleteRows(tables, table, id));
-      else await repeated(() => emptyColumn(tables, table, emptied, id));
+    for (const { table, clearedColumn } of steps) {
+      if (clearedColumn === undefined) deleted += await repeatUntilEmpty(() => deleteRows(tables, table, id));
+      else await repeatUntilEmpty(() => clearColumn(tables, table, clearedColumn, id));
     }
   };
   for (let round = 1; ; round++) {
     try {
       await deleteAll();
       await deleteAndReserve(tables, id);
-      // Tables without a foreign key to the organization may have received rows in the meantime.
+      // Concurrent requests can have added rows to tables without a foreign key to the organization.
       await deleteAll();
       return deleted;
     } catch (cause) {
       if (sqlState(cause) !== foreignKeyViolation) throw cause;
-      if (round === rounds) {
+      if (round === maxRounds) {
         throw new UserError('the organization is still being written to. Try again.', { cause });
       }
     }
@@ -74,33 +74,33 @@ const deleteAndReserve = (tables: Tables, id: string) =>
     .execute();
 
 /** Repeats a statement until no rows are left. @returns the total number of rows */
-async function repeated(work: () => Promise<number>): Promise<number> {
-  for (let all = 0; ; ) {
+async function repeatUntilEmpty(work: () => Promise<number>): Promise<number> {
+  for (let total = 0; ; ) {
     const rows = await work();
-    all += rows;
-    if (rows < rowsAtOnce) return all;
+    total += rows;
+    if (rows < rowsPerStatement) return total;
   }
 }
 
 const someRows = (table: RawBuilder<unknown>, condition: RawBuilder<unknown>) =>
-  sql`ctid = any (array(select ctid from ${table} where ${condition} limit ${sql.lit(rowsAtOnce)}))`;
+  sql`ctid = any (array(select ctid from ${table} where ${condition} limit ${sql.lit(rowsPerStatement)}))`;
 
 async function deleteRows(tables: Tables, table: RawBuilder<unknown>, id: string): Promise<number> {
-  const ofOrganization = sql`"organization_id" = ${id}`;
+  const condition = sql`"organization_id" = ${id}`;
   const { numAffectedRows = 0n } = await sql`
-    delete from ${table} where ${ofOrganization} and ${someRows(table, ofOrganization)}`.execute(tables);
+    delete from ${table} where ${condition} and ${someRows(table, condition)}`.execute(tables);
   return Number(numAffectedRows);
 }
 
-async function emptyColumn(
+async function clearColumn(
   tables: Tables,
   table: RawBuilder<unknown>,
   column: string,
   id: string,
 ): Promise<number> {
-  const filled = sql`"organization_id" = ${id} and ${sql.ref(column)} is not null`;
+  const condition = sql`"organization_id" = ${id} and ${sql.ref(column)} is not null`;
   const { numAffectedRows = 0n } = await sql`
-    update ${table} set ${sql.ref(column)} = null where ${filled} and ${someRows(table, filled)}`.execute(
+    update ${table} set ${sql.ref(column)} = null where ${condition} and ${someRows(table, condition)}`.execute(
     tables,
   );
   return Number(numAffectedRows);
@@ -123,24 +123,25 @@ async function tenantTables(tables: Tables): Promise<readonly TenantTable[]> {
   return rows;
 }
 
-/** Orders tables after those that refer to them. In a cycle, the references of one table are emptied first. */
+/** Orders tables after the tables that refer to them. In a cycle, the references to one table are set to null first. */
 function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
   const steps: Step[] = [];
-  const left = [...tables];
-  while (left.length > 0) {
-    const keysTo = (name: string) => left.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
+  const remaining = [...tables];
+  while (remaining.length > 0) {
+    const keysTo = (name: string) => remaining.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
     const isFree = ({ name }: TenantTable) => keysTo(name).every(({ from }) => from === name);
-    // Record references can be null, and platform tables do not form cycles.
-    const next = left.find(isFree) ?? left.at(-1);
+    // Only tables of resources form cycles, and their references are nullable.
+    const next = remaining.find(isFree) ?? remaining.at(-1);
     if (next === undefined) break;
     for (const { from, columns } of keysTo(next.name)) {
-      const table = left.find(({ name }) => name === from);
-      if (table !== undefined) for (const emptied of columns) steps.push({ table: named(table), emptied });
+      const table = remaining.find(({ name }) => name === from);
+      if (table !== undefined)
+        for (const clearedColumn of columns) steps.push({ table: tableName(table), clearedColumn });
     }
-    steps.push({ table: named(next) });
-    left.splice(left.indexOf(next), 1);
+    steps.push({ table: tableName(next) });
+    remaining.splice(remaining.indexOf(next), 1);
   }
   return steps;
 }
 
-const named = ({ schema, name }: TenantTable): RawBuilder<unknown> => sql`${sql.id(schema, name)}`;
+const tableName = ({ schema, name }: TenantTable): RawBuilder<unknown> => sql`${sql.id(schema, name)}`;

@@ -1,5 +1,5 @@
 // Quotas of organizations, as configured in config.yaml.
-// May import engine, screens.
+// May import engine, admin-ui/shell.
 
 export { quotasModule } from './module.ts';
 export { type QuotaSettings, quotaLine, quotaOf } from './quota.ts';

@@ -2,57 +2,58 @@ import type { Database, TextRows } from '../../../engine/database/index.ts';
 import { literal, prepare, quote } from '../../../engine/sql/index.ts';
 import type { QuotaUsage } from './quota.ts';
 
-/** Number of rows that one statement counts. A statement takes milliseconds. */
-const step = 20_000;
+/** Number of rows that one statement counts, which takes milliseconds. */
+const rowsPerStatement = 20_000;
 /** Bytes per row in addition to its values. */
-const overhead = 28;
+const rowOverhead = 28;
 
-/** Counts an organization's records. `tookMs` is the time its statements ran, without queueing. */
+/** Counts an organization's records. `tookMs` is the total run time of the statements, without queueing. */
 export type Measure = (
   organization: string,
   withBytes: boolean,
 ) => Promise<QuotaUsage & { readonly tookMs: number }>;
 
 /**
- * Prepares the count. Short statements walk each table along its key and alternate with statements of requests.
+ * Creates a function that counts records. It reads each table in key order with short statements, between which
+ * statements of requests can run.
  * @param names the tables of the resources
  */
-export function measuring(database: Database, names: readonly string[]): Measure {
+export function createMeasure(database: Database, names: readonly string[]): Measure {
   return async (organization, withBytes) => {
     let [records, bytes, tookMs] = [0, 0, 0];
     const run = (text: string, values: readonly string[] = []) =>
       database.admission.run('scan', organization, async () => {
-        const began = performance.now();
+        const startedAt = performance.now();
         const rows = await database.run({ name: '', text, values, lane: 'scan' });
-        tookMs += performance.now() - began;
+        tookMs += performance.now() - startedAt;
         return rows;
       });
     for (const name of names) {
       const bytesOfRow = withBytes ? await sizeOf(run, name) : '0';
       let after = '0';
-      for (let counted = step; counted === step; ) {
+      for (let rowCount = rowsPerStatement; rowCount === rowsPerStatement; ) {
         const { text, values } = prepare<{ readonly after: string }>('', 'scan', ($) => {
           const bound = `t."organization_id" = ${$(() => organization)}::bigint and t."id" > ${$(({ after }) => after)}::bigint`;
-          return `select count(*)::text, coalesce(sum(_bytes), 0)::text, max("id")::text from (select t."id", ${bytesOfRow} as _bytes from ${quote(name)} t where ${bound} order by t."id" limit ${step}) _t`;
+          return `select count(*)::text, coalesce(sum(_bytes), 0)::text, max("id")::text from (select t."id", ${bytesOfRow} as _bytes from ${quote(name)} t where ${bound} order by t."id" limit ${rowsPerStatement}) _t`;
         }).bind({ after });
-        const [[count, size, last] = []] = await run(text, values as readonly string[]);
-        counted = Number(count);
-        records += counted;
+        const [[count, size, lastId] = []] = await run(text, values as readonly string[]);
+        rowCount = Number(count);
+        records += rowCount;
         bytes += Number(size);
-        after = String(last ?? after);
+        after = String(lastId ?? after);
       }
     }
     return { records, bytes, tookMs };
   };
 }
 
-/** SQL expression of a row's size in bytes. Does not read values that are stored out of line. */
+/** Returns an SQL expression for a row's size in bytes. It does not read values that are stored out of line. */
 async function sizeOf(run: (text: string) => Promise<TextRows>, name: string): Promise<string> {
   const columns = await run(
     `select attname::text from pg_attribute where attrelid = ${literal(quote(name))}::regclass and attnum > 0 and not attisdropped`,
   );
   return [
-    String(overhead),
+    String(rowOverhead),
     ...columns.map(([column]) => `coalesce(pg_column_size(t.${quote(String(column))}), 0)`),
   ].join(' + ');
 }

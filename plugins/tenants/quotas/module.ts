@@ -21,9 +21,9 @@ export const quotasModule: Module<QuotaServices> = {
   },
   pages: (screens, { settings }) => {
     addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {
-      const all = settings.current.quotas;
-      const { records, storage_mb } = quotaOf(all, [slug, ...formerSlugs]);
-      if (!limitsRecords(all) || (records === 0 && storage_mb === 0)) return [];
+      const quotas = settings.current.quotas;
+      const { records, storage_mb } = quotaOf(quotas, [slug, ...formerSlugs]);
+      if (!limitsRecords(quotas) || (records === 0 && storage_mb === 0)) return [];
       const usage = await screens.recordQuotas.usage(organization);
       if (usage === undefined) return [];
       return [

@@ -19,14 +19,14 @@ export interface QuotaSettings extends Quota {
  * Returns the quota of an organization.
  * @param slugs the organization's slugs, current one first; a quota configured under a former slug still applies
  */
-export function quotaOf({ organizations, ...all }: QuotaSettings, slugs: readonly string[]): Quota {
-  const slug = slugs.find((each) => Object.hasOwn(organizations, each));
-  return { ...all, ...(slug !== undefined && organizations[slug]) };
+export function quotaOf({ organizations, ...defaults }: QuotaSettings, slugs: readonly string[]): Quota {
+  const slug = slugs.find((name) => Object.hasOwn(organizations, name));
+  return { ...defaults, ...(slug !== undefined && organizations[slug]) };
 }
 
 /** Whether any organization has a quota on records or storage. */
-export const limitsRecords = ({ organizations, ...all }: QuotaSettings): boolean =>
-  [all, ...Object.values(organizations)].some(
+export const limitsRecords = ({ organizations, ...defaults }: QuotaSettings): boolean =>
+  [defaults, ...Object.values(organizations)].some(
     ({ records = 0, storage_mb = 0 }) => records > 0 || storage_mb > 0,
   );
 
@@ -42,21 +42,21 @@ export const bytesPerMb = 1024 * 1024;
 export function quotaExcess(
   quota: Quota,
   { records, bytes }: QuotaUsage,
-  more: number,
+  newRecords: number,
 ): HttpError | undefined {
-  if (quota.records > 0 && records + more > quota.records)
+  if (quota.records > 0 && records + newRecords > quota.records)
     return errors.quotaExceeded(`${quota.records} records`);
   if (quota.storage_mb > 0 && bytes >= quota.storage_mb * bytesPerMb)
     return errors.quotaExceeded(`${quota.storage_mb} MB of records`);
   return undefined;
 }
 
-const number = new Intl.NumberFormat('en');
+const numberFormat = new Intl.NumberFormat('en');
 
 /** Returns the home page's line about the usage of a quota, or an empty list without a quota. */
-export function quotaLine(what: string, used: number, quota: number): HomePage['lines'] {
+export function quotaLine(label: string, usage: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
-  const text = `${what}: ${number.format(used)} of ${number.format(quota)}.`;
-  if (used >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
-  return [{ state: used >= 0.8 * quota ? 'warn' : 'good', text }];
+  const text = `${label}: ${numberFormat.format(usage)} of ${numberFormat.format(quota)}.`;
+  if (usage >= quota) return [{ state: 'bad', text: `${text} You cannot create more.` }];
+  return [{ state: usage >= 0.8 * quota ? 'warn' : 'good', text }];
 }

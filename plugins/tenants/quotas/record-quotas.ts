@@ -1,17 +1,17 @@
 import { type Database, runShared } from '../../../engine/database/index.ts';
 import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
-import { type Measure, measuring } from './measure.ts';
+import { createMeasure, type Measure } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
-/** Maximum and minimum time between two counts, in milliseconds. */
-const [oldMs, youngMs] = [5000, 500];
-/** Counting takes at most 1 / this value of the time. */
-const share = 10;
+/** Ages in milliseconds after which a count is refreshed, and after which it is refreshed before a rejection. */
+const [refreshMs, minAgeMs] = [5000, 500];
+/** Maximum share of time spent on counting, as a divisor. */
+const shareDivisor = 10;
 
 /** An organization's last count, and the records reserved since then. */
-interface Counted extends QuotaUsage {
+interface RecordCount extends QuotaUsage {
   readonly slugs: readonly string[];
-  /** Time of the count by `performance.now()`, and the time that the database worked on it, in milliseconds. */
+  /** Start of the count (`performance.now()`) and total run time of its statements, in milliseconds. */
   readonly at: number;
   readonly tookMs: number;
   added: number;
@@ -27,7 +27,7 @@ export interface QuotaServices {
 /** Enforces the quotas on records. */
 export interface RecordQuotas {
   /**
-   * Reserves records before they are created. Costs nothing without a configured quota.
+   * Reserves records before they are created. Returns undefined without a configured quota.
    * @throws HttpError 403 if the records would exceed the quota
    */
   readonly admit: (organization: string, count: number) => Promise<void> | undefined;
@@ -36,75 +36,78 @@ export interface RecordQuotas {
 }
 
 /**
- * Counts periodically instead of on every write, so that writes cost nothing extra. Records created by this process
- * between two counts are added; those created by other processes are included in the next count.
- * @param failed called when a count fails; the previous count then stays in use, and without one nothing is rejected
+ * Counts periodically instead of on every write, to keep writes cheap. Between two counts, records created by this
+ * process are added. Records created by other processes are included in the next count.
+ * @param onError called when a count fails. The previous count stays in use; without one, writes are not rejected.
  */
 export function recordQuotas(
   { database, resources, settings }: QuotaServices,
-  failed: (cause: unknown) => void,
+  onError: (cause: unknown) => void,
 ): RecordQuotas {
-  const measure: Measure = measuring(
+  const measure: Measure = createMeasure(
     database,
     resources.map(({ name }) => name),
   );
-  const known = new Map<string, Counted>();
-  const counting = new Map<string, Promise<Counted | undefined>>();
+  const counts = new Map<string, RecordCount>();
+  const counting = new Map<string, Promise<RecordCount | undefined>>();
 
-  const countNow = async (organization: string): Promise<Counted | undefined> => {
-    const before = known.get(organization);
-    const already = before?.added ?? 0;
+  const countNow = async (organization: string): Promise<RecordCount | undefined> => {
+    const previous = counts.get(organization);
+    const addedBefore = previous?.added ?? 0;
     const at = performance.now();
     try {
       const slugs = await slugsOf(tablesOf(database), organization);
       const withBytes = quotaOf(settings.current.quotas, slugs).storage_mb > 0;
       const { tookMs, ...usage } = await measure(organization, withBytes);
-      const added = (before?.added ?? 0) - already;
-      const counted = { ...usage, slugs, at, tookMs, added };
-      known.set(organization, counted);
-      return counted;
+      const added = (previous?.added ?? 0) - addedBefore;
+      const lastCount = { ...usage, slugs, at, tookMs, added };
+      counts.set(organization, lastCount);
+      return lastCount;
     } catch (cause) {
-      failed(cause);
-      return before;
+      onError(cause);
+      return previous;
     }
   };
   /** Counts once. Concurrent callers share the result. */
-  const count = (organization: string): Promise<Counted | undefined> => {
-    const under = counting.get(organization);
-    if (under !== undefined) return under;
-    const started = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
-    counting.set(organization, started);
-    return started;
+  const count = (organization: string): Promise<RecordCount | undefined> => {
+    const pending = counting.get(organization);
+    if (pending !== undefined) return pending;
+    const promise = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
+    counting.set(organization, promise);
+    return promise;
   };
-  const isOlder = ({ at, tookMs }: Counted, ms: number) =>
-    performance.now() - at > Math.max(ms, share * tookMs);
-  const current = async (organization: string): Promise<Counted | undefined> => {
-    const counted = known.get(organization);
-    if (counted === undefined) return count(organization);
-    if (isOlder(counted, oldMs)) void count(organization);
-    return counted;
+  const isOlder = ({ at, tookMs }: RecordCount, ms: number) =>
+    performance.now() - at > Math.max(ms, shareDivisor * tookMs);
+  const current = async (organization: string): Promise<RecordCount | undefined> => {
+    const lastCount = counts.get(organization);
+    if (lastCount === undefined) return count(organization);
+    if (isOlder(lastCount, refreshMs)) void count(organization);
+    return lastCount;
   };
-  const usageOf = ({ records, added, bytes }: Counted): QuotaUsage => ({ records: records + added, bytes });
-  const refusal = (counted: Counted, more: number) =>
-    quotaExcess(quotaOf(settings.current.quotas, counted.slugs), usageOf(counted), more);
+  const usageOf = ({ records, added, bytes }: RecordCount): QuotaUsage => ({
+    records: records + added,
+    bytes,
+  });
+  const excessOf = (lastCount: RecordCount, newRecords: number) =>
+    quotaExcess(quotaOf(settings.current.quotas, lastCount.slugs), usageOf(lastCount), newRecords);
 
   return {
-    admit: (organization, more) => {
+    admit: (organization, newRecords) => {
       if (!limitsRecords(settings.current.quotas)) return undefined;
       return (async () => {
-        let counted = await current(organization);
+        let lastCount = await current(organization);
         // Records deleted since the last count free up space.
-        if (counted && refusal(counted, more) && isOlder(counted, youngMs))
-          counted = await count(organization);
-        if (counted === undefined) return;
-        const refused = refusal(counted, more);
-        if (refused !== undefined) throw refused;
-        counted.added += more;
+        if (lastCount && excessOf(lastCount, newRecords) && isOlder(lastCount, minAgeMs))
+          lastCount = await count(organization);
+        if (lastCount === undefined) return;
+        const excess = excessOf(lastCount, newRecords);
+        if (excess !== undefined) throw excess;
+        lastCount.added += newRecords;
       })();
     },
     usage: async (organization) => {
-      const counted = await current(organization);
-      return counted && usageOf(counted);
+      const lastCount = await current(organization);
+      return lastCount && usageOf(lastCount);
     },
   };
 }

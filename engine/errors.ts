@@ -98,25 +98,29 @@ export class HttpError extends Error {
 }
 
 /** The `fields` of an error, and how many entries they lack. */
-interface FieldProblems {
+interface FieldIssues {
   readonly fields?: readonly FieldIssue[] | undefined;
   readonly more?: number | undefined;
 }
 
-function limitedFields<T extends FieldProblems>(error: T, limit: number): T {
+function limitedFields<T extends FieldIssues>(error: T, limit: number): T {
   const { fields = [], more = 0 } = error;
   if (fields.length <= limit) return error;
-  const kept = fields.slice(0, limit);
-  return { ...error, fields: kept.length === 0 ? undefined : kept, more: more + fields.length - kept.length };
+  const firstFields = fields.slice(0, limit);
+  return {
+    ...error,
+    fields: firstFields.length === 0 ? undefined : firstFields,
+    more: more + fields.length - firstFields.length,
+  };
 }
 
 /** Returns a function that limits the `fields` of errors sent in one response, one after the other. */
-export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
-  let left = maxResponseFields;
+export function fieldLimiter(): <T extends FieldIssues>(error: T) => T {
+  let remaining = maxResponseFields;
   return (error) => {
-    const limited = limitedFields(error, left);
-    left -= limited.fields?.length ?? 0;
-    return limited;
+    const result = limitedFields(error, remaining);
+    remaining -= result.fields?.length ?? 0;
+    return result;
   };
 }
 
@@ -125,20 +129,20 @@ export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, more: others, existingId, constraint, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
+  const { fields, more: omitted, existingId, constraint, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, more: omitted, constraint, report, ...more });
   // As text, because an ID can exceed the range of a JavaScript number.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
 /** Returns the text with its first letter in upper case. */
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
-  new HttpError(400, code, joined(fields), { fields });
+const fieldsError = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
+  new HttpError(400, code, joinMessages(fields), { fields });
 
 /** Joins the messages of fields, up to a maximum length. */
-function joined(fields: readonly FieldIssue[]): string {
+function joinMessages(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
     if (index > 0 && text.length + message.length > maxText)
@@ -157,21 +161,21 @@ export const errors = {
   /** 400: a line over the limit, in bytes. */
   lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
   /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
-  oneHostNeeded: (given: number) =>
+  hostRequired: (count: number) =>
     new HttpError(
       400,
       'invalid_request',
-      given === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
+      count === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
       {
         headers: { connection: 'close' },
       },
     ),
   /** 400: the client ended the connection before its request was complete. The response cannot be read. */
-  cutOff: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
+  incompleteRequest: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
   /** 400: all wrong fields or parameters together. */
-  invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
+  invalidFields: (fields: readonly FieldIssue[]) => fieldsError(fields),
   /** 400: references to records that the organization does not have. */
-  missingReferences: (fields: readonly FieldIssue[]) => problems(fields, 'missing_reference'),
+  missingReferences: (fields: readonly FieldIssue[]) => fieldsError(fields, 'missing_reference'),
   /** 400: a constraint or trigger that the operator added to the database rejects the record. */
   rejectedByDatabase: (constraint: string, cause?: unknown) =>
     new HttpError(
@@ -183,19 +187,19 @@ export const errors = {
     ),
   /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
   duplicate: (names: readonly string[], existingId?: string) => {
-    const one = names.length === 1;
+    const isSingle = names.length === 1;
     const message = `Another record has the same ${names.join(' and ')}`;
     return new HttpError(409, 'duplicate', message, {
       fields: names.map((field) => ({
         field,
-        message: one ? message : `${field} has the same value, in combination with the other fields`,
+        message: isSingle ? message : `${field} has the same value, in combination with the other fields`,
       })),
       ...(existingId !== undefined && { existingId }),
     });
   },
   /** 400: several items of a batch have the same values of unique fields. */
-  sameInBatch: (names: readonly string[]) =>
-    problems(
+  duplicateInBatch: (names: readonly string[]) =>
+    fieldsError(
       names.map((field) => ({
         field,
         message: `${names.join(' and ')} is the same in several records of the batch`,
@@ -204,13 +208,13 @@ export const errors = {
   /** 400: what is wrong with one item of a batch as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
   /** 400: items of a batch are invalid, each with its location; nothing was written. */
-  itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
+  itemsRejected: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
-      ([place, { message, extra }]) =>
-        extra.fields?.map((each) => ({
-          field: `${place}.${each.field}`,
-          message: `${place}: ${each.message}`,
-        })) ?? [{ field: place, message: `${place}: ${message}` }],
+      ([location, { message, extra }]) =>
+        extra.fields?.map((issue) => ({
+          field: `${location}.${issue.field}`,
+          message: `${location}: ${issue.message}`,
+        })) ?? [{ field: location, message: `${location}: ${message}` }],
     );
     const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
     const [first] = fields;
@@ -225,7 +229,8 @@ export const errors = {
     );
   },
   /** 400: one wrong query parameter. */
-  invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
+  invalidParameter: (field: string, message: string) =>
+    fieldsError([{ field, message: `${field} ${message}` }]),
   /** 401: one text for every reason, so that it does not reveal why. */
   unauthenticated: () =>
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
@@ -253,13 +258,13 @@ export const errors = {
       `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
     ),
   /** 400: a member of several organizations did not choose one with `?org=`. */
-  organizationNeeded: () =>
-    problems(
+  organizationRequired: () =>
+    fieldsError(
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
   /** 403: the same for an unknown organization and one that the caller is not a member of. */
-  noSuchMembership: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
+  notAMember: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
   /** 403: a write with a cookie that was not sent by a page of this instance. */
   crossSite: () =>
     new HttpError(
@@ -268,7 +273,7 @@ export const errors = {
       'Writes with a session cookie are only allowed from pages of this origin',
     ),
   /** 429: too many failed attempts; `retryAfter` in seconds. */
-  throttled: (retryAfter: number) =>
+  tooManyAttempts: (retryAfter: number) =>
     new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
@@ -280,13 +285,13 @@ export const errors = {
   /** 404: the resource does not exist. */
   notFound: () => new HttpError(404, 'not_found', 'Not found'),
   /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
-  noPath: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
+  pathNotFound: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
   /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
-  noRecord: (singular: string) =>
+  recordNotFound: (singular: string) =>
     new HttpError(
       404,
       'not_found',
-      `${capitalized(singular.replaceAll('_', ' '))} not found in your organization`,
+      `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
     ),
   /** 405: the path does not support the method. @param allow the supported methods */
   methodNotAllowed: (allow: string) =>
@@ -319,7 +324,7 @@ export const errors = {
       'This Idempotency-Key was already used with a different body',
     ),
   /** 408: a body that comes too slowly. */
-  tooSlowlySent: () =>
+  requestTimeout: () =>
     new HttpError(408, 'request_timeout', 'The request was sent too slowly', {
       headers: { connection: 'close' },
     }),

@@ -198,7 +198,7 @@ async function look(visit: Visit, { name, needs, run }: DoctorCheck<DoctorTarget
 /** Splits an error into issues with their locations. */
 function mistakes(cause: unknown, what: string): readonly Pick<Finding, 'place' | 'problem'>[] {
   if (cause instanceof YamlError) {
-    return cause.problems.map(({ file, line, column, message }) => ({
+    return cause.issues.map(({ file, line, column, message }) => ({
       place: `${file}:${line}:${column}`,
       problem: message,
     }));

@@ -72,7 +72,7 @@ export const schemaLine = (name: string): string =>
 
 /** Puts the line that editors look for at the top of files that have none. @returns the files that got one */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {
-  const definitions = (await readSources(config.resources)).filter(({ problem }) => problem === undefined);
+  const definitions = (await readSources(config.resources)).filter(({ issue }) => issue === undefined);
   const files = [
     ...definitions.map(({ file }) => ({ file, schema: `${fileStem(file)}.json` })),
     { file: config.settingsFile, schema: settingsSchema },

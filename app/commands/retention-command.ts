@@ -31,7 +31,7 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   const app = await service();
   try {
     const counts: [what: string, count: number][] = [];
-    for (const pruned of app.pruning) {
+    for (const pruned of app.retentionRules) {
       const count = isDry ? await counted(database, pruned) : await removed(pruned, () => tablesOf(database));
       counts.push([pruned.what, count]);
     }

@@ -81,8 +81,8 @@ const ofOneProcess = ({
   log,
   background,
 }: FastifyInstance): Pick<FastifyInstance['log'], 'info' | 'error'> => ({
-  info: (message: string) => background.isOurs() && log.info(message),
-  error: (message: string) => background.isOurs() && log.error(message),
+  info: (message: string) => background.isResponsible() && log.info(message),
+  error: (message: string) => background.isResponsible() && log.error(message),
 });
 
 /**
@@ -97,11 +97,11 @@ export async function buildService(
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
-  app.decorate('pruning', []);
+  app.decorate('retentionRules', []);
   let taken: SettingsFile | undefined;
   const settings = await liveSettings(config, ofOneProcess(app), async (file) => {
     taken = file;
-    if (background.isOurs()) await tellNotes();
+    if (background.isResponsible()) await tellNotes();
   });
   /** Says what is probably not meant in the file that came into force, once for each file. */
   async function tellNotes(): Promise<void> {

@@ -40,7 +40,9 @@ export function compileResource(
   effects: readonly Effect[],
   isLimited = false,
 ): readonly Resource[] {
-  const projections = new Map(definitions.map((each) => [each.name, projection(each, definitions)]));
+  const projections = new Map(
+    definitions.map((definition) => [definition.name, projection(definition, definitions)]),
+  );
   return Object.freeze(
     definitions.map((definition) => {
       const context: OperationContext = {

@@ -21,7 +21,7 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
     name: definition.name,
     tableName: definition.name,
     properties,
-    triggers: [countsWrites(definition)],
+    triggers: [versionTrigger(definition)],
     indexes: indexes(definition).map(({ name, method, keys, uniqueWhere }) => ({
       name,
       expression: `create ${uniqueWhere === undefined ? '' : 'unique '}index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})${uniqueWhere === undefined ? '' : ` where ${uniqueWhere}`}`,
@@ -39,18 +39,18 @@ const version = {
  * Increments the version with every write, including manual ones. A reference that becomes null because a record is deleted is a
  * change like any other, so it sets the time of the last change too.
  */
-function countsWrites({ fields }: ResourceDefinition): object {
+function versionTrigger({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);
-  const nulled = fields
+  const nullConditions = fields
     .filter(({ to }) => to !== undefined)
     .map(({ name }) => `old.${quote(name)} is not null and new.${quote(name)} is null`);
-  const updated = fields
+  const timestampUpdates = fields
     .filter(({ set }) => set === 'updated')
     .map(({ name }) => `new.${quote(name)} = now();`);
   const body = [
     `new.${column} = old.${column} + 1;`,
-    ...(nulled.length > 0 && updated.length > 0
-      ? [`if ${nulled.join(' or ')} then ${updated.join(' ')} end if;`]
+    ...(nullConditions.length > 0 && timestampUpdates.length > 0
+      ? [`if ${nullConditions.join(' or ')} then ${timestampUpdates.join(' ')} end if;`]
       : []),
     'return new;',
   ];

@@ -18,7 +18,7 @@ export function recordExamples(
   const recordName = pascal(definition.singular);
   const input = inputExample(definition, sample);
   const record = Object.fromEntries(
-    definition.fields.map((field) => [field.name, input[field.name] ?? keptValue(field, sample)]),
+    definition.fields.map((field) => [field.name, input[field.name] ?? storedValue(field, sample)]),
   );
   const [last] = Object.entries(input).slice(-1);
   const patch = last === undefined ? {} : Object.fromEntries([last]);
@@ -81,24 +81,24 @@ function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined
   const writable = fields.filter((field) => !field.readOnly && (field.required || field.to === undefined));
   return Object.fromEntries(
     writable.flatMap((field) => {
-      const value = sample === undefined ? madeUp(field) : sample[field.name];
-      const chosen = value ?? (field.required ? madeUp(field) : undefined);
-      return chosen === undefined ? [] : [[field.name, chosen]];
+      const value = sample === undefined ? exampleValue(field) : sample[field.name];
+      const example = value ?? (field.required ? exampleValue(field) : undefined);
+      return example === undefined ? [] : [[field.name, example]];
     }),
   );
 }
 
 /** A valid value of a field; undefined if none is known. */
-function madeUp(field: Field): unknown {
+function exampleValue(field: Field): unknown {
   const { name, values, type, maxLength, pattern } = field;
-  const known = [...(values?.list ?? []), ...type.examples];
-  if (maxLength === undefined && pattern === undefined) return known[0];
+  const candidates = [...(values?.list ?? []), ...type.examples];
+  if (maxLength === undefined && pattern === undefined) return candidates[0];
   const { validate } = bodyRules([field]);
-  return known.find((value) => validate({ [name]: value }).length === 0);
+  return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
 
 /** The value of a field that no body set. */
-function keptValue(field: Field, sample: Sample | undefined): unknown {
+function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';
   if (field.set !== undefined) return 1;

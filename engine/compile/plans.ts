@@ -9,7 +9,7 @@ import {
   routedOperations,
   wildcard,
 } from '../records/index.ts';
-import { type Lane, literal, quote, type Statement, valuesOfMany } from '../sql/index.ts';
+import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
 /** A statement, and how the database runs it. */
@@ -26,7 +26,7 @@ export interface StatementPlan {
 
 /** Records of each organization, and organizations, in a filled database. */
 const [records, organizations] = [2000, 5];
-const sharing: readonly Lane[] = ['read', 'list'];
+const sharedLanes: readonly Lane[] = ['read', 'list'];
 
 /**
  * Fills the empty tables of the resources with made-up records, and explains every statement that they can make. Where
@@ -38,36 +38,36 @@ export async function explainStatements(
   database: Database,
 ): Promise<StatementPlan[]> {
   const run = (text: string, values: Statement['values'] = []) => database.run({ name: '', text, values });
-  const explained = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
+  const explain = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
     const [row] = await run(`explain (format json) ${text}`, values);
     const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
-    return flat(plan);
+    return flatten(plan);
   };
   for (let id = 1; id <= organizations; id++) {
     await run(`insert into "crm_organizations" ("slug", "name") values (${literal(`o${id}`)}, '')`);
   }
-  for (const resource of resources) await run(filling(resource));
+  for (const resource of resources) await run(insertRecordsSql(resource));
   await run('analyze');
-  const found: StatementPlan[] = [];
+  const plans: StatementPlan[] = [];
   for (const resource of resources) {
     for await (const [request, statement] of statementsOf(resource)) {
       const { lane, many } = statement;
-      const nodes = await explained(statement);
+      const nodes = await explain(statement);
       // What comes at the same time may be one statement.
-      const ofMany =
+      const batchNodes =
         many === undefined
           ? []
-          : await explained({ text: many.text, values: valuesOfMany([statement, statement]) });
-      found.push({
+          : await explain({ text: many.text, values: batchValues([statement, statement]) });
+      plans.push({
         resource: resource.name,
         request,
         lane,
         indexes: [...new Set(nodes.flatMap((node) => node['Index Name'] ?? []))],
-        problems: sharing.includes(lane) ? [...new Set([...nodes, ...ofMany].flatMap(problemsOf))] : [],
+        problems: sharedLanes.includes(lane) ? [...new Set([...nodes, ...batchNodes].flatMap(issuesOf))] : [],
       });
     }
   }
-  return found;
+  return plans;
 }
 
 /** A node of a plan as EXPLAIN gives it. */
@@ -79,9 +79,9 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-const flat = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flat)];
+const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
 
-function problemsOf(node: PlanNode): string[] {
+function issuesOf(node: PlanNode): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index } = node;
   // An incremental sort puts in order what has the same beginning, as it comes from the index.
   if (type === 'Sort') return ['sorts'];
@@ -113,15 +113,15 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
         if (scans.has(kind)) continue;
         if (kind !== '') scans.add(kind);
       }
-      const shown = new URLSearchParams(query).toString();
-      const name = `${operation.method} ${operation.path}${shown === '' ? '' : `?${shown}`}`;
+      const search = new URLSearchParams(query).toString();
+      const name = `${operation.method} ${operation.path}${search === '' ? '' : `?${search}`}`;
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const refused = operations.create.refusal?.statement(
+  const rejection = operations.create.refusal?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
-  if (refused !== undefined) yield ['why a write was refused', refused];
+  if (rejection !== undefined) yield ['why a write was refused', rejection];
 }
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
@@ -158,37 +158,39 @@ const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
 /** The queries of an operation that make statements of their own. */
 function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
-  const shaping = recordQuery.parameters(definition);
-  const shapes: readonly Record<string, string>[] = [
+  const projectionParameters = recordQuery.parameters(definition);
+  const projections: readonly Record<string, string>[] = [
     { fields: 'id' },
-    ...(shaping.includes('expand') ? [{ expand: definition.expansion.map(({ name }) => name).join() }] : []),
+    ...(projectionParameters.includes('expand')
+      ? [{ expand: definition.expansion.map(({ name }) => name).join() }]
+      : []),
   ];
-  if (action === 'list') return [...listQueries(definition), ...shapes];
-  return action === 'read' ? [{}, ...shapes] : [{}];
+  if (action === 'list') return [...listQueries(definition), ...projections];
+  return action === 'read' ? [{}, ...projections] : [{}];
 }
 
 /** Every order, direction and depth of a list, with each filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
-  const known = listParameters(definition);
+  const parameters = listParameters(definition);
   const byName = new Map(definition.fields.map((field) => [field.name, field]));
-  const filters = known.flatMap((parameter) => {
+  const filters = parameters.flatMap((parameter) => {
     const field = byName.get(parameter.replace(/\[.*/, ''));
     const example = parameter.endsWith('[is_null]')
       ? true
-      : (field?.type.examples.find((each) => each !== null && each !== '') ?? 1);
+      : (field?.type.examples.find((example) => example !== null && example !== '') ?? 1);
     return field === undefined ? [] : [{ [parameter]: String(example) }];
   });
-  const both = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
-  const orders: Record<string, string>[] = known.includes('sort')
+  const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
+  const orders: Record<string, string>[] = parameters.includes('sort')
     ? [...definition.sort.choices.keys()].flatMap((sort) => ['asc', 'desc'].map((dir) => ({ sort, dir })))
     : [{}];
-  return [{}, ...filters, ...both].flatMap((filter) =>
+  return [{}, ...filters, ...combination].flatMap((filter) =>
     orders.flatMap((order) => pages.map((page) => ({ ...order, ...filter, page }))),
   );
 }
 
 /** SQL of made-up values by the type of a column; `n` counts the records. */
-const values: Readonly<Record<string, string>> = {
+const sampleValues: Readonly<Record<string, string>> = {
   text: `'value ' || n`,
   bigint: 'n',
   integer: 'n',
@@ -199,13 +201,13 @@ const values: Readonly<Record<string, string>> = {
 };
 
 /** Inserts records of every organization. */
-function filling({ name, definition }: Resource): string {
+function insertRecordsSql({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
-  const filled = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
-  const columns = filled.flatMap((field) =>
+  const fields = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
+  const columns = fields.flatMap((field) =>
     fieldColumns(field).map((column) => ({
       name: column.name,
-      value: madeUp(field, column.type, filters.has(field.name)),
+      value: sampleValueSql(field, column.type, filters.has(field.name)),
     })),
   );
   return `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')})
@@ -214,9 +216,9 @@ function filling({ name, definition }: Resource): string {
 }
 
 /** @param isFilter such fields have few values, so that one is that of many records */
-const madeUp = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
+const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
-  const value = values[column];
+  const value = sampleValues[column];
   if (value === undefined) throw new Error(`no made-up ${column} for ${name} (${type.expected})`);
   return `(${isFilter ? value.replace(/\bn\b/, `(n / ${organizations} % 4)`) : value})::${column}`;
 };

@@ -157,7 +157,7 @@ function expandedSchema(
 ): Readonly<Record<string, JsonSchema>> {
   if (expansion.length === 0) return {};
   const properties = expansion.map(({ name, to }) => {
-    const target = definitions.find((each) => each.name === to);
+    const target = definitions.find((item) => item.name === to);
     return [name, { anyOf: [ref('schemas', pascal(target?.singular ?? '')), { type: 'null' }] }];
   });
   return {
@@ -187,7 +187,7 @@ const boundedSchema = (field: Field): JsonSchema => ({
 
 function valueSchema(field: Field, orNull: boolean): JsonSchema {
   const { json } = field.type;
-  const description = [field.description, knownValues(field)].filter((part) => part !== '').join(' ');
+  const description = [field.description, knownValues(field)].filter((text) => text !== '').join(' ');
   return {
     ...json,
     ...(orNull && { type: [json.type, 'null'] }),

@@ -34,7 +34,7 @@ export interface Variable<T> {
   /** Description of valid values, as in "PORT must be …". */
   readonly expected: string;
   /** Whether a blank value is an error, because the fallback would silently select another instance. */
-  readonly refusesBlank?: true;
+  readonly rejectsBlank?: true;
   /** Formats the value for people and hides secrets. Without it, the text is shown as written. */
   show?(value: T): string;
   /** Parses a text; returns undefined if it is invalid. @throws UserError with more detail than `expected` */
@@ -81,7 +81,7 @@ export const pathVariable = (
   name: string,
   fallback: () => string,
   expected: 'a file' | 'a folder',
-  options: Pick<Variable<string>, 'refusesBlank'> = {},
+  options: Pick<Variable<string>, 'rejectsBlank'> = {},
 ): Variable<string> => ({
   ...options,
   name,
@@ -128,7 +128,7 @@ const notSet = 'not set';
 export interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
-  readonly isGiven: boolean;
+  readonly isSet: boolean;
 }
 
 /** Returns one variable per name: several can read the same text. */
@@ -141,9 +141,9 @@ const uniqueByName = (variables: Variables) => {
 export const effectiveVariables = (variables: Variables, environment: Environment): EffectiveVariable[] =>
   uniqueByName(variables).map(({ name, fallback, show, read }) => {
     const text = environment[name]?.trim() ?? '';
-    if (text !== '') return { name, value: show?.(read(text)) ?? text, isGiven: true };
+    if (text !== '') return { name, value: show?.(read(text)) ?? text, isSet: true };
     const isEmpty = fallback === undefined || (Array.isArray(fallback) && fallback.length === 0);
-    return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isGiven: false };
+    return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isSet: false };
   });
 
 /** Minimum length of a known name whose near misses are errors; near misses of shorter names are only notes. */
@@ -151,18 +151,18 @@ const minNearMissLength = 8;
 
 /**
  * Finds environment variables at most two edits away from a known name of at least 8 characters.
- * @param others additional valid names
+ * @param otherNames additional valid names
  */
 export function nearMisses(
   environment: Environment,
-  known: readonly string[],
-  others: readonly string[] = [],
+  knownNames: readonly string[],
+  otherNames: readonly string[] = [],
 ): { readonly name: string; readonly message: string }[] {
-  const long = known.filter((name) => name.length >= minNearMissLength);
+  const longNames = knownNames.filter((name) => name.length >= minNearMissLength);
   return Object.keys(environment)
-    .filter((name) => !known.includes(name) && !others.includes(name))
+    .filter((name) => !knownNames.includes(name) && !otherNames.includes(name))
     .flatMap((name) => {
-      const suggestion = long.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
+      const suggestion = longNames.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
       return suggestion === undefined
         ? []
         : [
@@ -175,13 +175,13 @@ export function nearMisses(
 }
 
 /** Returns a line for each environment variable that is probably misspelled: unknown, and close to a known name. */
-export function misspelledNames(environment: Environment, known: readonly string[]): string[] {
+export function misspelledNames(environment: Environment, knownNames: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
     Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
   return Object.keys(environment)
-    .filter((name) => !known.includes(name))
+    .filter((name) => !knownNames.includes(name))
     .flatMap((name) => {
-      const suggestion = known.find((other) => isNear(name.toUpperCase(), other));
+      const suggestion = knownNames.find((other) => isNear(name.toUpperCase(), other));
       return suggestion === undefined ? [] : [`${name} is not a known variable. Did you mean ${suggestion}?`];
     });
 }
@@ -192,10 +192,10 @@ export function readVariables<V extends Variables>(
   environment: Environment,
   issues: string[],
 ): VariableValues<V> {
-  const values = Object.entries(variables).map(([key, { name, fallback, expected, refusesBlank, read }]) => {
+  const values = Object.entries(variables).map(([key, { name, fallback, expected, rejectsBlank, read }]) => {
     const text = environment[name]?.trim() ?? '';
     if (text === '') {
-      if (refusesBlank && environment[name] !== undefined)
+      if (rejectsBlank && environment[name] !== undefined)
         issues.push(`${name} is blank. Set it to ${expected}, or unset it.`);
       return [key, fallback];
     }

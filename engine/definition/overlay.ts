@@ -6,7 +6,7 @@ import { commonName, fileStem } from './sources.ts';
 export type ValidatedSource = Parsed & { data: RawResource };
 
 /** Keys of the extended file that an overlay cannot change. */
-const fixed = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
+const fixedKeys = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
 
 /** Returns the name of the resource that a file defines. */
 export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
@@ -19,7 +19,7 @@ export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.
 export function withOverlays(
   files: readonly ValidatedSource[],
   isBroken: (name: string) => boolean,
-  problems: YamlIssue[],
+  issues: YamlIssue[],
 ): readonly ValidatedSource[] {
   const overlays = new Map<string, ValidatedSource>();
   const bases = files.filter(({ data }) => data.extends === undefined);
@@ -27,9 +27,9 @@ export function withOverlays(
   for (const overlay of files) {
     const { extends: name } = overlay.data;
     if (name === undefined) continue;
-    const report = (target: Target, message: string) => problems.push(overlay.problem(target, message));
+    const report = (target: Target, message: string) => issues.push(overlay.problem(target, message));
     const other = overlays.get(name);
-    const base = bases.find((each) => resourceNameOf(each) === name);
+    const base = bases.find((candidate) => resourceNameOf(candidate) === name);
     if (other !== undefined) report({ path: ['extends'] }, `"${name}" is already extended by ${other.file}`);
     else if (base !== undefined) {
       overlays.set(name, overlay);
@@ -41,7 +41,7 @@ export function withOverlays(
   }
   return bases.map((base) => {
     const overlay = overlays.get(resourceNameOf(base));
-    return overlay === undefined ? base : merged(base, overlay);
+    return overlay === undefined ? base : mergeOverlay(base, overlay);
   });
 }
 
@@ -57,7 +57,7 @@ function checkOverlay(
   { overlay, base, shared, name }: Extension,
   report: (target: Target, message: string) => void,
 ): void {
-  for (const key of fixed.filter((each) => Object.hasOwn(overlay, each))) {
+  for (const key of fixedKeys.filter((fixedKey) => Object.hasOwn(overlay, fixedKey))) {
     report({ path: [key], key: true }, `"${key}" cannot be changed by a file that extends ${name}`);
   }
   for (const [field, { type, renamed_from: from }] of Object.entries(overlay.fields ?? {})) {
@@ -96,45 +96,45 @@ interface Entry {
 }
 
 /** Merges a file and its overlay. Issues are reported in the overlay if it has the same key or field. */
-function merged(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
+function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
-  const changed = Object.entries(fields)
+  const changes = Object.entries(fields)
     .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
     // Fields without a type have been reported.
     .filter(([, { type }]) => type !== undefined);
   const lists = {
-    filters: joined(filtersOf(base), filtersOf(overlay), fieldOf),
-    unique: joined(uniquesOf(base), uniquesOf(overlay), JSON.stringify),
+    filters: mergeEntries(filtersOf(base), filtersOf(overlay), fieldOf),
+    unique: mergeEntries(uniquesOf(base), uniquesOf(overlay), JSON.stringify),
   };
-  const present = Object.entries(lists).filter(([, entries]) => entries.length > 0);
+  const nonEmptyLists = Object.entries(lists).filter(([, entries]) => entries.length > 0);
   const data = {
     ...base.data,
     ...rest,
-    ...Object.fromEntries(present.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
+    ...Object.fromEntries(nonEmptyLists.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
     name: resourceNameOf(base),
-    fields: { ...base.data.fields, ...Object.fromEntries(changed) },
+    fields: { ...base.data.fields, ...Object.fromEntries(changes) },
   } as RawResource;
   return {
     file: overlay.file,
     data,
     problem: (target, message) => {
-      const [section, index, ...below] = target.path;
+      const [section, index, ...rest] = target.path;
       const entry = lists[section as keyof typeof lists]?.[Number(index)];
       if (entry !== undefined)
-        return entry.parsed.problem({ ...target, path: [...entry.path, ...below] }, message);
+        return entry.parsed.problem({ ...target, path: [...entry.path, ...rest] }, message);
       return (hasPath(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
     },
   };
 }
 
 /** Joins two lists. An entry of the second replaces entries of the first with the same key. */
-function joined(
+function mergeEntries(
   first: readonly Entry[],
   second: readonly Entry[],
   keyOf: (value: unknown) => string,
 ): Entry[] {
-  const replaced = new Set(second.map(({ value }) => keyOf(value)));
-  return [...first.filter(({ value }) => !replaced.has(keyOf(value))), ...second];
+  const replacedKeys = new Set(second.map(({ value }) => keyOf(value)));
+  return [...first.filter(({ value }) => !replacedKeys.has(keyOf(value))), ...second];
 }
 
 const fieldOf = (filter: unknown): string =>
@@ -150,7 +150,7 @@ const filtersOf = (parsed: ValidatedSource): Entry[] =>
 /** Returns the groups of fields that are unique together. A list of names is one group. */
 function uniquesOf(parsed: ValidatedSource): Entry[] {
   const { unique = [] } = parsed.data;
-  const isOne = unique.some((each) => typeof each === 'string');
-  if (isOne) return [{ value: unique, parsed, path: ['unique'] }];
+  const isSingleGroup = unique.some((item) => typeof item === 'string');
+  if (isSingleGroup) return [{ value: unique, parsed, path: ['unique'] }];
   return unique.map((value, index) => ({ value, parsed, path: ['unique', index] }));
 }

@@ -7,16 +7,18 @@ export const effects = { audit: changeLog } as const satisfies Readonly<Record<s
 
 type EffectName = keyof typeof effects;
 
-const all = Object.entries(effects) as unknown as readonly (readonly [EffectName, Effect])[];
+const effectList = Object.entries(effects) as unknown as readonly (readonly [EffectName, Effect])[];
 
 /** The environment variables of the effects, by their names. */
-export const effectVariables = Object.fromEntries(all.map(([name, { variable }]) => [name, variable])) as {
+export const effectVariables = Object.fromEntries(
+  effectList.map(([name, { variable }]) => [name, variable]),
+) as {
   readonly [Name in EffectName]: Variable<boolean>;
 };
 
 /** The tables of the effects. */
-export const effectTables = all.flatMap(([, { tables }]) => tables);
+export const effectTables = effectList.flatMap(([, { tables }]) => tables);
 
 /** The effects that an instance has, as its variables say. */
 export const enabledEffects = (config: VariableValues<typeof effectVariables>): readonly Effect[] =>
-  all.flatMap(([name, effect]) => (config[name] ? [effect] : []));
+  effectList.flatMap(([name, effect]) => (config[name] ? [effect] : []));

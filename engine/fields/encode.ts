@@ -5,7 +5,13 @@
  * @param at where to write
  * @returns the end of what was written
  */
-export type Encoder = (from: Uint8Array, start: number, end: number, to: Uint8Array, at: number) => number;
+export type Encoder = (
+  source: Uint8Array,
+  start: number,
+  end: number,
+  target: Uint8Array,
+  offset: number,
+) => number;
 
 /** Bytes of JSON for one byte of a value, at most: `\u001f`. */
 export const maxJsonBytesPerByte = 6;
@@ -31,45 +37,47 @@ for (const [byte, letter] of [
 }
 
 /** Numbers and everything else whose text is JSON already. */
-export const verbatim: Encoder = (from, start, end, to, at) => {
-  let next = at;
-  for (let index = start; index < end; index++) to[next++] = from[index] as number;
+export const verbatim: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
+  for (let index = start; index < end; index++) target[next++] = source[index] as number;
   return next;
 };
 
 /** Decimals: `NaN` and the infinities, which only SQL by hand can have stored, as strings. */
-export const decimal: Encoder = (from, start, end, to, at) => {
-  const first = from[start] === minus ? start + 1 : start;
-  const isNumber = (from[first] as number) <= nine;
-  return isNumber ? verbatim(from, start, end, to, at) : jsonString(from, start, end, to, at);
+export const decimal: Encoder = (source, start, end, target, offset) => {
+  const firstDigit = source[start] === minus ? start + 1 : start;
+  const isNumber = (source[firstDigit] as number) <= nine;
+  return isNumber
+    ? verbatim(source, start, end, target, offset)
+    : jsonString(source, start, end, target, offset);
 };
 
 /** `t` and `f`. */
-export const jsonBoolean: Encoder = (from, start, _end, to, at) => {
-  const text = from[start] === ascii('t') ? 'true' : 'false';
-  for (let index = 0; index < text.length; index++) to[at + index] = text.charCodeAt(index);
-  return at + text.length;
+export const jsonBoolean: Encoder = (source, start, _end, target, offset) => {
+  const text = source[start] === ascii('t') ? 'true' : 'false';
+  for (let index = 0; index < text.length; index++) target[offset + index] = text.charCodeAt(index);
+  return offset + text.length;
 };
 
 /** A JSON string; escapes what `row_to_json` escapes, in the same way. */
-export const jsonString: Encoder = (from, start, end, to, at) => {
-  let next = at;
-  to[next++] = quote;
+export const jsonString: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
+  target[next++] = quote;
   for (let index = start; index < end; index++) {
-    const byte = from[index] as number;
+    const byte = source[index] as number;
     const letter = escapes[byte] as number;
     if (letter === 0) {
-      to[next++] = byte;
+      target[next++] = byte;
       continue;
     }
-    to[next++] = backslash;
-    to[next++] = letter;
+    target[next++] = backslash;
+    target[next++] = letter;
     if (letter !== ascii('u')) continue;
-    to[next++] = zero;
-    to[next++] = zero;
-    to[next++] = hexadecimal[byte >> 4] as number;
-    to[next++] = hexadecimal[byte & 15] as number;
+    target[next++] = zero;
+    target[next++] = zero;
+    target[next++] = hexadecimal[byte >> 4] as number;
+    target[next++] = hexadecimal[byte & 15] as number;
   }
-  to[next++] = quote;
+  target[next++] = quote;
   return next;
 };

@@ -11,7 +11,7 @@ export class ExactNumber {
   }
 }
 
-const integer = /^(0|-?[1-9]\d{0,18})$/;
+const integerPattern = /^(0|-?[1-9]\d{0,18})$/;
 const min = -(2n ** 63n);
 const max = 2n ** 63n - 1n;
 
@@ -20,7 +20,7 @@ const max = 2n ** 63n - 1n;
  * @returns the same text, or undefined for anything else ("01", "+1", "1.0", 2^63 …)
  */
 export function int64(text: string): string | undefined {
-  if (!integer.test(text)) return undefined;
+  if (!integerPattern.test(text)) return undefined;
   if (text.length < 19) return text;
   const value = BigInt(text);
   return value >= min && value <= max ? text : undefined;
@@ -36,7 +36,7 @@ export function integerText(value: unknown): string | undefined {
   return value instanceof ExactNumber ? int64(value.source) : undefined;
 }
 
-const decimal = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
+const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
 /** Characters of the longest number that a double could hold with so many digits: 1e-323, written out. */
 const maxLength = 500;
@@ -50,10 +50,10 @@ export function decimalText(value: unknown): string | undefined {
   const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
   // Checked first: the rest takes quadratic time in the length.
   if (source.length > maxLength) return undefined;
-  const match = decimal.exec(source);
+  const match = decimalPattern.exec(source);
   if (match === null) return undefined;
-  const written = match[3] === undefined ? (match[2] ?? '').replace(/0+$/, '') : `${match[2]}${match[3]}`;
-  const digits = written.replace(/^0+/, '');
+  const significant = match[3] === undefined ? (match[2] ?? '').replace(/0+$/, '') : `${match[2]}${match[3]}`;
+  const digits = significant.replace(/^0+/, '');
   if (digits.length > maxDigits) return undefined;
   const magnitude = Number(source);
   if (!Number.isFinite(magnitude) || (magnitude === 0 && digits !== '')) return undefined;

@@ -9,7 +9,7 @@ export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'create
 export interface Field {
   readonly name: string;
   /** Its position in the YAML, as file:line:column. */
-  readonly place: string;
+  readonly location: string;
   readonly typeName: FieldTypeName;
   readonly type: FieldType;
   readonly description: string;

@@ -4,7 +4,7 @@ import type { Distinction, FieldType } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
-const comparable = (type: string) =>
+const comparisons = (type: string) =>
   ({
     encode: verbatim,
     order: byColumn,
@@ -16,7 +16,7 @@ const comparable = (type: string) =>
 /** How a unique index tells the values of one column apart. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
-  filled: `${value} is not null`,
+  presence: `${value} is not null`,
 });
 
 /** A whole number of 32 bits. */
@@ -27,7 +27,7 @@ export const integerType: FieldType = {
   columns: () => [{ suffix: '', type: 'integer' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
-  ...comparable('integer'),
+  ...comparisons('integer'),
   distinct: valueDistinction,
   parse: (text) => (isInt32(text) ? text : undefined),
   examples: [0, 7, -1, int32.max, int32.min],
@@ -41,7 +41,7 @@ export const bigintType: FieldType = {
   columns: () => [{ suffix: '', type: 'bigint' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
-  ...comparable('bigint'),
+  ...comparisons('bigint'),
   distinct: valueDistinction,
   parse: int64,
   examples: [0, 42, -42, 9007199254740991],
@@ -55,7 +55,7 @@ export const numberType: FieldType = {
   columns: () => [{ suffix: '', type: 'numeric' }],
   empty: 0,
   write: (value) => [decimalText(value) ?? null],
-  ...comparable('numeric'),
+  ...comparisons('numeric'),
   encode: decimal,
   parse: (text) => (/^-?\d{1,100}(\.\d{1,100})?$/.test(text) ? text : undefined),
   examples: [0, 0.1, -12.5, 1000000.01],

@@ -6,9 +6,9 @@ import type { FieldOptions, FieldType } from './type.ts';
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 /** Characters of a text that its order depends on, so that a place in the order has a bounded size. */
-const sorted = 500;
+const sortLength = 500;
 /** The highest code point: no text that begins with another one comes after that one followed by these. */
-const highest = `repeat(chr(1114111), ${indexedLength})`;
+const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
 /** The indexed key of a text. The result of `lower` depends on the collation: a value needs the column's collation. */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
@@ -29,10 +29,13 @@ export const stringType: FieldType = {
   empty: '',
   write: (value) => [value as string],
   encode: jsonString,
-  order: (column) => [indexedPrefix(column), `left(${column}, ${sorted})`],
+  order: (column) => [indexedPrefix(column), `left(${column}, ${sortLength})`],
   // A character may be two UTF-16 code units.
-  place: (shown) => [...shown.slice(0, 2 * sorted)].slice(0, sorted).join(''),
-  bounds: (placeholder) => [indexedPrefix(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
+  toBound: (value) => [...value.slice(0, 2 * sortLength)].slice(0, sortLength).join(''),
+  bounds: (placeholder) => [
+    indexedPrefix(`${placeholder}::text`),
+    `left(${placeholder}::text, ${sortLength})`,
+  ],
   equals: (column, placeholder, lookup) => {
     const value = `${placeholder}::text`;
     return `(${key(column, lookup)} = ${key(value, lookup, ' collate "C"')} and ${column} = ${value})`;
@@ -44,7 +47,7 @@ export const stringType: FieldType = {
   },
   startsWith: (column, placeholder) => {
     const value = `${placeholder}::text`;
-    return `(${indexedPrefix(column)} >= ${indexedPrefix(value)} and ${indexedPrefix(column)} <= ${indexedPrefix(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
+    return `(${indexedPrefix(column)} >= ${indexedPrefix(value)} and ${indexedPrefix(column)} <= ${indexedPrefix(`(${value} || ${highestSuffix})`)} and starts_with(${column}, ${value}))`;
   },
   contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
   distinct: (value) => ({
@@ -53,7 +56,7 @@ export const stringType: FieldType = {
       indexedPrefix(value),
       `case when length(${value}) > ${indexedLength} then md5(${value}) else '' end`,
     ],
-    filled: `${value} <> ''`,
+    presence: `${value} <> ''`,
   }),
   parse: (text) => (isStorable(text) ? text : undefined),
   text: (column) => column,

@@ -65,8 +65,8 @@ export const timestampType: FieldType = {
     return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
   },
   // Not a cast of the whole text: PostgreSQL refuses offsets past 15:59, RFC 3339 goes to 23:59.
-  assign: ([at = '', offset = '']) => [
-    `((${at}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
+  assign: ([time = '', offset = '']) => [
+    `((${time}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
     `${offset}::text`,
   ],
   read: ([column = '', offset]) => {
@@ -77,10 +77,10 @@ export const timestampType: FieldType = {
   encode: jsonString,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
-  place: (shown) => {
-    if (shown.endsWith('Z')) return shown;
-    const parsed = parseTimestamp(shown);
-    return parsed === undefined ? shown : utcText(parsed);
+  toBound: (value) => {
+    if (value.endsWith('Z')) return value;
+    const parsed = parseTimestamp(value);
+    return parsed === undefined ? value : utcText(parsed);
   },
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
@@ -92,8 +92,10 @@ export const timestampType: FieldType = {
   shift: (value, days) => {
     const parsed = parseTimestamp(value);
     if (parsed === undefined) return value;
-    const at = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs).toISOString().replace(/\.000Z$/, '');
-    return `${at.replace(/Z$/, '')}${parsed.offset}`;
+    const shifted = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs)
+      .toISOString()
+      .replace(/\.000Z$/, '');
+    return `${shifted.replace(/Z$/, '')}${parsed.offset}`;
   },
   examples: ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.25+05:30', '1999-12-31T23:59:59.999999-08:00'],
 };

@@ -13,7 +13,7 @@ export interface Distinction {
   /** Keys of bounded size; two values are equal if all of them are. */
   readonly keys: readonly string[];
   /** The condition that there is a value: any number of records may have none. */
-  readonly filled: string;
+  readonly presence: string;
 }
 
 /** The parts of a field's definition that its type may use. */
@@ -57,7 +57,7 @@ export interface FieldType {
   /** SQL of a parameter for each ORDER BY key, to compare with; absent: has no ranges. */
   readonly bounds?: (placeholder: string) => readonly string[];
   /** A value as responses have it, as a parameter for `bounds`; absent: unchanged. */
-  readonly place?: (shown: string) => string;
+  readonly toBound?: (value: string) => string;
   /** WHERE condition "column equals placeholder"; absent: not filterable. Uses the index of a lookup if there is one. */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** WHERE condition "column is one of placeholder" (an array), likewise. */

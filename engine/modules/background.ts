@@ -17,7 +17,7 @@ export interface Background {
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
   /** Whether this process is responsible for background work. */
-  readonly isOurs: () => boolean;
+  readonly isResponsible: () => boolean;
 }
 
 /** Must not reject. */
@@ -26,13 +26,13 @@ type Work = () => void | Promise<void>;
 /** Work repeated at an interval. */
 export interface PeriodicTask {
   /** Triggers an immediate run in the responsible process. */
-  readonly now: () => void;
+  readonly runNow: () => void;
 }
 
 /** Background work of one process. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process responsible. */
-  readonly begin: () => void;
+  readonly start: () => void;
   /** Runs a task on behalf of another process. */
   readonly run: (name: string) => void;
 }
@@ -46,13 +46,13 @@ interface Task {
 
 /**
  * Creates the background work of a process.
- * @param ask requests a run from the responsible process; absent if this process is responsible from the start
+ * @param requestRun requests a run from the responsible process; absent if this process is responsible from the start
  */
-export function backgroundWork(ask?: (name: string) => void): BackgroundOfProcess {
-  let isOurs = ask === undefined;
+export function backgroundWork(requestRun?: (name: string) => void): BackgroundOfProcess {
+  let isResponsible = requestRun === undefined;
   /** Tasks of ready apps. */
   const tasks = new Map<string, Task>();
-  const start = (task: Task): void => {
+  const startTask = (task: Task): void => {
     task.timer = setInterval(task.work, task.intervalMs).unref();
     task.work();
   };
@@ -69,7 +69,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       };
       app.addHook('onReady', async () => {
         tasks.set(name, task);
-        if (isOurs) start(task);
+        if (isResponsible) startTask(task);
       });
       app.addHook('preClose', async () => {
         tasks.delete(name);
@@ -77,13 +77,16 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
         await task.running;
       });
       // A request that triggers a run neither waits for it nor is charged for it.
-      return { now: () => (isOurs || ask === undefined ? runOutsideRequests(task.work) : ask(name)) };
+      return {
+        runNow: () =>
+          isResponsible || requestRun === undefined ? runOutsideRequests(task.work) : requestRun(name),
+      };
     },
-    isOurs: () => isOurs,
-    begin: () => {
-      if (isOurs) return;
-      isOurs = true;
-      for (const task of tasks.values()) start(task);
+    isResponsible: () => isResponsible,
+    start: () => {
+      if (isResponsible) return;
+      isResponsible = true;
+      for (const task of tasks.values()) startTask(task);
     },
     run: (name) => tasks.get(name)?.work(),
   };

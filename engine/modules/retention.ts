@@ -5,7 +5,7 @@ import type { Database } from '../database/index.ts';
 import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** Interval at which an instance deletes old rows, in milliseconds. */
-const everyMs = 10 * 60_000;
+const intervalMs = 10 * 60_000;
 /** Maximum number of rows deleted by one statement; a pause follows, in which other statements run. */
 export const retentionBatch = 500;
 const pauseMs = 100;
@@ -21,16 +21,16 @@ export interface RetentionRule {
 declare module 'fastify' {
   interface FastifyInstance {
     /** All retention rules. */
-    pruning: RetentionRule[];
+    retentionRules: RetentionRule[];
   }
 }
 
 /** Deletes old rows periodically in small steps while the service runs. */
 export function startRetention(app: FastifyInstance, database: Database, rule: RetentionRule): void {
   const { what, steps } = rule;
-  app.pruning.push(rule);
-  const stopping = new AbortController();
-  const { signal } = stopping;
+  app.retentionRules.push(rule);
+  const controller = new AbortController();
+  const { signal } = controller;
   const sweep = async () => {
     for (const step of steps) {
       while (
@@ -43,8 +43,8 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
     }
   };
   // Runs before the hook that awaits the work.
-  app.addHook('preClose', async () => stopping.abort());
-  app.background.every(app, what, everyMs, () =>
+  app.addHook('preClose', async () => controller.abort());
+  app.background.every(app, what, intervalMs, () =>
     sweep().catch((cause: { code?: string }) =>
       app.log.warn({ code: cause.code }, `could not delete ${what}; will retry later`),
     ),
@@ -54,22 +54,22 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 /**
  * Deletes a batch of rows, in the given order.
  * @param key columns of the primary key
- * @param old condition for rows to delete
+ * @param condition condition for rows to delete
  * @returns the number of rows deleted
  */
 export async function deleteExpired(
   tables: Tables,
   table: string,
   key: readonly string[],
-  old: RawBuilder<unknown>,
+  condition: RawBuilder<unknown>,
   order: string,
 ): Promise<number> {
-  const same = key.map((column) => sql`i.${sql.ref(column)} = old.${sql.ref(column)}`);
+  const keyConditions = key.map((column) => sql`i.${sql.ref(column)} = old.${sql.ref(column)}`);
   const { numAffectedRows = 0n } = await sql`
     -- Materialized: re-evaluating this for each row of a join would lock and delete additional rows.
     with old as materialized (
       select ${sql.join(key.map((column) => sql.ref(column)))} from ${sql.table(table)}
-      where ${old} order by ${sql.ref(order)} limit ${sql.lit(retentionBatch)} for update skip locked)
-    delete from ${sql.table(table)} i using old where ${sql.join(same, sql` and `)}`.execute(tables);
+      where ${condition} order by ${sql.ref(order)} limit ${sql.lit(retentionBatch)} for update skip locked)
+    delete from ${sql.table(table)} i using old where ${sql.join(keyConditions, sql` and `)}`.execute(tables);
   return Number(numAffectedRows);
 }

@@ -66,31 +66,31 @@ export type Index =
  * One part of list queries: its YAML key, its parameters, its SQL and its description.
  * `Declared` is parsed from the YAML, `Parsed` from a request.
  */
-export interface QueryPart<Declared = unknown, Parsed = unknown> {
+export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
   readonly yaml?: JsonSchema;
   /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
   /** Reads its YAML key; the definition holds the result under the part's name. */
-  readonly declare: (declaring: DeclarationContext) => Declared;
+  readonly declare: (context: DeclarationContext) => Declaration;
   /** Whether it also applies to a single record. */
   readonly ofRecord?: true;
   /** Reserved parameters, whose names cannot be used for filters. */
   readonly reserved?: readonly string[];
   /** Returns the names of its parameters for this resource. */
-  readonly parameters: (declared: Declared) => readonly string[];
+  readonly parameters: (declaration: Declaration) => readonly string[];
   /** Parses its parameters; adds issues to `problems`. */
-  readonly parse: (declared: Declared, query: Query, problems: FieldIssue[]) => Parsed;
+  readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
   /** Returns what the statement's text depends on; requests with the same shape share a statement. */
   readonly shape: (parsed: Parsed) => string;
   /** Returns the index it needs; absent if it does not need one. */
   readonly cost?: (parsed: Parsed) => Cost;
   /** Returns its clauses. Values are bound with `placeholder`, never inserted into the text. */
-  readonly clauses: (declared: Declared, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
+  readonly clauses: (declaration: Declaration, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
   /** Returns the OpenAPI description of its parameters. */
-  readonly describe: (declared: Declared) => readonly JsonSchema[];
+  readonly describe: (declaration: Declaration) => readonly JsonSchema[];
   /** Returns the indexes that serve it; `sort` is the field of the default order. */
-  readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
+  readonly indexes?: (declaration: Declaration, sort: Field) => readonly Index[];
 }
 
 /** Returns the issue of a field or parameter; the message starts with its name. */

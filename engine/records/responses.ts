@@ -18,7 +18,7 @@ export function recordResponse(context: OperationContext, rows: TextRows): Opera
 
 /** The row of a statement about one record. @throws HttpError as {@link recordResponse} */
 export function recordRow({ definition }: Pick<OperationContext, 'definition'>, [row]: TextRows): Found {
-  if (row === undefined) throw errors.noRecord(definition.singular);
+  if (row === undefined) throw errors.recordNotFound(definition.singular);
   // A record that is there but did not meet the conditions, see `prepareById`.
   if (row[0] === null) throw errors.preconditionFailed();
   return row as unknown as Found;

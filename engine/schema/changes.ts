@@ -101,7 +101,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
         // Values of other types are converted if the record exists.
         if (target === field.to || target === undefined) return [];
         return [
-          `${field.place}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
+          `${field.location}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
         ];
       });
   });

@@ -365,7 +365,7 @@ function duplicates(
         distinctionOf(field, quote(names.columns[index] ?? '')),
       );
       const keys = ['"organization_id"', ...distinctions.flatMap((each) => each.keys)].join(', ');
-      const filled = distinctions.map((each) => each.filled).join(' and ');
+      const filled = distinctions.map((each) => each.presence).join(' and ');
       return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
     };
     const now = where({ table: name, columns: own });

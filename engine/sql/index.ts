@@ -16,6 +16,7 @@ export {
   type BatchForm,
   type BatchStatement,
   type BoundValue,
+  batchValues,
   inputIndex,
   inputs,
   type Lane,
@@ -23,5 +24,4 @@ export {
   type Prepared,
   prepare,
   type Statement,
-  valuesOfMany,
 } from './statement.ts';

@@ -10,7 +10,7 @@ export interface OutputField extends Pick<Field, 'name'> {
  * @param at where the first column begins in `row`
  * @returns the end of the record's columns
  */
-export type RowWriter = (row: Buffer, at: number, output: ByteOutput) => number;
+export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
 /** Bytes that a new output has room for, and that it goes back to after a larger one. */
 const usualSize = 64 * 1024;
@@ -22,19 +22,19 @@ export class ByteOutput {
 
   /** Makes room for so many further bytes. */
   reserve(size: number): void {
-    const needed = this.length + size;
-    if (needed <= this.bytes.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
-    this.bytes.copy(larger, 0, 0, this.length);
-    this.bytes = larger;
+    const required = this.length + size;
+    if (required <= this.bytes.length) return;
+    const extended = Buffer.allocUnsafeSlow(Math.max(required, this.bytes.length * 2));
+    this.bytes.copy(extended, 0, 0, this.length);
+    this.bytes = extended;
   }
 
   /** Takes what was written; the next writes begin again. */
   take(): Buffer {
-    const taken = slice(this.length);
-    this.bytes.copy(taken, 0, 0, this.length);
+    const copy = slice(this.length);
+    this.bytes.copy(copy, 0, 0, this.length);
     this.clear();
-    return taken;
+    return copy;
   }
 
   clear(): void {
@@ -44,36 +44,36 @@ export class ByteOutput {
 }
 
 let slab = Buffer.alloc(0);
-let used = 0;
+let slabUsed = 0;
 
 /** Room for a response. Many share one allocation, for each costs more than the copying. */
 export function slice(size: number): Buffer {
   if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
-  if (used + size > slab.length) {
+  if (slabUsed + size > slab.length) {
     slab = Buffer.allocUnsafeSlow(2 * usualSize);
-    used = 0;
+    slabUsed = 0;
   }
-  used += size;
-  return slab.subarray(used - size, used);
+  slabUsed += size;
+  return slab.subarray(slabUsed - size, slabUsed);
 }
 
 /** Bytes of the values in the columns of a row. @param start where the first column begins */
 export function valuesSize(row: Buffer, start: number, columns: number): number {
-  let at = start;
+  let offset = start;
   let size = 0;
   for (let index = 0; index < columns; index++) {
-    const length = row.readInt32BE(at);
-    at += 4;
+    const length = row.readInt32BE(offset);
+    offset += 4;
     if (length > 0) {
       size += length;
-      at += length;
+      offset += length;
     }
   }
   return size;
 }
 
 /** Copies few bytes, for which a call of `set` would take longer. @returns the end of what was written */
-export function copyBytes(from: Uint8Array, to: Uint8Array, at: number): number {
-  for (let index = 0; index < from.length; index++) to[at + index] = from[index] as number;
-  return at + from.length;
+export function copyBytes(source: Uint8Array, target: Uint8Array, offset: number): number {
+  for (let index = 0; index < source.length; index++) target[offset + index] = source[index] as number;
+  return offset + source.length;
 }

@@ -1,6 +1,6 @@
 import type { ParameterText } from '../fields/index.ts';
 import { identifier } from './names.ts';
-import { type RecordWriter, recordsOf, type SelectedColumns } from './records.ts';
+import { type RecordWriter, recordWriter, type SelectedColumns } from './records.ts';
 
 /** The value of one placeholder: text, null, or a list for `any(…)`. */
 export type BoundValue = ParameterText | readonly ParameterText[];
@@ -78,50 +78,50 @@ export interface BatchForm<Input> {
  * Writes a statement. Text and parameters come from the same place, so that no position is counted anywhere else:
  * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
  * @param name unique for the text; empty for an unnamed statement
- * @param selected for a statement whose rows are records
+ * @param selectedColumns for a statement whose rows are records
  * @param many builds the batch form, if the statement has one
  */
 export function prepare<Input>(
   name: string,
   lane: Lane,
   write: (placeholder: Placeholder<Input>) => string,
-  selected?: SelectedColumns,
+  selectedColumns?: SelectedColumns,
   many?: BatchForm<Input>,
 ): Prepared<Input> {
-  const { text, values } = writeWith(write, (position) => `$${position}`);
-  const fixed = {
+  const { text, values } = writeText(write, (position) => `$${position}`);
+  const base = {
     name,
     text,
     lane,
-    ...(selected && { records: recordsOf(text, selected) }),
-    ...(many && { many: writeMany(name, many, values.length) }),
+    ...(selectedColumns && { records: recordWriter(text, selectedColumns) }),
+    ...(many && { many: writeBatch(name, many, values.length) }),
   };
   return Object.freeze({
-    ...fixed,
-    bind: (input: Input) => ({ ...fixed, values: values.map((value) => value(input)) }),
+    ...base,
+    bind: (input: Input) => ({ ...base, values: values.map((value) => value(input)) }),
   });
 }
 
 /** Writes a text, and collects what its placeholders stand for. */
-function writeWith<Input>(
+function writeText<Input>(
   write: (placeholder: Placeholder<Input>) => string,
   placeholder: (position: number) => string,
 ) {
   const values: ((input: Input) => BoundValue)[] = [];
   const text = write((value) => {
-    const known = values.indexOf(value);
-    return placeholder(known === -1 ? values.push(value) : known + 1);
+    const index = values.indexOf(value);
+    return placeholder(index === -1 ? values.push(value) : index + 1);
   });
   return { text, values };
 }
 
 /** Writes a statement for many inputs, which come as arrays of texts. */
-function writeMany<Input>(
+function writeBatch<Input>(
   name: string,
   { write, columns = '', differ, lists = false }: BatchForm<Input>,
   count: number,
 ): BatchStatement {
-  const { text, values } = writeWith(write, (position) => `${inputs}."_${position}"`);
+  const { text, values } = writeText(write, (position) => `${inputs}."_${position}"`);
   if (values.length !== count) throw new Error(`${name} has other parameters for many inputs`);
   const arrays = values.map((_, index) => `$${index + 1}::text[]`).join(', ');
   const names = values.map((_, index) => `"_${index + 1}"`).join(', ');
@@ -139,7 +139,7 @@ export const arrayText = (values: readonly (string | null)[]): string =>
   `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
 
 /** Combines the values of single statements into the values of a batch. */
-export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
+export function batchValues(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
   const texts = statements.map(({ values }) =>
     values.map((value) => (value === null || typeof value === 'string' ? value : arrayText(value))),
   );

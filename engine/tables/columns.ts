@@ -70,16 +70,18 @@ const placements = new WeakMap<EntitySchema, Placement>();
 /** The {@link Placement} that a table was declared with, if any. */
 export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
 
-const [ofResources, ofPaths] = [
+const [resourceColumnsByTable, resourcePathsByTable] = [
   new WeakMap<EntitySchema, readonly string[]>(),
   new WeakMap<EntitySchema, readonly string[]>(),
 ];
 
 /** The columns of a table that hold names of resources, which change when a resource gets another name. */
-export const resourceColumns = (entity: EntitySchema): readonly string[] => ofResources.get(entity) ?? [];
+export const resourceColumns = (entity: EntitySchema): readonly string[] =>
+  resourceColumnsByTable.get(entity) ?? [];
 
 /** The columns of a table that hold paths below names of resources, such as `leads/batch`, or the names alone. */
-export const resourcePaths = (entity: EntitySchema): readonly string[] => ofPaths.get(entity) ?? [];
+export const resourcePaths = (entity: EntitySchema): readonly string[] =>
+  resourcePathsByTable.get(entity) ?? [];
 
 /** Where a table of tenants may hold anything about a person. */
 export interface PersonalData {
@@ -96,10 +98,10 @@ interface KeyedTable extends PersonalData {
   readonly key: readonly (readonly [column: string, type: string])[];
 }
 
-const ofPeople = new Map<keyof TableRows, KeyedTable>();
+const personalDataByTable = new Map<keyof TableRows, KeyedTable>();
 
 /** The tables that were declared with {@link PersonalData}. */
-export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = ofPeople;
+export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = personalDataByTable;
 
 /** The primary key of a table of tenants, without the organization. */
 const keyOf = (properties: Properties): KeyedTable['key'] =>
@@ -127,13 +129,13 @@ interface Keys {
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: named, resourcePaths: paths, people, ...keys }: Keys = {},
+  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, people, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
-  if (named !== undefined) ofResources.set(entity, named);
-  if (people !== undefined) ofPeople.set(name, { ...people, key: keyOf(properties) });
-  if (paths !== undefined) ofPaths.set(entity, paths);
+  if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
+  if (people !== undefined) personalDataByTable.set(name, { ...people, key: keyOf(properties) });
+  if (paths !== undefined) resourcePathsByTable.set(entity, paths);
   return entity;
 }

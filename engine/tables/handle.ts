@@ -70,11 +70,11 @@ export async function runForId(tables: Tables, { text, values }: Statement): Pro
 export type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Runs work that tries statements one by one, and undoes all of them. */
-export async function attempts<T>(
+export async function tryStatements<T>(
   database: Pick<Database, 'orm' | 'admission'>,
   work: (attempt: Attempt) => Promise<T>,
 ): Promise<T> {
-  const undone = new Error('undone');
+  const rollback = new Error('undone');
   let result: T | undefined;
   try {
     await transaction(database, async (tables) => {
@@ -90,50 +90,50 @@ export async function attempts<T>(
           await sql`rollback to savepoint _attempt`.execute(tables);
         }
       });
-      throw undone;
+      throw rollback;
     });
   } catch (cause) {
-    if (cause !== undone) throw cause;
+    if (cause !== rollback) throw cause;
   }
   return result as T;
 }
 
 /** A connection that a statement has until it releases it. */
-interface Lent extends DatabaseConnection {
+interface AdmittedConnection extends DatabaseConnection {
   readonly release: () => void;
 }
 
 /** Kysely on the connections of MikroORM, each taken through admission. */
 function admittedDialect({ orm, admission }: Database): Dialect {
-  const lend = (): Promise<DatabaseConnection> =>
+  const acquire = (): Promise<DatabaseConnection> =>
     new Promise((resolve, reject) => {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
-      const lent = (connection: DatabaseConnection) =>
+      const useConnection = (connection: DatabaseConnection) =>
         new Promise<void>((release) => {
           // The statement is sent by the caller, who holds no slot in its own context.
-          const within = AsyncLocalStorage.snapshot();
-          const borrowed: Lent = {
-            executeQuery: (query) => within(() => connection.executeQuery(query)),
+          const runInContext = AsyncLocalStorage.snapshot();
+          const admittedConnection: AdmittedConnection = {
+            executeQuery: (query) => runInContext(() => connection.executeQuery(query)),
             streamQuery: (query, chunkSize) => connection.streamQuery(query, chunkSize),
             cancelQuery: () => Promise.resolve(),
             collectSessionInfo: () => Promise.resolve(),
             killSession: () => Promise.resolve(),
             release,
           };
-          resolve(borrowed);
+          resolve(admittedConnection);
         });
-      admitted(admission, () => executor.provideConnection(lent)).catch(reject);
+      admitted(admission, () => executor.provideConnection(useConnection)).catch(reject);
     });
   const noTransaction = async () => {
     throw new Error('transactions begin with transaction()');
   };
   const driver: Driver = {
     init: async () => {},
-    acquireConnection: lend,
+    acquireConnection: acquire,
     beginTransaction: noTransaction,
     commitTransaction: noTransaction,
     rollbackTransaction: noTransaction,
-    releaseConnection: async (connection) => (connection as Lent).release(),
+    releaseConnection: async (connection) => (connection as AdmittedConnection).release(),
     destroy: async () => {},
   };
   return {

@@ -19,13 +19,13 @@ export {
   timestampColumn,
 } from './columns.ts';
 export {
-  attempts,
   inSnapshot,
   readTransaction,
   runForId,
   type Tables,
   tablesOf,
   transaction,
+  tryStatements,
 } from './handle.ts';
 export { displayName, singleLine } from './names.ts';
 export {

@@ -7,18 +7,18 @@ const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 /**
  * Validates a name that a user gives to something, and trims it. Names are displayed next to other text and sent in emails,
  * so they are a single line without characters that change how the text around them is displayed.
- * @param what is named, as in "the name must have …"
+ * @param label names the value, as in "the name must have …"
  * @throws UserError if it cannot be stored and displayed
  */
-export function displayName(given: string, what: string): string {
-  const name = given.trim();
+export function displayName(input: string, label: string): string {
+  const name = input.trim();
   if (name === '' || name.length > 200 || !isStorable(name)) {
-    throw new UserError(`${what} must have 1 to 200 characters`);
+    throw new UserError(`${label} must have 1 to 200 characters`);
   }
-  const [found] = invisible.exec(name) ?? [];
-  if (found !== undefined) {
+  const [character] = invisible.exec(name) ?? [];
+  if (character !== undefined) {
     throw new UserError(
-      `${what} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(found)})`,
+      `${label} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(character)})`,
     );
   }
   return name;

@@ -30,13 +30,13 @@ export async function findOrganization(
   const query =
     slug === undefined
       ? base.orderBy('o.id')
-      : base.where((where) =>
-          where.or([
-            where('o.slug', '=', slug),
-            where(
+      : base.where((eb) =>
+          eb.or([
+            eb('o.slug', '=', slug),
+            eb(
               'o.id',
               '=',
-              where.selectFrom('crm_former_slugs as f').select('f.holder_id').where('f.slug', '=', slug),
+              eb.selectFrom('crm_former_slugs as f').select('f.holder_id').where('f.slug', '=', slug),
             ),
           ]),
         );

@@ -11,8 +11,8 @@ const maxBytes = 1024 * 1024;
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;
   const unreadable = (message: string, line = 1, column = 1): Source => {
-    const problem: YamlIssue = { file, line, column, message };
-    return { file, text: '', problem };
+    const issue: YamlIssue = { file, line, column, message };
+    return { file, text: '', issue };
   };
   const stats = await stat(path);
   if (!stats.isFile()) throw Object.assign(new Error(), { code: 'EISDIR' });

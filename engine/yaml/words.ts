@@ -2,21 +2,22 @@ import leven from 'leven';
 
 /** Returns the candidate closest to a word, ignoring case and separators, or undefined if none is close. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const bare = plain(word);
-  const { length } = bare;
-  const allowed = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
+  const plainWord = normalize(word);
+  const { length } = plainWord;
+  const maxDistance = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
   return candidates
-    .map((candidate) => ({ candidate, distance: leven(bare, plain(candidate)) }))
+    .map((candidate) => ({ candidate, distance: leven(plainWord, normalize(candidate)) }))
     .filter(
       ({ candidate, distance }) =>
-        (distance <= allowed && distance < bare.length) || letters(bare) === letters(plain(candidate)),
+        (distance <= maxDistance && distance < plainWord.length) ||
+        sortLetters(plainWord) === sortLetters(normalize(candidate)),
     )
     .sort((a, b) => a.distance - b.distance)[0]?.candidate;
 }
 
-const plain = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
+const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
 
-const letters = (word: string): string => [...word].sort().join('');
+const sortLetters = (word: string): string => [...word].sort().join('');
 
 /** Returns `. Did you mean "…"?` if a candidate is close, otherwise an empty string. */
 export function suggestion(word: string, candidates: readonly string[]): string {
@@ -37,7 +38,7 @@ export function suggestionOrList(word: string, candidates: readonly string[]): s
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
-export const underscored = (name: string): string =>
+export const snakeCase = (name: string): string =>
   name
     .normalize('NFKD')
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')

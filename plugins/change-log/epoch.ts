@@ -13,7 +13,7 @@ export const sourceSql = `(select system_identifier from pg_control_system())::t
 const notRecorded = 'off';
 
 /** Advisory lock key, unlikely to be used by another program on the same database. */
-const lock = 7_263_140_561n;
+const lockKey = 7_263_140_561n;
 
 /**
  * Starts a new epoch, which invalidates earlier cursors, if the current one belongs to another database or the change
@@ -24,15 +24,15 @@ export async function ensureEpoch(database: Database, isRecorded: boolean): Prom
   const source = sourceOf(isRecorded);
   if (await isCurrent(tablesOf(database), source)) return;
   await transaction(database, async (tables) => {
-    await sql`select pg_advisory_xact_lock(${sql.lit(lock)})`.execute(tables);
+    await sql`select pg_advisory_xact_lock(${sql.lit(lockKey)})`.execute(tables);
     if (await isCurrent(tables, source)) return;
-    await begin(tables, source);
+    await startEpoch(tables, source);
   });
 }
 
 /** Starts a new epoch in any case, for a database that was just restored. Invalidates earlier cursors. */
 export const renewEpoch = (tables: Tables, isRecorded: boolean): Promise<void> =>
-  begin(tables, sourceOf(isRecorded));
+  startEpoch(tables, sourceOf(isRecorded));
 
 const sourceOf = (isRecorded: boolean): Source =>
   isRecorded ? sql.raw<string>(sourceSql) : sql.lit(notRecorded);
@@ -40,16 +40,16 @@ const sourceOf = (isRecorded: boolean): Source =>
 type Source = ReturnType<typeof sql.lit> | ReturnType<typeof sql.raw<string>>;
 
 async function isCurrent(tables: Tables, source: Source): Promise<boolean> {
-  const last = await tables
+  const epoch = await tables
     .selectFrom('crm_ledger_epochs')
     .select(({ eb }) => eb('source', '=', source as never).as('same'))
     .orderBy('id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  return last?.same === true;
+  return epoch?.same === true;
 }
 
-async function begin(tables: Tables, source: Source): Promise<void> {
+async function startEpoch(tables: Tables, source: Source): Promise<void> {
   await sql`insert into crm_ledger_epochs (epoch, source) values (${randomBytes(9).toString('base64url')}, ${source})`.execute(
     tables,
   );

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 import { json, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { explorerDocument } from './explorer-document.ts';
-import { documentPath, explorablePath, renderedScalar, scriptPath } from './scalar.ts';
+import { documentPath, explorerDocumentPath, renderedScalar, scriptPath } from './scalar.ts';
 import { scalarFixesScript } from './scalar-fixes.ts';
 
 /** The OpenAPI document of the API. */
@@ -18,16 +18,16 @@ export async function documentation(
   { description }: DocumentationOptions,
 ): Promise<void> {
   /** Serves a document that is built on the first request, which many processes never receive. */
-  const serve = (path: string, make: () => Promise<JsonSchema>) => {
+  const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
-      document ??= make().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
+      document ??= build().then((content) => sharedFile(app, Buffer.from(JSON.stringify(content))));
       reply.header('content-type', json).header('cache-control', 'no-cache');
       return (await document)(request, reply);
     });
   };
   serve(documentPath, description);
-  serve(explorablePath, async () => explorerDocument(await description()));
+  serve(explorerDocumentPath, async () => explorerDocument(await description()));
 
   let rendered: ReturnType<typeof renderExplorer> | undefined;
   // Rendered on the first request, and again after a failure.
@@ -55,7 +55,7 @@ export async function documentation(
     return script(request, reply);
   });
 
-  for (const url of [documentPath, explorablePath, '/docs', '/docs/', scriptPath])
+  for (const url of [documentPath, explorerDocumentPath, '/docs', '/docs/', scriptPath])
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
@@ -68,8 +68,9 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   return (request, reply) => {
     // A weak tag, because compressed bodies differ.
     reply.header('etag', `W/${tag}`);
-    const known = request.headers['if-none-match'];
-    if (known === undefined || !(known.trim() === '*' || known.includes(tag))) return body(request, reply);
+    const ifNoneMatch = request.headers['if-none-match'];
+    if (ifNoneMatch === undefined || !(ifNoneMatch.trim() === '*' || ifNoneMatch.includes(tag)))
+      return body(request, reply);
     return reply.header('vary', 'accept-encoding').code(304).send();
   };
 }

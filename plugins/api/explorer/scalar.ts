@@ -10,18 +10,18 @@ export interface Rendered {
 
 export const documentPath = '/docs/openapi.json';
 /** The OpenAPI document with additions for the explorer. */
-export const explorablePath = '/docs/explorer.json';
+export const explorerDocumentPath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
 /** Scalar's page, rendered when the package is built so that it needs no Scalar at run time. Absent in a clone. */
-const kept = join(import.meta.dirname, 'rendered');
+const renderedFolder = join(import.meta.dirname, 'rendered');
 
 /** Returns Scalar's page and script. */
 export async function renderedScalar(): Promise<Rendered> {
-  if (!existsSync(kept)) return renderInWorker();
+  if (!existsSync(renderedFolder)) return renderInWorker();
   return {
-    page: readFileSync(join(kept, 'page.html'), 'utf8'),
-    script: readFileSync(join(kept, 'scalar.js')),
+    page: readFileSync(join(renderedFolder, 'page.html'), 'utf8'),
+    script: readFileSync(join(renderedFolder, 'scalar.js')),
   };
 }
 
@@ -64,7 +64,7 @@ async function render(): Promise<Rendered> {
   await renderer.register(scalar, {
     routePrefix: '/docs',
     configuration: {
-      url: explorablePath,
+      url: explorerDocumentPath,
       // Would download the explorer's variant; the page links to the original document instead.
       documentDownloadType: 'none',
       pageTitle: 'CRM API',

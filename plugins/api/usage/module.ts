@@ -24,29 +24,29 @@ const dayMs = 86_400_000;
 function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesSent'] {
   const uses = lastUsed<readonly [organization: string, key: string, resource: string, name: string]>(
     app,
-    (used) => store(tables, [...used.values()]),
+    (entries) => store(tables, [...entries.values()]),
   );
   let day = 0;
   /** Names recorded today, by key and resource. */
-  let known = new Map<string, Set<string>>();
+  let recordedNames = new Map<string, Set<string>>();
   return ({ kind, actor, organization }, resource, names) => {
     if (kind !== 'key' || actor === null) return;
     const today = Math.floor(Date.now() / dayMs);
     if (today !== day) {
       day = today;
-      known = new Map();
+      recordedNames = new Map();
     }
-    const place = `${actor} ${resource}`;
-    let seen = known.get(place);
+    const prefix = `${actor} ${resource}`;
+    let seen = recordedNames.get(prefix);
     if (seen === undefined) {
       seen = new Set();
-      known.set(place, seen);
-      uses.record(place, [organization, actor, resource, '']);
+      recordedNames.set(prefix, seen);
+      uses.record(prefix, [organization, actor, resource, '']);
     }
     for (const name of names) {
       if (seen.has(name)) continue;
       seen.add(name);
-      uses.record(`${place} ${name}`, [organization, actor, resource, name]);
+      uses.record(`${prefix} ${name}`, [organization, actor, resource, name]);
     }
   };
 }
@@ -54,7 +54,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
 async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
-  const column = (place: number) => uses.map((use) => use[place]);
+  const column = (position: number) => uses.map((use) => use[position]);
   await sql`
     insert into crm_name_uses (organization_id, key_id, resource, name, last_used_at)
     select o, k, r, n, now() from unnest(${column(0)}::bigint[], ${column(1)}::bigint[], ${column(2)}::text[], ${column(3)}::text[]) u(o, k, r, n)

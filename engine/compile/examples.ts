@@ -4,12 +4,12 @@ import { pageSize } from '../query/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
-/** A record as people write it in a file: some of its fields. */
+/** A sample record from a YAML file, with some of its fields. */
 export type Sample = Readonly<Record<string, unknown>>;
 
 /**
- * Examples of a resource's schemas, by their names.
- * @param sample a realistic record; what it lacks is made from the types of the fields
+ * Returns examples by schema name.
+ * @param sample a realistic record. Values that it does not contain are generated from the field types.
  */
 export function recordExamples(
   definition: ResourceDefinition,
@@ -37,11 +37,11 @@ export function recordExamples(
   };
 }
 
-/** A value as a cell of CSV. */
+/** Formats a value as a CSV cell. */
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 
-/** Examples of what all resources share. */
+/** Examples of the schemas shared by all resources. */
 const sharedExamples = {
   Changes: {
     data: [
@@ -76,7 +76,7 @@ const sharedExamples = {
   },
 };
 
-/** A body that is accepted anywhere: without references, because no record has the same id on every instance. */
+/** Returns a body that every instance accepts. It omits optional references, because IDs differ between instances. */
 function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined): Sample {
   const writable = fields.filter((field) => !field.readOnly && (field.required || field.to === undefined));
   return Object.fromEntries(
@@ -88,7 +88,7 @@ function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined
   );
 }
 
-/** A valid value of a field; undefined if none is known. */
+/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides one. */
 function exampleValue(field: Field): unknown {
   const { name, values, type, maxLength, pattern } = field;
   const candidates = [...(values?.list ?? []), ...type.examples];
@@ -97,7 +97,7 @@ function exampleValue(field: Field): unknown {
   return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
 
-/** The value of a field that no body set. */
+/** Returns the value of a field that the request body omitted. */
 function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';

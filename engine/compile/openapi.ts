@@ -23,7 +23,7 @@ import {
   ref,
 } from './schemas.ts';
 
-/** OpenAPI description of one part of the service. */
+/** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
   /** Operations by path and method. The entry `parameters` contains the parameters that all of them share. */
@@ -55,7 +55,7 @@ interface OpenApiContext {
 }
 type DescribedOperation = Operation | Upload;
 
-/** Compiles the OpenAPI description of a resource from its definition and operations. */
+/** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
   { definitions, prefix, isLimited }: OpenApiContext,
@@ -70,7 +70,7 @@ export function openApiFragment(
     ...Object.values(uploads),
   ] as unknown as readonly DescribedOperation[];
   const parameters: Record<string, JsonSchema> = {};
-  /** Query parameters are components because a resource's former path shares them. */
+  /** Moves a query parameter to the components, because the resource's former path shares it. */
   const shareParameter = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;

@@ -12,26 +12,27 @@ import {
 import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
-/** A statement, and how the database runs it. */
+/** A statement and its query plan. */
 export interface StatementPlan {
   readonly resource: string;
-  /** The request, such as `GET ?sort=name&page=2`. */
+  /** The request, for example `GET ?sort=name&page=2`. */
   readonly request: string;
   readonly lane: Lane;
-  /** The indexes that it reads, in the order of the plan. */
+  /** Indexes read by the statement, in the order of the plan. */
   readonly indexes: readonly string[];
-  /** What a statement that shares its connection must not do; empty for all other lanes. */
+  /** Operations in the plan that are too slow for a shared connection. Empty for lanes that do not share one. */
   readonly problems: readonly string[];
 }
 
-/** Records of each organization, and organizations, in a filled database. */
+/** Number of records per organization, and of organizations. */
 const [records, organizations] = [2000, 5];
+/** Lanes whose statements share a connection. */
 const sharedLanes: readonly Lane[] = ['read', 'list'];
 
 /**
- * Fills the empty tables of the resources with made-up records, and explains every statement that they can make. Where
- * there are many filters, each alone and the first two together.
- * @param database has the tables, without a row; what is in it is of no use for anything else
+ * Inserts generated records into the tables of the resources, and explains every statement of their operations. Lists are
+ * explained with each filter alone and with the first two filters combined.
+ * @param database a scratch database with empty tables
  */
 export async function explainStatements(
   resources: readonly Resource[],
@@ -53,7 +54,7 @@ export async function explainStatements(
     for await (const [request, statement] of statementsOf(resource)) {
       const { lane, many } = statement;
       const nodes = await explain(statement);
-      // What comes at the same time may be one statement.
+      // Concurrent requests can be combined into one statement.
       const batchNodes =
         many === undefined
           ? []
@@ -70,7 +71,7 @@ export async function explainStatements(
   return plans;
 }
 
-/** A node of a plan as EXPLAIN gives it. */
+/** A node of the plan returned by EXPLAIN. */
 interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -79,11 +80,13 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
+/** Returns a node and its descendants. */
 const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
 
+/** Returns the operations of a node that are too slow for a shared connection. */
 function issuesOf(node: PlanNode): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index } = node;
-  // An incremental sort puts in order what has the same beginning, as it comes from the index.
+  // "Incremental Sort" is fine: it only sorts rows with equal index keys.
   if (type === 'Sort') return ['sorts'];
   if (/^(Seq|Bitmap Heap) Scan$/.test(type)) return [`reads ${table} without an order (${type})`];
   if (index !== undefined && node['Index Cond']?.includes('organization_id') !== true) {
@@ -92,7 +95,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Every request that makes a statement of its own, and its statement; of lists in the lane `scan` one of a kind. */
+/** Yields every request with a distinct statement. Of similar lists in the lane `scan`, yields only the first. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
@@ -107,7 +110,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
       const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
-        // Lists with a filter that no index gives are alike, whatever their order and page.
+        // If an index does not serve the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
         const kind = Object.keys(filters).join(' ');
         if (scans.has(kind)) continue;
@@ -125,7 +128,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
 }
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
-/** A body that an operation takes. @param record with every required field */
+/** Returns a valid request body for an operation. @param record a record with all required fields */
 const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
   path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
 
@@ -153,10 +156,10 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages that have statements of their own. */
+/** Pages with distinct statements: the first, a shallow, a deep and a very distant one. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
-/** The queries of an operation that make statements of their own. */
+/** Returns the queries of an operation that have distinct statements. */
 function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
   const projectionParameters = recordQuery.parameters(definition);
   const projections: readonly Record<string, string>[] = [
@@ -169,7 +172,7 @@ function queriesOf({ definition }: Resource, action: Action): readonly Record<st
   return action === 'read' ? [{}, ...projections] : [{}];
 }
 
-/** Every order, direction and depth of a list, with each filter. */
+/** Returns queries for every sort field, direction and page depth of a list, with each filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
   const byName = new Map(definition.fields.map((field) => [field.name, field]));
@@ -189,7 +192,7 @@ function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   );
 }
 
-/** SQL of made-up values by the type of a column; `n` counts the records. */
+/** SQL of generated values by column type. `n` is the number of the record. */
 const sampleValues: Readonly<Record<string, string>> = {
   text: `'value ' || n`,
   bigint: 'n',
@@ -200,7 +203,7 @@ const sampleValues: Readonly<Record<string, string>> = {
   date: `date '2020-01-01' + n % 1000`,
 };
 
-/** Inserts records of every organization. */
+/** Returns SQL that inserts records for every organization. */
 function insertRecordsSql({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
   const fields = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
@@ -215,7 +218,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
     from generate_series(1, ${organizations * records}) n`;
 }
 
-/** @param isFilter such fields have few values, so that one is that of many records */
+/** Returns SQL of a generated value. @param isFilter whether to use only a few values, so that each one matches many records */
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
   const value = sampleValues[column];

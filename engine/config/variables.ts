@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import leven from 'leven';
 import { UserError } from '../errors.ts';
 
-/** Folder of this package. */
+/** Path of this package's folder. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
 /** Name of this package. */
@@ -131,7 +131,7 @@ export interface EffectiveVariable {
   readonly isSet: boolean;
 }
 
-/** Returns one variable per name: several can read the same text. */
+/** Returns one variable per name, because several variables can read the same text. */
 const uniqueByName = (variables: Variables) => {
   const list = Object.values(variables);
   return list.filter(({ name }, index) => list.findIndex((variable) => variable.name === name) === index);

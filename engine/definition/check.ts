@@ -43,7 +43,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
     if (parsed !== undefined && hasShape(parsed, issues)) parsedSources.push(parsed);
     else invalidNames.add(fileStem(source.file));
   }
-  // Without the shared fields, all other files would have further issues.
+  // Without the shared fields, every other file would be invalid too.
   if (invalidNames.has(commonName)) throw new YamlError(sortIssues(issues, files(sources)));
 
   const validSources = checkShipped(sources, parsedSources, issues);
@@ -65,7 +65,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   return definitions;
 }
 
-/** Returns the files without those that redefine a resource of the engine, which are reported. */
+/** Returns the files that do not redefine a resource of the engine, and reports the others. */
 function checkShipped(
   sources: readonly Source[],
   files: readonly ValidatedSource[],
@@ -91,7 +91,7 @@ const files = (sources: readonly Source[]): string[] => sources.map(({ file }) =
 
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
-/** Checks a resource's name, which is used as path, as table and in permissions. */
+/** Checks a resource's name, which is also its path and table name, and is used in permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: YamlIssue[]): void {
   const report = (message: string) => issues.push(parsed.problem({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
@@ -132,7 +132,7 @@ function checkFormerNames(drafts: readonly Draft[], issues: YamlIssue[]): void {
     const report = (message: string) => issues.push(parsed.problem({ path: ['renamed_from'] }, message));
     const other = formerNames.get(from);
     if (other !== undefined) report(`"${other}" is already renamed from "${from}"`);
-    // Renaming the table would leave the other definition with an empty one.
+    // Renaming the table would leave the other resource without its records.
     if (from !== current && drafts.some(({ name }) => name === from)) {
       report(
         alias === true
@@ -149,7 +149,7 @@ interface Draft {
   readonly name: string;
   readonly parsed: ValidatedSource;
   readonly fields: readonly Field[];
-  /** Fields of which only the columns remain. */
+  /** Retired fields, of which only the columns remain. */
   readonly retired: readonly Field[];
   readonly locations: ReadonlyMap<string, FieldLocation>;
   /** The names of all shared fields. */
@@ -158,6 +158,7 @@ interface Draft {
   readonly isInvalid: boolean;
 }
 
+/** Reads a file's fields and the shared fields that it includes. */
 function createDraft(
   parsed: ValidatedSource,
   common: ValidatedSource | undefined,
@@ -239,7 +240,7 @@ function formatLocation({ parsed, path }: FieldLocation): string {
   return `${file}:${line}:${column}`;
 }
 
-/** Reports an issue in a field: an unknown type at its value, everything else at the key. */
+/** Returns a function that reports issues in a field: an unknown type at the value, other issues at the key. */
 const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>
   (key, message) => {
@@ -247,7 +248,7 @@ const reporter =
     issues.push(parsed.problem(target, message));
   };
 
-/** Checks a resource's fields against each other and against other resources. */
+/** Checks a resource's fields against each other and against other resources, and returns its definition. */
 function completeDefinition(
   resource: Draft,
   drafts: readonly Draft[],

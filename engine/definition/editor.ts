@@ -7,8 +7,8 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
- * Returns JSON Schemas for editors by file name: `_resource`, generated from the registries, and one for each file of the
- * instance, which includes the names that the instance defines. Ignores the parts of files that cannot be read.
+ * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the instance a schema
+ * that only allows names defined by the instance. Ignores the parts of files that cannot be parsed.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
@@ -39,30 +39,32 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, J
   ]);
 }
 
+/** Returns a schema that adds keywords to the general one. */
 const resourceFileSchema = (keywords: JsonSchema): JsonSchema => ({
   $schema: resourceSchema.$schema,
   allOf: [{ $ref: '_resource.json' }],
   ...keywords,
 });
 
-/** A field, as far as its file can be read. */
+/** A field from a file that may be invalid. */
 interface FileField extends NamedField {
   readonly raw: Partial<RawField>;
 }
 
+/** A resource file that may be invalid. */
 interface File {
   /** The file name without extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
-  /** The resource that it extends. */
+  /** Name of the resource that it extends. */
   readonly baseName: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
-  /** The fields that it declares itself. */
+  /** Fields declared in the file, without shared and inherited ones. */
   readonly own: readonly FileField[];
 }
 
-/** An unknown type, which has no abilities. */
+/** Placeholder for an unknown type. */
 const noType = {} as FieldType;
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -86,7 +88,7 @@ function fileOf({ file, data }: Parsed, isShipped: boolean): File {
   };
 }
 
-/** Completes a field of an overlay with the extended field. */
+/** Merges an overlay's field with the field that it changes. */
 function mergeField(field: FileField, base: readonly FileField[]): FileField {
   const baseField = base.find(({ name }) => name === field.name);
   if (baseField === undefined) return field;
@@ -105,7 +107,7 @@ const sharedFieldsOf = ({ common }: File['data'], shared: readonly FileField[]):
 
 const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name }) => name);
 
-/** Returns the schema of a file that follows from the names of the instance. */
+/** Returns the schema of a file that only allows names defined by the instance. */
 function schemaOf(
   { data, baseName, fields }: File & { readonly fields: readonly FileField[] },
   resources: readonly (File & { readonly fields: readonly FileField[] })[],
@@ -143,7 +145,7 @@ function schemaOf(
   };
 }
 
-/** The fields that every table has, and their server-set values. */
+/** Fields that every table has, with their server-set values. */
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
 /** Requires the {@link identity} fields that the shared fields do not include. */
@@ -155,13 +157,14 @@ function requireIdentity(shared: readonly string[]): JsonSchema {
   };
 }
 
+/** Conditions on a key. */
 const isTrue = (key: string): JsonSchema => hasKey(key, true);
 const isPresent = (key: string): JsonSchema => ({ required: [key] });
 const constrainKeys = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
-/** Forbids keys. */
+/** Returns properties that forbid keys. */
 const forbid = (...keys: string[]): JsonSchema => constrainKeys(keys, false);
-/** Forbids true as the value of keys. */
+/** Returns properties that forbid the value true. */
 const forbidTrue = (...keys: string[]): JsonSchema => constrainKeys(keys, { const: false });
 
 /** Dependencies between the keys of a rename, for fields and resources. */
@@ -207,7 +210,7 @@ const rules: readonly JsonSchema[] = [
 const { field } = resourceSchema.$defs;
 const types = Object.entries<FieldType>(fieldTypes);
 
-/** The schema of any resource file, generated from the registries. */
+/** Schema of any resource file, generated from the field types and query parts. */
 const anyResource: JsonSchema = {
   ...resourceSchema,
   allOf: renames,

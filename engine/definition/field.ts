@@ -12,7 +12,7 @@ import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
 import { readFormerName } from './former-name.ts';
 
-/** The field type that each server-set value requires. */
+/** The field type required by each server-set value. */
 export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
   organization: 'int64',
@@ -21,10 +21,10 @@ export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names that every JavaScript object has, and the key that `?expand=` adds to a record. */
+/** Names of properties that every JavaScript object inherits, and the key that `?expand=` adds to records. */
 export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
-/** Suggests a type, or lists all types. */
+/** Returns a sentence that suggests a type or lists all types. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
   return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `. ${advice}`;
@@ -34,7 +34,7 @@ function typeHint(type: string): string {
 export type ReportIssue = (key: string | undefined, message: string) => void;
 
 /**
- * Reads a field from its YAML and checks everything that does not depend on other fields.
+ * Parses a field's YAML and checks everything that does not depend on other fields.
  * @returns undefined if its type is unknown
  */
 export function readField(
@@ -50,7 +50,7 @@ export function readField(
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
   const readOnly = raw.read_only === true || type.joins === true;
-  // Both can be null: API keys do not need a user, and users can be deleted.
+  // Creators and editors can be null, because API keys do not need a user and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
   if (reservedFieldNames.has(name))
@@ -126,7 +126,7 @@ export function readField(
   return field;
 }
 
-/** Checks that the values are distinguishable, and that the default is one of them. */
+/** Checks that the known values are distinct, and that the default is one of them. */
 function checkValues({ enum: enumValues, suggested, default: value }: RawField, report: ReportIssue): void {
   const key = enumValues === undefined ? 'suggested' : 'enum';
   const seen = new Map<string, string>();
@@ -139,6 +139,7 @@ function checkValues({ enum: enumValues, suggested, default: value }: RawField, 
   report('default', `the default "${value}" is not in "enum"${suggestion(value, enumValues)}`);
 }
 
+/** Normalizes case and spaces. */
 const normalize = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
 /** Checks that the field has a value if a request body omits it. */
@@ -188,7 +189,7 @@ function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, rep
   if (issue !== undefined) report('default', `the default ${issue}${defaultHint(raw.default, isValid)}`);
 }
 
-/** Suggests how to write an invalid default. */
+/** Returns a sentence that suggests how to write an invalid default, or an empty string. */
 function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
   if (value === 'now' || value === 'today') {
     return '. A default is a fixed value. The time of creation is in "created_at" of common.yaml.';
@@ -197,7 +198,7 @@ function defaultHint(value: string | number | boolean, isValid: (value: unknown)
   return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';
 }
 
-/** Returns why a pattern is invalid, or undefined. */
+/** Returns the reason why a pattern is invalid, or undefined. */
 function findPatternIssue(pattern: string): string | undefined {
   try {
     RE2JS.compile(pattern);

@@ -12,9 +12,9 @@ const fixedKeys = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sun
 export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
 
 /**
- * Merges overlays into the files that they extend. Fields are added or changed, filters and unique fields are added
- * (an entry for the same field replaces the previous one), and all other keys are replaced.
- * @param isBroken whether the file with this name is invalid, which has been reported
+ * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are added, except
+ * that a filter replaces the existing one for the same field. All other keys are replaced.
+ * @param isBroken returns whether the file with this name is invalid and has already been reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],
@@ -53,6 +53,7 @@ interface Extension {
   readonly name: string;
 }
 
+/** Checks that an overlay only changes what it is allowed to change. */
 function checkOverlay(
   { overlay, base, shared, name }: Extension,
   report: (target: Target, message: string) => void,
@@ -72,7 +73,7 @@ function checkOverlay(
   }
 }
 
-/** Explains a field without a type that the extended resource does not declare. */
+/** Returns the message for a field without a type that the extended resource does not declare. */
 function unknownField(
   field: string,
   fields: RawResource['fields'],
@@ -95,12 +96,12 @@ interface Entry {
   readonly path: readonly (string | number)[];
 }
 
-/** Merges a file and its overlay. Issues are reported in the overlay if it has the same key or field. */
+/** Merges a file and its overlay. Reports issues in the overlay if it contains the key or field. */
 function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changes = Object.entries(fields)
     .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
-    // Fields without a type have been reported.
+    // Fields without a type have already been reported.
     .filter(([, { type }]) => type !== undefined);
   const lists = {
     filters: mergeEntries(filtersOf(base), filtersOf(overlay), fieldOf),
@@ -127,7 +128,7 @@ function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): Validate
   };
 }
 
-/** Joins two lists. An entry of the second replaces entries of the first with the same key. */
+/** Merges two lists. Entries of the second list replace entries of the first one with the same key. */
 function mergeEntries(
   first: readonly Entry[],
   second: readonly Entry[],

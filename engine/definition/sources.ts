@@ -6,7 +6,7 @@ import { readYaml, type Source } from '../yaml/index.ts';
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
- * Reads every `*.yaml` of a folder, sorted by name. Reports YAML files in subfolders.
+ * Reads every YAML file in a folder, sorted by name. YAML files in subfolders are returned with an issue.
  * @param isShipped whether the files are part of the engine
  * @throws UserError if the folder or a file cannot be read
  */

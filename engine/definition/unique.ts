@@ -2,13 +2,13 @@ import type { Field } from '../fields/index.ts';
 import { suggestion, withArticle } from '../yaml/index.ts';
 import type { RawResource, Unique } from './definition.ts';
 
-/** Reports issues at their location. */
+/** Functions that report an issue at a field or at the resource's `unique` key. */
 interface Reports {
   readonly atField: (field: Field, message: string) => void;
   readonly atResource: (path: readonly number[], message: string) => void;
 }
 
-/** Reads unique fields and groups of fields: `unique: true` of fields, then `unique` of the resource. */
+/** Returns the unique sets of fields: first `unique: true` of each field, then `unique` of the resource. */
 export function readUniques(
   raw: RawResource,
   fields: ReadonlyMap<string, Field>,
@@ -45,7 +45,7 @@ export function readUniques(
   return uniques;
 }
 
-/** Whether `unique` is a single group of names. */
+/** Returns whether `unique` is a single group of names. */
 const isSingleGroup = ({ unique = [] }: RawResource): boolean => typeof unique[0] === 'string';
 
 /** Returns the groups of names that are unique together. */
@@ -54,7 +54,7 @@ function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] 
   return names.length > 0 ? [names] : unique.filter((name) => typeof name !== 'string');
 }
 
-/** Returns why a field cannot be unique, or undefined. */
+/** Returns the reason why a field cannot be unique, or undefined. @param isAlone whether it is unique on its own */
 function findIssue(field: Field, isAlone: boolean): string | undefined {
   const { name, typeName, type, readOnly, required, default: value } = field;
   if (type.distinct === undefined) return `${withArticle(typeName)} field cannot be unique`;

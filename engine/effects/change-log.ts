@@ -9,8 +9,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records each write in the organization's change log. A row contains the record after the write; its previous state is in the
- * previous version's row. If that row does not exist, or the record is deleted, the row contains both.
+ * Records each write in the organization's change log. A row contains the record after the write, and the row of the previous
+ * version contains its state before. If that row does not exist, the new row contains both states. The row of a deletion
+ * contains only the state before.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
@@ -42,7 +43,7 @@ export const changeLog: Effect = {
   },
 };
 
-/** SQL of what a ledger row has of the record. */
+/** Returns SQL of a row's `record`, `before` and `version`. */
 function recordSql({
   resource,
   action,
@@ -61,13 +62,13 @@ function recordSql({
   const version = `${row}.${quote(versionColumn)}`;
   const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
   if (action === 'create') return { after: writtenRecord, before: 'null', version };
-  // A record that is gone has no version after its last one but this.
+  // The deletion counts as the version after the record's last one.
   if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
   const previousVersion = `${version} - 1`;
   const sameRecord = (alias: string, id: string) =>
     `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;
   const previousRow = `select from "crm_ledger" _l where ${sameRecord('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${previousVersion}`;
-  // The version check excludes a state written concurrently; that write added a row of its own.
+  // The version check excludes states from concurrent writes, which add their own rows.
   const previousRecord = `${json(`${quote(resource)} ${record}`)} where ${sameRecord(record, 'id')} and ${record}.${quote(versionColumn)} = ${previousVersion})`;
   return {
     after: writtenRecord,

@@ -1,9 +1,9 @@
 /**
  * Writes a value as JSON.
- * @param from holds the value as PostgreSQL's text, UTF-8, from `start` to `end`
- * @param to has room for {@link maxJsonBytesPerByte} bytes for each byte of the value, and for two more
- * @param at where to write
- * @returns the end of what was written
+ * @param source contains the value in PostgreSQL's text format, in UTF-8, from `start` to `end`
+ * @param target must have space for {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
+ * @param offset position in `target` of the first byte to write
+ * @returns the position after the last byte written
  */
 export type Encoder = (
   source: Uint8Array,
@@ -13,7 +13,7 @@ export type Encoder = (
   offset: number,
 ) => number;
 
-/** Bytes of JSON for one byte of a value, at most: `\u001f`. */
+/** Maximum number of JSON bytes per byte of a value, reached by escapes like `\u001f`. */
 export const maxJsonBytesPerByte = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
@@ -21,7 +21,7 @@ const [quote, backslash, minus] = [ascii('"'), ascii('\\'), ascii('-')];
 const [zero, nine] = [ascii('0'), ascii('9')];
 const hexadecimal = Buffer.from('0123456789abcdef');
 
-/** The character after the backslash for each byte that has to be escaped; 0 for all others. */
+/** The character after the backslash for each byte that must be escaped, or 0 for other bytes. */
 const escapes = new Uint8Array(256);
 escapes.fill(ascii('u'), 0, 0x20);
 for (const [byte, letter] of [
@@ -36,14 +36,14 @@ for (const [byte, letter] of [
   escapes[ascii(byte)] = ascii(letter);
 }
 
-/** Numbers and everything else whose text is JSON already. */
+/** Encodes values whose text is already JSON, for example integers. */
 export const verbatim: Encoder = (source, start, end, target, offset) => {
   let next = offset;
   for (let index = start; index < end; index++) target[next++] = source[index] as number;
   return next;
 };
 
-/** Decimals: `NaN` and the infinities, which only SQL by hand can have stored, as strings. */
+/** Encodes decimals. `NaN` and infinities, which only manual SQL can store, become strings. */
 export const decimal: Encoder = (source, start, end, target, offset) => {
   const firstDigit = source[start] === minus ? start + 1 : start;
   const isNumber = (source[firstDigit] as number) <= nine;
@@ -52,14 +52,14 @@ export const decimal: Encoder = (source, start, end, target, offset) => {
     : jsonString(source, start, end, target, offset);
 };
 
-/** `t` and `f`. */
+/** Encodes `t` and `f` as booleans. */
 export const jsonBoolean: Encoder = (source, start, _end, target, offset) => {
   const text = source[start] === ascii('t') ? 'true' : 'false';
   for (let index = 0; index < text.length; index++) target[offset + index] = text.charCodeAt(index);
   return offset + text.length;
 };
 
-/** A JSON string; escapes what `row_to_json` escapes, in the same way. */
+/** Encodes text as a JSON string, with the same escapes as `row_to_json`. */
 export const jsonString: Encoder = (source, start, end, target, offset) => {
   let next = offset;
   target[next++] = quote;

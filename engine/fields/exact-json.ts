@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** The maximum nesting of a text, and the usual maximum number of its values: parsing takes a few milliseconds. */
+/** Maximum nesting depth and default maximum number of values, which keep parsing below a few milliseconds. */
 const [maxDepth, usualValues] = [200, 40_000];
 
 /**
- * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few
- * milliseconds for any text of a megabyte.
- * @param maxValues how many values it may have
- * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past these limits
+ * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in linear
+ * time, a few milliseconds for one megabyte.
+ * @param maxValues maximum number of values
+ * @throws SyntaxError for invalid JSON
+ * @throws RangeError if a limit is exceeded. The message completes "it …".
  */
 export function parseExactJson(text: string, maxValues = usualValues): unknown {
   const numbers = inexactNumbers(text, maxValues);
@@ -16,23 +17,24 @@ export function parseExactJson(text: string, maxValues = usualValues): unknown {
   let markedText = '';
   let copiedEnd = 0;
   for (const { start, end } of numbers) {
-    // An object, because a string could be a key (before a colon), which a number never is.
+    // An object is only valid as a value, like a number. A string would also be accepted as a key.
     markedText += `${text.slice(copiedEnd, start)}{"${marker}":"${text.slice(start, end)}"}`;
     copiedEnd = end;
   }
   return restoreNumbers(JSON.parse(markedText + text.slice(copiedEnd)));
 }
 
-/** A JSON number by its text, exact; undefined if the text is anything else. */
+/** Parses a JSON number without rounding. Returns undefined for any other text. */
 export function jsonNumber(text: string): number | ExactNumber | undefined {
   numberPattern.lastIndex = 0;
   if (numberPattern.exec(text)?.[0] !== text) return undefined;
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
+/** Key of the object that replaces a number during JSON.parse. A reviver would take a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
+/** The position of a number in a text. */
 interface Span {
   readonly start: number;
   readonly end: number;
@@ -55,13 +57,13 @@ const [openList, closeList, openObject, closeObject] = [
 ];
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-// Long digit runs and three-digit exponents are all that a double can change.
+// A double can only change numbers with many digits or a three-digit exponent.
 const riskyPattern = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 const shortestRisky = '1e100'.length;
 
 /**
- * Whether a double would change the value of a JSON number. How it is written does not count: what is stored must not
- * depend on whether 10e-001, 1.0 or 1.00000000000000000 was sent, for the database keeps the zeros of a fraction.
+ * Returns whether a double would change the value of a JSON number, regardless of its notation. 10e-001, 1.0 and
+ * 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing zeros.
  */
 function isInexact(source: string): boolean {
   if (!riskyPattern.test(source)) return false;
@@ -69,7 +71,7 @@ function isInexact(source: string): boolean {
   return doubleText !== source && !isEqual(partsOf(doubleText), partsOf(source));
 }
 
-/** Where the significant digits of a number stand in its text, and the power of ten of the first; no digits: zero. */
+/** The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty range. */
 interface Parts {
   readonly text: string;
   readonly start: number;
@@ -77,7 +79,7 @@ interface Parts {
   readonly power: number;
 }
 
-/** Reads a number's text once, without copying it: a body may hold a hundred thousand of them. */
+/** Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers. */
 function partsOf(text: string): Parts {
   let [start, end, integerEnd, exponent] = [-1, 0, -1, text.length];
   for (let offset = 0; offset < text.length; offset++) {
@@ -98,6 +100,7 @@ function partsOf(text: string): Parts {
   return { text, start, end, power: magnitude + power };
 }
 
+/** Returns whether two numbers have the same value. */
 function isEqual(a: Parts, b: Parts): boolean {
   if (a.power !== b.power) return false;
   let offset = b.start;
@@ -110,7 +113,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
+/** Finds the numbers that a double would change, in one pass. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;
@@ -135,7 +138,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
       offset = end - 1;
       tokens++;
     }
-    // Each value has at most a key: a text with more tokens is not JSON.
+    // In valid JSON, each value has at most one key, so there are at most two tokens per value.
     if (values > maxValues || tokens > 2 * maxValues) {
       throw new RangeError(`holds more than ${maxValues} values`);
     }
@@ -143,7 +146,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
   return spans;
 }
 
-/** The end of the string that begins at a quote, or of the text if the string is not closed. */
+/** Returns the position of a string's closing quote, or the length of the text if the string is not closed. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -153,14 +156,14 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** The value with its placeholders replaced by numbers. */
+/** Returns the value with placeholders replaced by numbers. */
 function restoreNumbers(root: unknown): unknown {
   const top = [root];
   const pending: (unknown[] | Record<string, unknown>)[] = [top];
-  /** What stands in place of a value; other objects are looked into later. */
+  /** Returns the number of a placeholder, or the value itself. Queues other containers. */
   const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
-    // Every key of the text, even `__proto__`, is an own property: this changes no prototype.
+    // JSON.parse creates every key as an own property, even `__proto__`.
     if (Object.hasOwn(value, marker)) return new ExactNumber(String(Reflect.get(value, marker)));
     pending.push(value as Record<string, unknown>);
     return value;
@@ -172,7 +175,7 @@ function restoreNumbers(root: unknown): unknown {
       for (const key of Object.keys(container)) {
         const value = container[key];
         const replacement = replace(value);
-        // `__proto__` as it is stays as it is.
+        // Only assigns replacements, because assigning to `__proto__` would set the prototype.
         if (replacement !== value) container[key] = replacement;
       }
     }

@@ -4,6 +4,7 @@ import type { Distinction, FieldType } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
+/** Returns the abilities shared by types whose values PostgreSQL compares directly. */
 const comparisons = (type: string) =>
   ({
     encode: verbatim,
@@ -13,13 +14,13 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** How a unique index tells the values of one column apart. */
+/** Returns the index keys of a value that is unique as it is. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
   presence: `${value} is not null`,
 });
 
-/** A whole number of 32 bits. */
+/** A 32-bit integer. */
 export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
   json: { type: 'integer', format: 'int32', minimum: int32.min, maximum: int32.max },
@@ -33,7 +34,7 @@ export const integerType: FieldType = {
   examples: [0, 7, -1, int32.max, int32.min],
 };
 
-/** A whole number of 64 bits, exact beyond the range of JavaScript's numbers. */
+/** A 64-bit integer, exact beyond the range of JavaScript numbers. */
 export const bigintType: FieldType = {
   expected: 'an integer of 64 bits',
   json: { type: 'integer', format: 'int64' },
@@ -47,7 +48,7 @@ export const bigintType: FieldType = {
   examples: [0, 42, -42, 9007199254740991],
 };
 
-/** A decimal number, stored and returned as it was written. */
+/** A decimal number, stored and returned without rounding. */
 export const numberType: FieldType = {
   expected: 'a number',
   json: { type: 'number' },
@@ -61,7 +62,7 @@ export const numberType: FieldType = {
   examples: [0, 0.1, -12.5, 1000000.01],
 };
 
-/** Whether a text is a canonical 32-bit integer. */
+/** Returns whether a text is a canonical 32-bit integer. */
 function isInt32(text: string): boolean {
   const canonical = int64(text);
   return canonical !== undefined && Number(canonical) >= int32.min && Number(canonical) <= int32.max;

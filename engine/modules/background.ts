@@ -3,12 +3,12 @@ import { runOutsideRequests } from '../database/index.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Work that is not part of a request. */
+    /** Scheduler of work that is not part of a request. */
     background: Background;
   }
 }
 
-/** Background work that one process of an instance does for all of them. */
+/** Background work that one process performs for all processes of an instance. */
 export interface Background {
   /**
    * Repeats work at an interval while the app runs and this process is responsible for background work, starting when it
@@ -16,7 +16,7 @@ export interface Background {
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
-  /** Whether this process is responsible for background work. */
+  /** Returns whether this process is responsible for background work. */
   readonly isResponsible: () => boolean;
 }
 
@@ -25,11 +25,11 @@ type Work = () => void | Promise<void>;
 
 /** Work repeated at an interval. */
 export interface PeriodicTask {
-  /** Triggers an immediate run in the responsible process. */
+  /** Triggers a run in the responsible process immediately. */
   readonly runNow: () => void;
 }
 
-/** Background work of one process. */
+/** Background work of one process, with functions for the process that manages it. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process responsible. */
   readonly start: () => void;

@@ -15,7 +15,7 @@ export interface CommandResult {
 export interface CommandLine<Instance> {
   /** The program to add commands to. */
   readonly program: Command;
-  /** Returns the configuration without opening the instance. @throws UserError with every issue in it */
+  /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
   /** Prints a command's result. A UserError becomes one message on standard error and exit code 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;

@@ -22,9 +22,10 @@ export function assertOutputWritable({ file, force, isJson }: CommandOutput): vo
 }
 
 /**
- * Writes a stream to standard output, or to a file that only its owner can read. The file gets its name when it is complete.
+ * Writes a stream to standard output, or to a file that only its owner can read. The file is renamed from `<file>.partial`
+ * when it is complete.
  * @returns the number of bytes written
- * @throws UserError with one line if the file cannot be written
+ * @throws UserError if the file cannot be written
  */
 export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput, 'file'>): Promise<number> {
   const partial = `${file}.partial`;
@@ -42,7 +43,7 @@ export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput
   }
 }
 
-/** Writes to a target, or to standard output if it is undefined. */
+/** Writes to a target, or to standard output if the target is undefined. @returns the number of bytes written */
 async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefined): Promise<number> {
   let bytes = 0;
   const show = showProgress('bytes');

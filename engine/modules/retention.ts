@@ -6,15 +6,15 @@ import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** Interval at which an instance deletes old rows, in milliseconds. */
 const intervalMs = 10 * 60_000;
-/** Maximum number of rows deleted by one statement; a pause follows, in which other statements run. */
+/** Maximum number of rows deleted by one statement. Other statements can run in the pause between two batches. */
 export const retentionBatch = 500;
 const pauseMs = 100;
 
-/** Rows that are kept for a limited time. */
+/** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** Name of the rows, for example "old events". */
+  /** Name of the rows in messages, for example "old events". */
   readonly what: string;
-  /** Steps that delete rows and return their number (see {@link deleteExpired}); a full {@link retentionBatch} means that more may follow. */
+  /** Steps, each of which deletes a batch of rows and returns its size. A full {@link retentionBatch} is followed by another run. */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
 
@@ -42,7 +42,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
       }
     }
   };
-  // Runs before the hook that awaits the work.
+  // Registered before the hook that awaits the work, so that the work stops early.
   app.addHook('preClose', async () => controller.abort());
   app.background.every(app, what, intervalMs, () =>
     sweep().catch((cause: { code?: string }) =>
@@ -52,9 +52,9 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows, in the given order.
+ * Deletes a batch of rows, sorted by the column `order`.
  * @param key columns of the primary key
- * @param condition condition for rows to delete
+ * @param condition selects the rows to delete
  * @returns the number of rows deleted
  */
 export async function deleteExpired(

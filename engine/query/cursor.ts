@@ -3,11 +3,11 @@ import { column, type Placeholder } from '../sql/index.ts';
 
 /** A position in a list: after this record. */
 export interface CursorPosition {
-  /** Number of the page that starts here, decimal text. */
+  /** Number of the page that starts here, as decimal text. */
   readonly page: string;
-  /** The record's sort key, as a parameter of its field's type; null for "no value". */
+  /** The record's sort key as a parameter of the field's type. Null if the record's field is null. */
   readonly key: string | null;
-  /** Decimal text. */
+  /** ID of the record, as decimal text. */
   readonly id: string;
 }
 
@@ -52,12 +52,12 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   }
 }
 
-/** Returns what the statement's text depends on. */
+/** Returns the part of the position on which the statement's text depends. */
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * Returns the conditions of the records after a position, in list order, each of which an index can serve. PostgreSQL
- * sorts nulls last in ascending order and first in descending order.
+ * Returns conditions that together match the records after a position, in list order. An index can serve each condition.
+ * PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

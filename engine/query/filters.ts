@@ -30,7 +30,7 @@ interface FilterParameter {
   readonly operator: OperatorName;
 }
 
-/** A filter of a request; values as parameters of the field's type, at least one. */
+/** A filter of a request. It has at least one value, and values are parameters of the field's type. */
 export interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
@@ -159,7 +159,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   }),
   describe: (declaration) =>
     parametersOf(declaration).map(({ field, name, operator }) => describeParameter(field, name, operator)),
-  // A filtered list is served in the default order.
+  // The indexes serve filtered lists in the default order.
   indexes: (declaration, sort) =>
     declaration.flatMap(({ field, operators: names }) => {
       const serves = (index: string) => names.some((name) => operatorOf(name).index === index);
@@ -175,13 +175,13 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
     return type[needs] !== undefined && (needsNull !== true || nullable);
   });
 
-/** Whether an index finds few records that do not match: a value may share its lookup's key with many records. */
+/** Returns whether an index finds few other records. Some values share their lookup key with many records. */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;
   return selects === undefined || values.every(selects);
 };
 
-/** Parses a filter's YAML entry; empty if the field is unknown. */
+/** Parses a filter's YAML entry. Returns an empty list if the field is unknown. */
 function declareFilter(
   { fields, reserved, report }: DeclarationContext,
   entry: Entry,
@@ -217,10 +217,11 @@ function declareFilter(
   ];
 }
 
+/** Returns the query parameters of all filters. */
 const parametersOf = (declaration: readonly Filter[]) =>
   declaration.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** Rejects undeclared filters with operators; other unknown parameters are ignored. */
+/** Rejects undeclared filters with operators. Other unknown parameters are ignored. */
 function rejectUnknownOperators(declaration: readonly Filter[], query: Query, issues: FieldIssue[]): void {
   const names = Object.keys(query).filter((name) => name.includes('['));
   if (names.length === 0) return;
@@ -240,7 +241,7 @@ function rejectUnknownOperators(declaration: readonly Filter[], query: Query, is
   }
 }
 
-/** Parses the values of a filter; empty values are ignored. */
+/** Parses the values of a filter. Ignores empty values. */
 function parseValues(
   name: string,
   field: Field,
@@ -262,6 +263,7 @@ function parseValues(
   return values.filter((value) => value !== undefined);
 }
 
+/** Returns the OpenAPI description of a filter's parameter. */
 function describeParameter(field: Field, name: string, operator: OperatorName): JsonSchema {
   const { describe, repeatable, words } = operatorOf(operator);
   const value = words === undefined ? field.type.json : { type: 'string', enum: words };

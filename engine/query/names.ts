@@ -2,7 +2,7 @@ import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import { parameterIssue, type Query } from './part.ts';
 
-/** Maximum characters of an unknown name in a response. */
+/** Maximum number of characters of an unknown name that a response echoes. */
 const maxEcho = 40;
 
 /**

@@ -11,7 +11,7 @@ export interface Operand {
 
 /** How a filter compares a field with the values of a request, as in `?field[operator]=value`. */
 export interface FilterOperator {
-  /** The capability required of the field's type; the YAML is invalid if the type lacks it. */
+  /** The ability that the field's type must have. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
   /** Whether the operator compares with null, so the field must be nullable. */
   readonly nullable?: true;
@@ -25,11 +25,11 @@ export interface FilterOperator {
    */
   readonly index: 'order' | 'find' | 'none';
   readonly describe: (field: Field) => string;
-  /** Returns the SQL condition; null counts as not true. */
+  /** Returns the SQL condition. Rows for which it is null do not match. */
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** Returns the condition "the column equals the value", or one of several values. */
+/** Returns the condition that the column equals the value, or one of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;
@@ -43,6 +43,7 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
+/** Returns the description of an operator that also matches the value itself. */
 const inclusive = ({ name }: Field, what: string) =>
   `Returns only records whose ${name} equals this value or is ${what}.`;
 

@@ -3,16 +3,16 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Number of records per page. */
 export const pageSize = 20;
-/** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
+/** First page for which a list reads only index keys first, and then fetches the rows of the page. */
 export const deepPage = 6;
-/** From this many skipped records on, walking the index costs as much as a scan. */
+/** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
 /** Higher than the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** At least 1; decimal text, because it is unbounded. */
+  /** Page number, at least 1. Decimal text, because it is unbounded. */
   readonly page: string;
   /** Number of records to skip; undefined if the page is beyond any table. */
   readonly offset: number | undefined;

@@ -20,7 +20,7 @@ export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]
 /** The parsed parameters of a request, by part. */
 export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
-/** The parts as a list, for work that is the same for each; their individual types are erased. */
+/** The parts as a list, without their individual types. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 /** Parts that also apply to a single record. */
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
@@ -31,14 +31,14 @@ export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
 
-/** Returns a stricter schema of the keys for a resource with these fields, for editors. */
+/** Returns a schema of the keys that only allows the names of these fields, for editors. */
 export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
   );
 
 /**
- * Reads the YAML keys of the parts of a resource.
+ * Parses the YAML keys of a resource's query parts.
  * @param yaml the values of the parts' keys
  * @param report called with the path and message of each issue
  */
@@ -64,11 +64,11 @@ export function declareQuery(
 export const listParameters = (declarations: Declarations): string[] =>
   parts.flatMap(([name, part]) => part.parameters(declarations[name]));
 
-/** Parses a request's parameters; adds all issues to `problems`. */
+/** Parses a request's parameters and adds every issue to `issues`. */
 export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
   parseParts(parts, declarations, query, issues) as ParsedQuery;
 
-/** Fills a single object, because this runs for every list. */
+/** Parses parts into a single object, without intermediate ones, because this runs for every list. */
 function parseParts(
   subset: typeof parts,
   declarations: Declarations,
@@ -80,7 +80,7 @@ function parseParts(
   return parsed;
 }
 
-/** Returns what the text of a list's statement depends on. */
+/** Returns everything on which the text of a list's statement depends. */
 export const queryShape = (parsed: ParsedQuery): string =>
   parts.map(([name, part]) => part.shape(parsed[name])).join(' ');
 
@@ -119,7 +119,7 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
 /** The requested projection of each record. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/** The same as {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for one record. */
+/** {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single record. */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),

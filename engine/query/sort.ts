@@ -20,6 +20,7 @@ export interface Order {
   readonly after?: UnverifiedCursor;
 }
 
+/** The value of the YAML key. */
 interface Yaml {
   readonly by: string;
   readonly direction?: 'asc' | 'desc';
@@ -27,7 +28,7 @@ interface Yaml {
 }
 
 /**
- * `?sort=`, `?dir=` and `?cursor=`. Without `sort` the order is the declared one; `dir` alone changes its direction.
+ * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists have the declared order, and `dir` changes its direction.
  */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {

@@ -4,12 +4,12 @@ import { type OutputField, type RowWriter, valuesSize } from './output.ts';
 const ascii = (text: string): number => text.charCodeAt(0);
 const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii('\r'), ascii('\n')];
 
-/** Bytes for one field besides its value: a comma and two quotes. */
+/** Number of additional bytes per field: a comma and two quotes. */
 const delimiterBytes = 3;
 
 /**
- * Compiles how rows become records of CSV (RFC 4180), each without its line end. Null is an empty cell and an empty
- * text is `""`; numbers and booleans are written as in JSON.
+ * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty text becomes
+ * `""`. Numbers and booleans are written as in JSON.
  */
 export function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => (type.json.type === 'string' ? cell : type.encode));
@@ -33,7 +33,7 @@ export function csvWriter(fields: readonly OutputField[]): RowWriter {
   };
 }
 
-/** A text as a cell: in quotes where it is empty or has a character that means something in CSV. */
+/** Encodes text as a cell. Quotes it if it is empty or contains a comma, quote or line break. */
 const cell: Encoder = (source, start, end, target, offset) => {
   let next = offset;
   let isPlain = end > start;

@@ -1,4 +1,4 @@
-// Sql: statements whose text and parameters are made together; names and literals; rows of records as JSON.
+// Sql: builds statements and their parameters, quotes names and literals, and converts rows to JSON and CSV.
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';

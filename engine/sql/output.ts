@@ -1,26 +1,27 @@
 import type { Field } from '../fields/index.ts';
 
+/** A field of a record in a response. */
 export interface OutputField extends Pick<Field, 'name'> {
   readonly type: Pick<Field['type'], 'encode' | 'json'>;
 }
 
 /**
- * Writes a record from the columns of a row: for each its length in bytes (32 bits, big-endian; -1: null) and
- * its text, as DataRow of PostgreSQL's protocol has them.
+ * Writes a record from the columns of a row in the format of PostgreSQL's DataRow message: for each column, its length in
+ * bytes (32 bits, big-endian; -1 for null) and its text.
  * @param at where the first column begins in `row`
  * @returns the end of the record's columns
  */
 export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
-/** Bytes that a new output has room for, and that it goes back to after a larger one. */
+/** Initial capacity of an output in bytes. Much larger buffers are released after use. */
 const usualSize = 64 * 1024;
 
-/** Bytes that are written one after the other. */
+/** A growing buffer for sequential writes. */
 export class ByteOutput {
   bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
   length = 0;
 
-  /** Makes room for so many further bytes. */
+  /** Ensures capacity for a number of additional bytes. */
   reserve(size: number): void {
     const required = this.length + size;
     if (required <= this.bytes.length) return;
@@ -29,7 +30,7 @@ export class ByteOutput {
     this.bytes = extended;
   }
 
-  /** Takes what was written; the next writes begin again. */
+  /** Returns a copy of the written bytes and clears the output. */
   take(): Buffer {
     const copy = slice(this.length);
     this.bytes.copy(copy, 0, 0, this.length);
@@ -46,7 +47,7 @@ export class ByteOutput {
 let slab = Buffer.alloc(0);
 let slabUsed = 0;
 
-/** Room for a response. Many share one allocation, for each costs more than the copying. */
+/** Allocates bytes for a response. Small responses share an allocation, because allocating costs more than copying. */
 export function slice(size: number): Buffer {
   if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
   if (slabUsed + size > slab.length) {
@@ -72,7 +73,7 @@ export function valuesSize(row: Buffer, start: number, columns: number): number 
   return size;
 }
 
-/** Copies few bytes, for which a call of `set` would take longer. @returns the end of what was written */
+/** Copies a few bytes, which is faster than `set`. @returns the position after the last byte written */
 export function copyBytes(source: Uint8Array, target: Uint8Array, offset: number): number {
   for (let index = 0; index < source.length; index++) target[offset + index] = source[index] as number;
   return offset + source.length;

@@ -3,39 +3,39 @@ import { csvWriter } from './csv.ts';
 import { quote } from './names.ts';
 import { copyBytes, type OutputField, type RowWriter, valuesSize } from './output.ts';
 
-/** How records are written one after the other: as values of a JSON array, as lines of JSON, or as lines of CSV. */
+/** How several records are written: as elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
-/** What a statement selects: the columns of a record, each named like its field, then further ones. */
+/** The columns selected by a statement: those of a record, each named like its field, and additional ones. */
 export interface SelectedColumns {
   readonly fields: readonly OutputField[];
-  /** The names of the further columns, which are text. */
+  /** Names of the additional columns, which are text. */
   readonly additional?: readonly string[];
-  /** Fields whose values in the last row are wanted, after the number of rows. */
+  /** Fields whose values in the last row are returned, after the number of rows. */
   readonly last?: readonly string[];
-  /** Absent: `array`. */
+  /** Default: `array`. */
   readonly layout?: Layout;
 }
 
-/** How the rows of a statement become text. */
+/** Converts the rows of a statement to text. */
 export interface RecordWriter {
-  /** Writes the record of a row, in its layout. */
+  /** Writes the record of a row. */
   readonly write: RowWriter;
-  /** What comes between two records. */
+  /** Separator between two records. */
   readonly between: Uint8Array;
-  /** The positions of `last` among the columns; undefined if neither they nor the number of rows is wanted. */
+  /** Column indexes of the `last` fields. Undefined if neither their values nor the number of rows are returned. */
   readonly last: readonly number[] | undefined;
   /**
-   * The same rows as one: JSON that the database builds, with commas between, then the number of rows and values of the
-   * last one if they are wanted, then its further columns. Undefined for layouts that the database does not build.
+   * A statement that returns all records in one row: their JSON separated by commas, the number of rows and the `last`
+   * values if requested, and the last row's additional columns. Undefined for layouts other than `array`.
    */
   readonly asJson: string | undefined;
 }
 
-/** What comes between two records in each layout. */
+/** Separators between two records, by layout. */
 export const separators: Readonly<Record<Layout, string>> = { array: ',', ndjson: '\n', csv: '\r\n' };
 
-/** Compiles how rows become text. */
+/** Compiles the writer of a statement's records. */
 export const recordWriter = (text: string, selectedColumns: SelectedColumns): RecordWriter => {
   const { fields, last, layout = 'array' } = selectedColumns;
   return {
@@ -46,7 +46,7 @@ export const recordWriter = (text: string, selectedColumns: SelectedColumns): Re
   };
 };
 
-/** A statement whose one row is what {@link RecordWriter} says of `asJson`. */
+/** Returns the `asJson` statement of a {@link RecordWriter}. */
 export function recordsAsJson(text: string, { fields, additional = [], last }: SelectedColumns): string {
   const recordColumns = fields.map(({ name }) => `_r.${quote(name)}`).join(', ');
   const record =
@@ -63,6 +63,7 @@ export function recordsAsJson(text: string, { fields, additional = [], last }: S
 
 const [closingBrace, nullText] = [Buffer.from('}'), Buffer.from('null')];
 
+/** Compiles a writer of JSON objects. */
 function rowWriter(fields: readonly OutputField[]): RowWriter {
   const keys = fields.map(({ name }, index) =>
     Uint8Array.from(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),

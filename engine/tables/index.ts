@@ -1,4 +1,4 @@
-// Tables: how modules declare tables of their own and query them; organizations.
+// Tables: declares and queries the tables of modules, including organizations.
 // May import errors, fields, sql, database.
 
 export {

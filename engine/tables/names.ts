@@ -1,13 +1,13 @@
 import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
-/** Line breaks and other control characters, and characters that change the direction of text. */
+/** Line breaks, other control characters, and characters that change the text direction. */
 const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
 /**
- * Validates a name that a user gives to something, and trims it. Names are displayed next to other text and sent in emails,
- * so they are a single line without characters that change how the text around them is displayed.
- * @param label names the value, as in "the name must have …"
+ * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they must be a
+ * single line and must not affect how the text around them is displayed.
+ * @param label the beginning of the error message, for example "the name"
  * @throws UserError if it cannot be stored and displayed
  */
 export function displayName(input: string, label: string): string {
@@ -24,10 +24,10 @@ export function displayName(input: string, label: string): string {
   return name;
 }
 
-/** Replaces each run of characters that {@link displayName} rejects by a space, for text stored before it did. */
+/** Replaces characters that {@link displayName} rejects with spaces, for text that was stored without validation. */
 export const singleLine = (text: string): string =>
   text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').trim();
 
-/** As in "U+202E". */
+/** Formats a character's code point, for example "U+202E". */
 const codePoint = (character: string): string =>
   `U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`;

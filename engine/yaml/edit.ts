@@ -69,6 +69,7 @@ function insertInBrackets(text: string, collection: Node, last: Node | undefined
   return `${text.slice(0, start)}${open}${space}${item}${space}${close}${text.slice(end)}`;
 }
 
+/** Appends lines to a text. */
 function append(text: string, ...lines: readonly string[]): string {
   const ending = endingOf(text);
   const before = text === '' || text.endsWith('\n') ? text : `${text}${ending}`;

@@ -17,7 +17,7 @@ import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** Why the file could not be read. */
+  /** The reason why the file could not be read. */
   readonly issue?: YamlIssue;
   /** Whether the file is part of the engine, so that instances extend it instead of editing it. */
   readonly isShipped?: boolean;
@@ -104,7 +104,7 @@ export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefin
   }
 }
 
-/** Rejects aliases, because a few nodes could expand to very many. */
+/** Returns an issue for each alias. Aliases are rejected because a few nodes could expand to very many. */
 function aliases(document: Document): SyntaxIssue[] {
   const issues: SyntaxIssue[] = [];
   visit(document, {
@@ -150,7 +150,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   return offset;
 }
 
-/** Whether data has a value at a path. */
+/** Returns whether data has a value at a path. */
 export function hasPath(data: unknown, path: readonly (string | number)[]): boolean {
   let value = data;
   for (const step of path) {

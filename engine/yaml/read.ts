@@ -5,8 +5,8 @@ import type { Source, YamlIssue } from './load.ts';
 const maxBytes = 1024 * 1024;
 
 /**
- * Reads a YAML file. An unreadable one carries its issue instead of text, so that issues in other files are still reported.
- * @throws NodeJS.ErrnoException
+ * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files are reported too.
+ * @throws NodeJS.ErrnoException if the file cannot be read
  */
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;

@@ -2,7 +2,7 @@ import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist
 import type { Parsed, YamlIssue } from './load.ts';
 import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
 
-/** Checks whether a file matches a schema. Adds every violation to `problems`. */
+/** Checks whether a file matches a schema, and adds every violation to `issues`. */
 export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
@@ -77,7 +77,7 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
   };
 }
 
-/** Excludes branches of a choice and rules for names, which are reported as a whole. */
+/** Returns whether an error is reported. Errors in `anyOf` branches and in rules for names are reported by their parent. */
 const isReportedDirectly = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
   !/\/(oneOf|anyOf)\/\d+\//.test(schemaPath) && (keyword === 'propertyNames' || propertyName === undefined);
 
@@ -88,8 +88,10 @@ const pathOf = (pointer: string): (string | number)[] =>
     .slice(1)
     .map((step) => (/^\d+$/.test(step) ? Number(step) : step.replaceAll('~1', '/').replaceAll('~0', '~')));
 
+/** Escapes a step of a JSON Pointer. */
 const escapePointer = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
+/** The keywords of a subschema that messages use. */
 interface Subschema {
   readonly 'x-expected'?: string;
   readonly properties?: Readonly<Record<string, unknown>>;
@@ -117,7 +119,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
         unknownKey(key, path, error.data as Readonly<Record<string, unknown>>, parentSchema, advice),
       );
     }
-    // The failed branch is reported instead.
+    // The failed `then` or `else` branch is reported instead.
     case 'if':
       return [];
     case 'required':
@@ -162,7 +164,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
   }
 }
 
-/** Explains an unknown key. */
+/** Returns the message for an unknown key. */
 function unknownKey(
   key: string,
   path: readonly (string | number)[],
@@ -227,6 +229,7 @@ function describeActual({ schema, data }: ErrorObject, advice: string | undefine
   return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
 }
 
+/** Suggests how to write the value in the right type. */
 function alternativeHint(data: unknown, [type, ...others]: readonly string[]): string {
   if (others.length > 0 || data === undefined || typeof data === 'object') return '';
   const text = String(data);

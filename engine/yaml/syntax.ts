@@ -6,7 +6,7 @@ export interface SyntaxIssue {
   readonly message: string;
 }
 
-/** Errors after which the parser recovers. After any other error, further ones are unreliable. */
+/** Errors from which the parser recovers. Errors after any other error are unreliable. */
 const recoverableCodes = new Set([
   'DUPLICATE_KEY',
   'TAG_RESOLVE_FAILED',
@@ -30,7 +30,7 @@ export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
   const fatalIndex = errors.findIndex(({ code }) => !recoverableCodes.has(code));
   if (fatalIndex === -1) return errors.map((error) => toIssue(text, document, error));
-  // If several errors have one position, these codes are the most specific.
+  // If several errors have the same position, these codes have the most specific messages.
   const candidates = errors.filter(({ pos }) => pos[0] === errors[fatalIndex]?.pos[0]);
   const specific = ['BLOCK_IN_FLOW', 'MISSING_CHAR'].flatMap(
     (code) => candidates.find((error) => error.code === code) ?? [],
@@ -40,6 +40,7 @@ export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[
   );
 }
 
+/** Converts a parser error to an issue with a more helpful message. */
 function toIssue(text: string, document: Document, { code, pos, message }: YAMLError): SyntaxIssue {
   const offset = pos[0];
   const issueAt = (issueOffset: number, issueMessage: string): SyntaxIssue => ({
@@ -89,7 +90,7 @@ const shorten = (text: string): string => (text.length > 40 ? `${text.slice(0, 3
 const valueAt = (text: string, offset: number): string =>
   shorten(/^[^\n,}\]]*/.exec(text.slice(offset))?.[0].trimEnd() ?? '');
 
-/** Describes a duplicate key with the line of its first use. */
+/** Returns the message for a duplicate key, with the line of the first one. */
 function duplicateKeyMessage(text: string, document: Document, offset: number): string {
   const queue: unknown[] = [document.contents];
   while (queue.length > 0) {
@@ -133,11 +134,11 @@ function colonIssue(text: string, start: number): SyntaxIssue {
 interface OpenBracket {
   readonly offset: number;
   readonly sign: string;
-  /** The first comment within it. */
+  /** The first comment inside. */
   comment?: string;
 }
 
-/** Control characters that the lexer inserts before scalars and documents. */
+/** Control characters that the lexer inserts into its tokens. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
 /** Returns the innermost bracket or quote that is open at an offset, if any. */

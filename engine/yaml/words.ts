@@ -15,8 +15,10 @@ export function nearest(word: string, candidates: readonly string[]): string | u
     .sort((a, b) => a.distance - b.distance)[0]?.candidate;
 }
 
+/** Removes case and separators. */
 const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
 
+/** Sorts letters, so that words with transposed letters are equal. */
 const sortLetters = (word: string): string => [...word].sort().join('');
 
 /** Returns `. Did you mean "…"?` if a candidate is close, otherwise an empty string. */
@@ -25,7 +27,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return candidate === undefined ? '' : didYouMean(candidate);
 }
 
-/** Longer lists of names are not helpful. */
+/** Maximum number of listed candidates. */
 const maxListed = 12;
 
 /** Returns a {@link suggestion}, or a list of the candidates if none is close and they are few. */
@@ -35,6 +37,7 @@ export function suggestionOrList(word: string, candidates: readonly string[]): s
   return `. Available: ${candidates.join(', ')}`;
 }
 
+/** Returns a sentence that suggests a word. */
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
@@ -46,7 +49,7 @@ export const snakeCase = (name: string): string =>
     .replace(/[\s.-]+/g, '_')
     .replace(/[^a-z0-9_]|^[_0-9]+|_+$/g, '');
 
-/** A noun with its indefinite article, for example "an integer". */
+/** Returns a noun with its indefinite article, for example "an integer". */
 export const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
 
 /** Formats a value for a message, shortened to 40 characters. */

@@ -19,7 +19,7 @@ import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
 import { stream, waitForPage } from './stream.ts';
 import { createWaiters } from './waiters.ts';
 
-/** Services that the feed needs. */
+/** Services used by the feed. */
 export interface FeedServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -31,7 +31,7 @@ export interface FeedServices {
 export const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** Size of the records after which a page ends, in bytes. A stream buffers as much for its reader. */
+/** Size of the records after which a page ends, in bytes. A stream also buffers up to this size. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
 /** `GET /events`: an organization's changes in order, as pages or as a stream. */
@@ -59,7 +59,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         page = await readPage(database, feedQuery);
       }
       if (page === undefined) throw errors.overloaded();
-      // The position may be beyond changes of the new epoch.
+      // The position is meaningless in another epoch and could be beyond its changes.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
@@ -112,7 +112,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
           const events = stream(firstPage, { ...context, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // The stream ends itself, but not while its reader is stalled.
+          // An idle stream ends on its own, but a stalled reader would keep it open.
           const disconnect = () =>
             text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined;
           stopping.signal.addEventListener('abort', disconnect);

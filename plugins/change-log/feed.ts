@@ -29,21 +29,22 @@ export interface FeedPage {
   readonly end: UnverifiedPosition;
   /** Whether there are more changes to read. */
   readonly isFull: boolean;
-  /** Older changes may have been deleted. In milliseconds since 1970. */
+  /** Time before which changes may have been deleted, in milliseconds since 1970. */
   readonly prunedBefore: number;
 }
 
 /** Maximum number of changes per page. */
 const maxChanges = 500;
 
-/** SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable transaction. */
+/** SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable transaction ID. */
 export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
 
+/** Converts SQL of a time to SQL of milliseconds since 1970. */
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
 /**
- * Returns the changes after a position, ordered by transaction and limited to those below every running transaction:
- * rows become visible out of order, and a reader must not skip any.
+ * Statement that returns the changes after a position in transaction order. Excludes transactions that started after
+ * the oldest running one, because rows become visible out of order and a reader must not skip any.
  */
 const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
   const organization = $(({ caller }) => caller.principal.organization);
@@ -77,7 +78,7 @@ export async function readPage(database: Database, query: FeedQuery): Promise<Fe
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
   const entries = rows.map((row) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
-    // At least as recent as the oldest accepted cursor, so that a reader starting at the beginning can continue.
+    // Never older than the oldest accepted cursor, so that a reader who starts with the oldest change can continue.
     const position = {
       epoch,
       transaction,
@@ -103,7 +104,7 @@ const endStatement = prepare<undefined>(
     `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
 );
 
-/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are not available at the moment */
+/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are temporarily unavailable */
 export async function feedEnd(database: Database): Promise<{
   readonly end: Omit<UnverifiedPosition, 'at'>;
   readonly prunedBefore: number;
@@ -123,10 +124,10 @@ export async function feedEnd(database: Database): Promise<{
 /** Maximum age of a writing transaction, in milliseconds. */
 const longestTransactionMs = 3_600_000;
 
-/** Time of the oldest position after which no change is missing. */
+/** Returns the time of the oldest position after which no change has been deleted. */
 const oldestRetained = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
 
-/** @throws HttpError 410 if changes after the position may be missing from the feed */
+/** Checks that no change after a position has been deleted. @throws HttpError 410 if changes may be missing */
 export function assertRetained(
   position: UnverifiedPosition,
   {

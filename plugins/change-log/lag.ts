@@ -29,7 +29,7 @@ export interface FeedBlocker {
   readonly behind: number;
 }
 
-/** Returns the transaction before which the feed ends. */
+/** Returns the oldest writing transaction, before which the feed ends. */
 export async function findFeedBlocker(database: Database): Promise<FeedBlocker> {
   const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(
     oldestTransaction.bind(undefined),
@@ -70,7 +70,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const { transaction, pid } = await findFeedBlocker(database);
     const now = performance.now();
     if (transaction !== blocker.transaction) blocker = { transaction, since: now, isTold: false };
-    // On an idle server, the next transaction keeps this ID for a long time.
+    // Without a running transaction, the ID belongs to the next one and can stay the same for a long time.
     if (pid === null || blocker.isTold || now - blocker.since < lagWarningMs) return;
     blocker.isTold = true;
     const lagMs = Math.round(now - blocker.since);

@@ -20,7 +20,7 @@ export interface UnverifiedPosition extends FeedPosition {
 /** The position before all changes. */
 export const beforeAllChanges: FeedPosition = { transaction: '0', id: '0' };
 
-/** The position after all possible changes, for requests that only need the end of the feed. */
+/** The position after all possible changes, which reads no changes but returns the end of the feed. */
 export const afterAllChanges: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
 /** Encodes positions as signed cursors of one organization. */

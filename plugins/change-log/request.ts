@@ -12,12 +12,12 @@ export interface FeedRequest {
   readonly waitMs: number;
 }
 
-/** Maximum wait in seconds. Shorter than the usual timeouts of proxies and clients. */
+/** Maximum wait in seconds, shorter than the usual timeouts of proxies and clients. */
 export const maxWait = 25;
 
 /**
  * Parses the query parameters of a request.
- * @param lastEventId the header with which a browser resumes a stream
+ * @param lastEventId value of the `Last-Event-ID` header, with which a client resumes a stream
  * @throws HttpError 400 with all issues
  */
 export function feedRequest(query: Query, lastEventId: string | undefined): FeedRequest {
@@ -39,7 +39,7 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
 }
 
 /**
- * Returns the fields that a caller can see of each requested resource.
+ * Returns the fields visible to a caller, by requested resource.
  * @throws HttpError 400 for an unknown resource, 403 for a resource that the caller cannot list
  */
 export function visibleFields(

@@ -23,7 +23,7 @@ async function deleteExpiredChanges(tables: Tables, organization: string, days: 
         select * from crm_ledger where ${inOrganization}
         order by transaction, id limit ${sql.lit(retentionBatch)} for update skip locked) l
       where at < ${threshold}),
-    -- What a record was before a change that stays is in the row that goes.
+    -- The next row's previous state is only in the deleted row, so it is copied.
     kept as (
       update crm_ledger n set before = old.record from old
       where n.${inOrganization} and n.object = old.object and n.object_id = old.object_id

@@ -5,10 +5,10 @@ import type { Waiters } from './waiters.ts';
 
 /** Interval of heartbeats on a stream without changes, in milliseconds. */
 const silenceMs = 10_000;
-/** Size of one write, in bytes. */
+/** Maximum size of one write, in bytes. */
 const chunkSize = 16 * 1024;
 
-/** What continued reading needs. */
+/** The context for reading more pages. */
 export interface ReaderContext {
   /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
@@ -18,15 +18,15 @@ export interface ReaderContext {
   readonly signal: AbortSignal;
 }
 
-/** Additional inputs of a stream. */
+/** The context of a stream. */
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
-  /** Counts bytes that the client has not read yet. */
+  /** Counts bytes that the client has not read yet, until the returned function is called. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
 
-/** Returns the first page with changes, or the last page when the time is up. */
+/** Waits for a page with changes. Returns the last page read if the time is up. */
 export async function waitForPage(
   first: FeedPage,
   ms: number,
@@ -51,7 +51,7 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Allocated outside the heap. An event without data only updates the client's last ID.
+    // A Buffer, which is outside the heap. The heartbeat also updates the client's last event ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );
@@ -72,7 +72,7 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
     try {
       page = await read(end);
     } catch {
-      // The client reconnects with its last ID, and gets the error if reading fails again.
+      // The client reconnects with its last event ID, and receives the error if reading fails again.
       return;
     }
   }

@@ -21,14 +21,16 @@ export interface Waiters {
 
 /** Maximum number of readers waiting in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
-/** Interval between statements that check for all readers, and the interval after a failure, in milliseconds. */
+/** Interval between two polls, and between a failed poll and the next one, in milliseconds. */
 const [everyMs, afterFailureMs] = [100, 1000];
 
+/** A reader waiting for changes after its position. */
 interface Reader extends FeedPosition {
   readonly organization: string;
   readonly wake: () => void;
 }
 
+/** Statement that returns the 1-based indexes of the readers that have changes to read. */
 const findReadyReaders = prepare<readonly Reader[]>('ledger_new', 'read', ($) => {
   const texts = (value: (reader: Reader) => string) =>
     `${$((readers) => arrayText(readers.map(value)))}::text[]`;
@@ -53,7 +55,7 @@ export function createWaiters(database: Database): Waiters {
       for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
         polledReaders[Number(number) - 1]?.wake();
     } catch {
-      // The readers will see the error themselves when their time is up.
+      // When their time is up, the readers read a page and receive the error themselves.
       next = afterFailureMs;
     }
     isPolling = readers.size > 0;
@@ -90,7 +92,7 @@ export function createWaiters(database: Database): Waiters {
         readers.add(reader);
         if (isPolling) return;
         isPolling = true;
-        // The statement serves all readers, so it does not belong to the request of the first one.
+        // The poll serves all readers, so it must not be part of the first reader's request.
         runOutsideRequests(() => setTimeout(poll, everyMs).unref());
       }),
   };

@@ -6,7 +6,7 @@ import { explorerDocument } from './explorer-document.ts';
 import { documentPath, explorerDocumentPath, renderedScalar, scriptPath } from './scalar.ts';
 import { scalarFixesScript } from './scalar-fixes.ts';
 
-/** The OpenAPI document of the API. */
+/** Options of the API documentation. */
 export interface DocumentationOptions {
   /** Builds the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
@@ -17,7 +17,7 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /** Serves a document that is built on the first request, which many processes never receive. */
+  /** Serves a document. Builds it on the first request, because many processes never receive one. */
   const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
@@ -59,9 +59,10 @@ export async function documentation(
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
+/** Sends a file in response to a request. */
 type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
-/** Sends shared bytes with an entity tag, or 304 if the client already has them. */
+/** Returns a function that sends bytes with an entity tag, or 304 if the client already has them. */
 function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   const body = app.sharedBody(bytes);
   const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
@@ -75,11 +76,11 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   };
 }
 
-/** Prevents a request for an icon, and keeps Zod inside Scalar from using `eval`, which the page's policy forbids. */
+/** Prevents a request for an icon, and disables Zod's use of `eval`, which the page's policy forbids. */
 const beforeScalar = `<link rel="icon" href="data:,"><script>
 globalThis.__zod_globalConfig = { jitless: true };${scalarFixesScript}</script>`;
 
-/** Prepares Scalar's page and script, which are the same for every request. */
+/** Prepares Scalar's page, its policy and its script, which are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
   const rendered = await renderedScalar();
   const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);

@@ -13,7 +13,7 @@ export const documentPath = '/docs/openapi.json';
 export const explorerDocumentPath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
-/** Scalar's page, rendered when the package is built so that it needs no Scalar at run time. Absent in a clone. */
+/** Folder with Scalar's page and script, rendered when the package is built. Absent in a clone of the repository. */
 const renderedFolder = join(import.meta.dirname, 'rendered');
 
 /** Returns Scalar's page and script. */
@@ -26,8 +26,7 @@ export async function renderedScalar(): Promise<Rendered> {
 }
 
 /**
- * Renders Scalar's page and script in a worker thread that ends afterwards, because Scalar's modules would keep 25 MB in
- * memory.
+ * Renders Scalar's page and script in a temporary worker thread, because Scalar's modules would occupy 25 MB of memory.
  */
 export function renderInWorker(): Promise<Rendered> {
   const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
@@ -65,7 +64,7 @@ async function render(): Promise<Rendered> {
     routePrefix: '/docs',
     configuration: {
       url: explorerDocumentPath,
-      // Would download the explorer's variant; the page links to the original document instead.
+      // A download would contain the explorer's additions. The page links to the original document instead.
       documentDownloadType: 'none',
       pageTitle: 'CRM API',
       cdn: scriptPath,

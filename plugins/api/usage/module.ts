@@ -7,7 +7,7 @@ import { lastUsed } from '../../access/last-used/index.ts';
 import { usageTables } from './tables.ts';
 import { usageRetention } from './usage.ts';
 
-/** Records which API keys use which resources and fields: in memory immediately, in the database once a day per name. */
+/** Records which API keys use which resources and fields. Each name is written to the database once a day. */
 export const usageModule: Module<{ readonly database: Database }> = {
   name: 'usage',
   tables: usageTables,
@@ -51,8 +51,10 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
   };
 }
 
+/** A name used by a key. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
+/** Writes the time of the last use for each name. */
 async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
   const column = (position: number) => uses.map((use) => use[position]);
   await sql`

@@ -207,7 +207,10 @@ export const errors = {
     ),
   /** 400: an item of a batch is invalid as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
-  /** 400: items of a batch are invalid and nothing was written. @param items errors by location, for example `records[2]` */
+  /**
+   * 400: items of a batch are invalid and nothing was written.
+   * @param items errors by location, for example `records[2]`
+   */
   itemsRejected: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
       ([location, { message, extra }]) =>

@@ -5,8 +5,9 @@ import { indexes } from '../records/index.ts';
 import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
 
 /**
- * Returns a resource's MikroORM entity: a property for each column, the primary key (organization_id, id), and a foreign
- * key for each reference. Foreign keys include organization_id, so a record cannot refer to another organization's record.
+ * Returns a resource's MikroORM entity: a property for each column, the primary key (organization_id, id), and a
+ * foreign key for each reference. Foreign keys include organization_id, so a record cannot refer to another
+ * organization's record.
  */
 export function buildEntity(definition: ResourceDefinition): EntitySchema {
   // First, because MikroORM takes the order of the primary key's columns from the properties.
@@ -36,8 +37,8 @@ const version = {
 };
 
 /**
- * Returns the trigger that increments the version on every update, including manual ones. It also sets the time of the last
- * change when a reference becomes null, which happens when the referenced record is deleted.
+ * Returns the trigger that increments the version on every update, including manual ones. It also sets the time of the
+ * last change when a reference becomes null, which happens when the referenced record is deleted.
  */
 function versionTrigger({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);

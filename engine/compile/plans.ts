@@ -30,8 +30,8 @@ const [records, organizations] = [2000, 5];
 const sharedLanes: readonly Lane[] = ['read', 'list'];
 
 /**
- * Inserts generated records into the tables of the resources, and explains every statement of their operations. Lists are
- * explained with each filter alone and with the first two filters combined.
+ * Inserts generated records into the tables of the resources, and explains every statement of their operations. Lists
+ * are explained with each filter alone and with the first two filters combined.
  * @param database a scratch database with empty tables
  */
 export async function explainStatements(
@@ -218,7 +218,10 @@ function insertRecordsSql({ name, definition }: Resource): string {
     from generate_series(1, ${organizations * records}) n`;
 }
 
-/** Returns SQL of a generated value. @param isFilter whether to use only a few values, so that each one matches many records */
+/**
+ * Returns SQL of a generated value.
+ * @param isFilter whether to use only a few values, so that each one matches many records
+ */
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
   const value = sampleValues[column];

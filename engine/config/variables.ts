@@ -9,7 +9,10 @@ export const projectFolder = join(import.meta.dirname, '../..');
 /** Name of this package. */
 export const packageName = 'crm-engine';
 
-/** Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this package. */
+/**
+ * Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this
+ * package.
+ */
 export function instanceFolder(): string {
   const folder = process.cwd();
   const manifest = join(folder, 'package.json');

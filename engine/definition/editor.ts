@@ -7,8 +7,8 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
- * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the instance a schema
- * that only allows names defined by the instance. Ignores the parts of files that cannot be parsed.
+ * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the instance a
+ * schema that only allows names defined by the instance. Ignores the parts of files that cannot be parsed.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {

@@ -31,10 +31,10 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has a row for each written record.
-   * A SELECT would not run, because PostgreSQL skips expressions that are not read. The name of the expression must start with
-   * `written` and be unique among the effects. Values of the input must be placeholders, because the statement can have a batch
-   * form.
+   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has a row for each written
+   * record. A SELECT would not run, because PostgreSQL skips expressions that are not read. The name of the expression
+   * must start with `written` and be unique among the effects. Values of the input must be placeholders, because the
+   * statement can have a batch form.
    */
   readonly expression: (context: {
     readonly resource: string;

@@ -5,8 +5,8 @@ import { ExactNumber } from './exact.ts';
 const [maxDepth, usualValues] = [200, 40_000];
 
 /**
- * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in linear
- * time, a few milliseconds for one megabyte.
+ * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in
+ * linear time, a few milliseconds for one megabyte.
  * @param maxValues maximum number of values
  * @throws SyntaxError for invalid JSON
  * @throws RangeError if a limit is exceeded. The message completes "it …".
@@ -71,7 +71,10 @@ function isInexact(source: string): boolean {
   return doubleText !== source && !isEqual(partsOf(doubleText), partsOf(source));
 }
 
-/** The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty range. */
+/**
+ * The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty
+ * range.
+ */
 interface Parts {
   readonly text: string;
   readonly start: number;
@@ -79,7 +82,9 @@ interface Parts {
   readonly power: number;
 }
 
-/** Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers. */
+/**
+ * Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers.
+ */
 function partsOf(text: string): Parts {
   let [start, end, integerEnd, exponent] = [-1, 0, -1, text.length];
   for (let offset = 0; offset < text.length; offset++) {

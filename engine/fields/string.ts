@@ -7,10 +7,15 @@ export const isStorable = (text: string): boolean => text.isWellFormed() && !tex
 
 /** Number of characters by which texts are sorted, which limits the size of cursors. */
 const sortLength = 500;
-/** SQL of a suffix of the highest code points. No text with a prefix is greater than the prefix followed by this suffix. */
+/**
+ * SQL of a suffix of the highest code points. No text with a prefix is greater than the prefix followed by this suffix.
+ */
 const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
-/** Returns SQL of a text's index key. Parameters need the column's collation, because the result of `lower` depends on it. */
+/**
+ * Returns SQL of a text's index key. Parameters need the column's collation, because the result of `lower` depends on
+ * it.
+ */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 

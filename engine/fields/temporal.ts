@@ -2,7 +2,10 @@ import { jsonString } from './encode.ts';
 import { valueDistinction } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
-/** Converts SQL of a timestamp without time zone to SQL of RFC 3339 text without an offset. PostgreSQL trims the fraction. */
+/**
+ * Converts SQL of a timestamp without time zone to SQL of RFC 3339 text without an offset. PostgreSQL trims the
+ * fraction.
+ */
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
 
@@ -49,8 +52,8 @@ const parseDate = (text: string): string | undefined => {
 const dayMs = 86_400_000;
 
 /**
- * A point in time. Writable fields store the original UTC offset in a second column, because the API does not convert time
- * zones. Fields set by the server are in UTC.
+ * A point in time. Writable fields store the original UTC offset in a second column, because the API does not convert
+ * time zones. Fields set by the server are in UTC.
  */
 export const timestampType: FieldType = {
   expected: 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',

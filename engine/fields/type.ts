@@ -42,7 +42,10 @@ export interface FieldType {
   readonly body?: (options: FieldOptions) => JsonSchema;
   /** Returns the stored columns. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
-  /** Default of fields that are not nullable. Fields of a type without one need a default, or must be nullable or required. */
+  /**
+   * Default of fields that are not nullable. Fields of a type without one need a default, or must be nullable or
+   * required.
+   */
   readonly empty?: string | number | boolean;
   /** Converts a validated JSON value to parameters, one per column. */
   readonly write?: (value: unknown) => readonly ParameterText[];
@@ -58,7 +61,10 @@ export interface FieldType {
   readonly bounds?: (placeholder: string) => readonly string[];
   /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
   readonly toBound?: (value: string) => string;
-  /** Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if not filterable. */
+  /**
+   * Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if not
+   * filterable.
+   */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** Returns the condition "column is one of placeholder", an array. Like `equals` otherwise. */
   readonly among?: (column: string, placeholder: string, lookup?: Lookup) => string;

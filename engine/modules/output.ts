@@ -22,8 +22,8 @@ export function assertOutputWritable({ file, force, isJson }: CommandOutput): vo
 }
 
 /**
- * Writes a stream to standard output, or to a file that only its owner can read. The file is renamed from `<file>.partial`
- * when it is complete.
+ * Writes a stream to standard output, or to a file that only its owner can read. The file is renamed from
+ * `<file>.partial` when it is complete.
  * @returns the number of bytes written
  * @throws UserError if the file cannot be written
  */

@@ -14,7 +14,10 @@ const pauseMs = 100;
 export interface RetentionRule {
   /** Name of the rows in messages, for example "old events". */
   readonly what: string;
-  /** Steps, each of which deletes a batch of rows and returns its size. A full {@link retentionBatch} is followed by another run. */
+  /**
+   * Steps, each of which deletes a batch of rows and returns its size. A full {@link retentionBatch} is followed by
+   * another run.
+   */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
 

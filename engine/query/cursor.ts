@@ -56,8 +56,8 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * Returns conditions that together match the records after a position, in list order. An index can serve each condition.
- * PostgreSQL sorts nulls last in ascending order and first in descending order.
+ * Returns conditions that together match the records after a position, in list order. An index can serve each
+ * condition. PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

@@ -20,8 +20,8 @@ export interface FilterOperator {
   /** Keywords accepted instead of field values; each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
-   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them in
-   * any order, and `none` requires a scan of the organization's records.
+   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them
+   * in any order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
   readonly describe: (field: Field) => string;

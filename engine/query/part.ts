@@ -27,7 +27,9 @@ export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
 export interface Clauses {
   /** Conditions combined with AND. */
   readonly where?: readonly string[];
-  /** Alternative conditions. Each record meets at most one of them, and records of earlier conditions are sorted first. */
+  /**
+   * Alternative conditions. Each record meets at most one of them, and records of earlier conditions are sorted first.
+   */
   readonly after?: readonly string[];
   /** ORDER BY keys with their directions, most significant first. The last one is unique. */
   readonly order?: readonly string[];
@@ -40,7 +42,9 @@ export interface Clauses {
 export interface Cost {
   /** Fields compared with a single value. Their index also provides the order of the list. */
   readonly equal?: readonly Field[];
-  /** Fields by which an index finds the records. It provides the list's order only if the list is sorted by that field. */
+  /**
+   * Fields by which an index finds the records. It provides the list's order only if the list is sorted by that field.
+   */
   readonly find?: readonly Field[];
   /** Whether an index finds the records in no particular order. */
   readonly gather?: boolean;

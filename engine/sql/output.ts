@@ -6,8 +6,8 @@ export interface OutputField extends Pick<Field, 'name'> {
 }
 
 /**
- * Writes a record from the columns of a row in the format of PostgreSQL's DataRow message: for each column, its length in
- * bytes (32 bits, big-endian; -1 for null) and its text.
+ * Writes a record from the columns of a row in the format of PostgreSQL's DataRow message: for each column, its length
+ * in bytes (32 bits, big-endian; -1 for null) and its text.
  * @param at where the first column begins in `row`
  * @returns the end of the record's columns
  */

@@ -4,7 +4,10 @@ import { quote } from './names.ts';
 /** Alias of the record's table in statements for records. Other generated names start with an underscore. */
 export const record = 't';
 
-/** Name of the column that counts writes to a record. A trigger increments it on every update. Cannot collide with a field. */
+/**
+ * Name of the column that counts writes to a record. A trigger increments it on every update. Cannot collide with a
+ * field.
+ */
 export const versionColumn = '_version';
 
 /** Returns the qualified name of a field's first column. */

@@ -6,8 +6,9 @@ import { type RecordWriter, recordWriter, type SelectedColumns } from './records
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
- * The scheduling class of a statement, known when it is compiled. Admission (engine/database/admission.ts) limits the number
- * of concurrent statements per lane. Statements in `read` and `list` are always short and can share a connection.
+ * The scheduling class of a statement, known when it is compiled. Admission (engine/database/admission.ts) limits the
+ * number of concurrent statements per lane. Statements in `read` and `list` are always short and can share a
+ * connection.
  * - `read`: reads one record by its key.
  * - `write`: writes one record by its key, and can wait for a lock.
  * - `batch`: writes up to a thousand records.
@@ -18,7 +19,9 @@ export type BoundValue = ParameterText | readonly ParameterText[];
  */
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
-/** SQL with the values of a request. PostgreSQL keeps the plan of a named statement, but plans an unnamed one each time. */
+/**
+ * SQL with the values of a request. PostgreSQL keeps the plan of a named statement, but plans an unnamed one each time.
+ */
 export interface Statement {
   readonly name: string;
   readonly text: string;
@@ -31,8 +34,8 @@ export interface Statement {
 }
 
 /**
- * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all inputs.
- * The first column of its rows is the number of the input, starting with 1.
+ * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all
+ * inputs. The first column of its rows is the number of the input, starting with 1.
  */
 export interface BatchStatement {
   readonly name: string;
@@ -44,8 +47,8 @@ export interface BatchStatement {
 }
 
 /**
- * Returns the placeholder ("$1", "$2", …) of a value of the input. Returns the same placeholder for the same function, so a
- * value that is used twice is sent once.
+ * Returns the placeholder ("$1", "$2", …) of a value of the input. Returns the same placeholder for the same function,
+ * so a value that is used twice is sent once.
  */
 export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
@@ -65,9 +68,9 @@ export const inputIndex = `${inputs}."_number"::text`;
 /** The batch form of a statement. */
 export interface BatchForm<Input> {
   /**
-   * Returns the SQL after the common table expression of the inputs: additional expressions, each with a leading comma, and
-   * the main statement. The first column of its rows must be {@link inputIndex}. Placeholders are columns of the inputs. It
-   * must use the same placeholders in the same order as the single form.
+   * Returns the SQL after the common table expression of the inputs: additional expressions, each with a leading comma,
+   * and the main statement. The first column of its rows must be {@link inputIndex}. Placeholders are columns of the
+   * inputs. It must use the same placeholders in the same order as the single form.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
   /** Additional columns of the inputs, each with a trailing comma. */

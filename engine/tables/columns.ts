@@ -125,7 +125,9 @@ interface Keys {
   readonly people?: PersonalData;
 }
 
-/** Declares a table that is not a resource. The primary key of an organization's table starts with `organization_id`. */
+/**
+ * Declares a table that is not a resource. The primary key of an organization's table starts with `organization_id`.
+ */
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,

@@ -10,8 +10,9 @@ export const organizations = defineTable(
 );
 
 /**
- * Former slugs of organizations. They stay reserved, even after the organization is deleted, because configuration and links
- * can still contain them. The table does not have `organization_id`, so that deleting an organization keeps its slugs.
+ * Former slugs of organizations. They stay reserved, even after the organization is deleted, because configuration and
+ * links can still contain them. The table does not have `organization_id`, so that deleting an organization keeps its
+ * slugs.
  */
 export const formerSlugs = defineTable(
   'crm_former_slugs',

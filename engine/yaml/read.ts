@@ -5,7 +5,8 @@ import type { Source, YamlIssue } from './load.ts';
 const maxBytes = 1024 * 1024;
 
 /**
- * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files are reported too.
+ * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files are reported
+ * too.
  * @throws NodeJS.ErrnoException if the file cannot be read
  */
 export async function readYaml(path: string): Promise<Source> {

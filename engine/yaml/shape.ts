@@ -77,7 +77,9 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
   };
 }
 
-/** Returns whether an error is reported. Errors in `anyOf` branches and in rules for names are reported by their parent. */
+/**
+ * Returns whether an error is reported. Errors in `anyOf` branches and in rules for names are reported by their parent.
+ */
 const isReportedDirectly = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
   !/\/(oneOf|anyOf)\/\d+\//.test(schemaPath) && (keyword === 'propertyNames' || propertyName === undefined);
 

@@ -13,7 +13,9 @@ const longSql = (ms: number) => `
   where since < now() - ${ms} * interval '1 ms'
   order by since`;
 
-/** Returns a finding for each transaction that has delayed the change feed for longer than a threshold, in milliseconds. */
+/**
+ * Returns a finding for each transaction that has delayed the change feed for longer than a threshold, in milliseconds.
+ */
 export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, id, seconds]) => {
     const isPrepared = kind === 'prepared';

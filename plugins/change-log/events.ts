@@ -34,14 +34,17 @@ const eventStream = 'text/event-stream';
 /** Size of the records after which a page ends, in bytes. A stream also buffers up to this size. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
-/** `GET /events`: an organization's changes in order, as pages or as a stream. */
+/** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */
 export function feed(app: FastifyInstance, services: FeedServices): void {
   const { config, database, resources, signing } = services;
   const waiters = createWaiters(database);
   const stopping = new AbortController();
   app.addHook('preClose', async () => stopping.abort());
 
-  /** Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the stream. */
+  /**
+   * Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the
+   * stream.
+   */
   const reader =
     (request: FastifyRequest, query: FeedRequest, maxBytes: number) =>
     async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {

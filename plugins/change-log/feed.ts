@@ -36,7 +36,10 @@ export interface FeedPage {
 /** Maximum number of changes per page. */
 const maxChanges = 500;
 
-/** SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable transaction ID. */
+/**
+ * SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable
+ * transaction ID.
+ */
 export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
 
 /** Converts SQL of a time to SQL of milliseconds since 1970. */

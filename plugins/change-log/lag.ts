@@ -9,7 +9,10 @@ const intervalMs = 10_000;
 /** Age at which a blocking transaction is logged, in milliseconds. */
 export const lagWarningMs = 10_000;
 
-/** Statement that returns the server's oldest writing transaction, its age, and the number of transactions started since. */
+/**
+ * Statement that returns the server's oldest writing transaction, its age, and the number of transactions started
+ * since.
+ */
 const oldestTransaction = prepare<undefined>(
   'ledger_lag',
   'read',

@@ -6,8 +6,8 @@ const firstSteps = `**To try it, paste an API key** under *Authentication*, open
 The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
- * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter with a known value, for example the
- * first one of an enumeration. An empty example prevents this for optional parameters.
+ * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter with a known value, for
+ * example the first one of an enumeration. An empty example prevents this for optional parameters.
  */
 export function explorerDocument(document: JsonSchema): JsonSchema {
   const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };

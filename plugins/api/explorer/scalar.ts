@@ -37,8 +37,8 @@ export function renderInWorker(): Promise<Rendered> {
 }
 
 /**
- * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and shows
- * the response above the parameters.
+ * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and
+ * shows the response above the parameters.
  */
 const styles = `
 .light-mode {

@@ -152,7 +152,7 @@ function joinMessages(fields: readonly FieldIssue[]): string {
   return text;
 }
 
-/** The errors of the REST API, one constructor each. */
+/** The errors of the REST API, with a constructor for each. */
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
@@ -234,7 +234,7 @@ export const errors = {
   /** 400: a query parameter is invalid. @param message completes "<field> …" */
   invalidParameter: (field: string, message: string) =>
     fieldsError([{ field, message: `${field} ${message}` }]),
-  /** 401: the same for every cause, so that it does not reveal which credential is wrong. */
+  /** 401: credentials are missing or invalid. Does not reveal which credential is wrong. */
   unauthenticated: () =>
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
@@ -266,7 +266,7 @@ export const errors = {
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
-  /** 403: the same for organizations that do not exist, so that it does not reveal which ones do. */
+  /** 403: the caller is not a member of the organization, or it does not exist. Does not reveal which. */
   notAMember: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
   /** 403: a write with a session cookie from another origin. */
   crossSite: () =>
@@ -289,7 +289,7 @@ export const errors = {
   notFound: () => new HttpError(404, 'not_found', 'Not found'),
   /** 404: the path does not exist. @param hint a suggestion, including its leading punctuation */
   pathNotFound: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
-  /** 404: the same for a missing record, another organization's record and an invalid ID. */
+  /** 404: the record does not exist. The same for another organization's record and an invalid ID. */
   recordNotFound: (singular: string) =>
     new HttpError(
       404,

@@ -15,7 +15,7 @@ import {
 import { buildEntity } from './entity.ts';
 import { type Fragment, openApiFragment } from './openapi.ts';
 
-/** A resource compiled at startup, with everything that requests to it need. */
+/** A compiled resource: everything that its requests need, computed once at startup. */
 export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;

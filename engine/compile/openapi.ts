@@ -44,7 +44,7 @@ export interface Fragment {
 const content = (schema: JsonSchema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
-/** Properties of the instance that the description of a resource depends on. */
+/** Properties of the instance that a resource's description depends on. */
 interface OpenApiContext {
   /** All resources, to resolve references. */
   readonly definitions: readonly ResourceDefinition[];
@@ -195,7 +195,7 @@ const tooManyRequests = {
 const unknownParametersNote =
   ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
 
-/** Properties that the description of an operation depends on. */
+/** Properties that an operation's description depends on. */
 interface DescriptionContext {
   readonly isLimited: boolean;
   /** Adds a query parameter to the components and returns a reference to it. */

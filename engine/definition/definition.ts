@@ -13,7 +13,7 @@ export interface ResourceDefinition extends Declarations {
   readonly retired: readonly Field[];
   /** The former name. */
   readonly renamedFrom?: string;
-  /** Dates between which callers can still use the former name. Undefined without an alias. */
+  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
   readonly alias?: Deprecation;
   /** Sets of fields whose values are unique within an organization. */
   readonly uniques: readonly Unique[];

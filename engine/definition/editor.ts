@@ -157,8 +157,9 @@ function requireIdentity(shared: readonly string[]): JsonSchema {
   };
 }
 
-/** Conditions on a key. */
+/** Returns the condition that a key is true. */
 const isTrue = (key: string): JsonSchema => hasKey(key, true);
+/** Returns the condition that a key is present. */
 const isPresent = (key: string): JsonSchema => ({ required: [key] });
 const constrainKeys = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** Maximum nesting depth and default maximum number of values, which keep parsing below a few milliseconds. */
+/** Maximum nesting depth and default maximum number of values, which limit parsing to a few milliseconds. */
 const [maxDepth, usualValues] = [200, 40_000];
 
 /**

@@ -34,7 +34,7 @@ export interface Field {
   readonly lookup?: Lookup;
   /** The former name. */
   readonly renamedFrom?: string;
-  /** Dates between which callers can still use the former name. Undefined without an alias. */
+  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
   readonly alias?: Deprecation;
   /** The field that this one exposes under its former name. An alias is not stored. */
   readonly aliasOf?: Field;

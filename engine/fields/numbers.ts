@@ -14,7 +14,7 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** Returns the index keys of a value that is unique as it is. */
+/** Returns the distinction of types whose values are indexed unchanged. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
   presence: `${value} is not null`,

@@ -42,10 +42,7 @@ export interface FieldType {
   readonly body?: (options: FieldOptions) => JsonSchema;
   /** Returns the stored columns. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
-  /**
-   * Default of fields that are not nullable. Fields of a type without one need a default, or must be nullable or
-   * required.
-   */
+  /** Default of fields that are not nullable. If absent, such fields must be required or declare a default. */
   readonly empty?: string | number | boolean;
   /** Converts a validated JSON value to parameters, one per column. */
   readonly write?: (value: unknown) => readonly ParameterText[];

@@ -1,7 +1,7 @@
 import { type Field, int64 } from '../fields/index.ts';
 import { column, type Placeholder } from '../sql/index.ts';
 
-/** A position in a list: after this record. */
+/** A position in a list, immediately after a record. */
 export interface CursorPosition {
   /** Number of the page that starts here, as decimal text. */
   readonly page: string;

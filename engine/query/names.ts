@@ -6,9 +6,9 @@ import { parameterIssue, type Query } from './part.ts';
 const maxEcho = 40;
 
 /**
- * Parses a parameter with field names separated by commas; repeated parameters are joined.
+ * Parses a parameter with field names separated by commas. Repeated parameters are combined.
  * @param fields the available fields
- * @returns the named fields in the order of `known`
+ * @returns the named fields in the order of `fields`
  */
 export function parseNames(
   parameter: string,

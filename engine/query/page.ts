@@ -3,7 +3,7 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Number of records per page. */
 export const pageSize = 20;
-/** First page for which a list reads only index keys first, and then fetches the rows of the page. */
+/** First page for which a list reads index keys only, and then fetches the rows of the page. */
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
@@ -14,7 +14,7 @@ const farthestPage = 10 ** 12;
 export interface PageParameter {
   /** Page number, at least 1. Decimal text, because it is unbounded. */
   readonly page: string;
-  /** Number of records to skip; undefined if the page is beyond any table. */
+  /** Number of records to skip. Undefined if the page is beyond the end of any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
 }

@@ -10,7 +10,7 @@ export const parameterValue = (query: Query, name: string): Query[string] => que
 
 /** The input for parsing a part's YAML key. */
 export interface DeclarationContext {
-  /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */
+  /** Value of the part's YAML key, validated by its `yaml` schema. Undefined if absent. */
   readonly yaml: unknown;
   /** The resource's fields, by name. */
   readonly fields: ReadonlyMap<string, Field>;
@@ -68,7 +68,7 @@ export type Index =
 
 /**
  * One part of list queries: its YAML key, its parameters, its SQL and its description.
- * `Declared` is parsed from the YAML, `Parsed` from a request.
+ * `Declaration` is parsed from the YAML, `Parsed` from a request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   /** JSON Schema of its YAML key, which is the part's name in the registry. Absent if the part does not have a key. */

@@ -68,7 +68,7 @@ export const listParameters = (declarations: Declarations): string[] =>
 export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
   parseParts(parts, declarations, query, issues) as ParsedQuery;
 
-/** Parses parts into a single object, without intermediate ones, because this runs for every list. */
+/** Parses parts. Fills a single object instead of creating entries, because this runs for every list. */
 function parseParts(
   subset: typeof parts,
   declarations: Declarations,
@@ -119,7 +119,7 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
 /** The requested projection of each record. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/** {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single record. */
+/** Variants of {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single record. */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),

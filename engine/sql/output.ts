@@ -8,8 +8,8 @@ export interface OutputField extends Pick<Field, 'name'> {
 /**
  * Writes a record from the columns of a row in the format of PostgreSQL's DataRow message: for each column, its length
  * in bytes (32 bits, big-endian; -1 for null) and its text.
- * @param at where the first column begins in `row`
- * @returns the end of the record's columns
+ * @param offset position of the first column in `row`
+ * @returns the position after the last column
  */
 export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
@@ -58,7 +58,7 @@ export function slice(size: number): Buffer {
   return slab.subarray(slabUsed - size, slabUsed);
 }
 
-/** Bytes of the values in the columns of a row. @param start where the first column begins */
+/** Returns the total size of a row's values in bytes. @param start position of the first column */
 export function valuesSize(row: Buffer, start: number, columns: number): number {
   let offset = start;
   let size = 0;

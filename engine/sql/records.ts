@@ -3,7 +3,7 @@ import { csvWriter } from './csv.ts';
 import { quote } from './names.ts';
 import { copyBytes, type OutputField, type RowWriter, valuesSize } from './output.ts';
 
-/** How several records are written: as elements of a JSON array, lines of JSON, or lines of CSV. */
+/** Format of several records: elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
 /** The columns selected by a statement: those of a record, each named like its field, and additional ones. */
@@ -17,7 +17,7 @@ export interface SelectedColumns {
   readonly layout?: Layout;
 }
 
-/** Converts the rows of a statement to text. */
+/** A writer of a statement's rows as text. */
 export interface RecordWriter {
   /** Writes the record of a row. */
   readonly write: RowWriter;

@@ -93,7 +93,7 @@ export interface PersonalData {
   readonly rows: 'go' | 'stay';
 }
 
-/** Personal data of a table, with the remaining columns of its primary key and their PostgreSQL types. */
+/** Personal data of a table, and the columns of its primary key after the organization, with PostgreSQL types. */
 interface KeyedTable extends PersonalData {
   readonly key: readonly (readonly [column: string, type: string])[];
 }

@@ -60,7 +60,7 @@ export const inSnapshot = <T>(
     }),
   );
 
-/** Runs a statement that returns IDs within a transaction. @returns the ID in its first row, if any */
+/** Runs a statement in a transaction. @returns the `id` in its first row, if any */
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return rows[0]?.id;

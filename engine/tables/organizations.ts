@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import { bigintColumn, defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
-/** The organizations. Rows of most other tables belong to one. */
+/** Table of organizations. Rows of most other tables belong to an organization. */
 export const organizations = defineTable(
   'crm_organizations',
   { id: identity, slug: textColumn, name: textColumn, created_at: now },

@@ -69,7 +69,7 @@ export interface Parsed {
 /** Maximum number of syntax issues reported per file. */
 const maxIssues = 10;
 
-/** Parses YAML 1.2 without aliases, tags or duplicate keys. Adds syntax issues to `problems`. */
+/** Parses YAML 1.2 without aliases, tags or duplicate keys. Adds syntax issues to `issues`. */
 export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefined {
   if (source.issue !== undefined) {
     issues.push(source.issue);

@@ -1,7 +1,7 @@
 import { cursorParts, encodeCursor } from '../../engine/query/index.ts';
 import type { TextSigner } from '../../engine/records/index.ts';
 
-/** A position in an organization's feed: after this change. */
+/** A position in an organization's feed, immediately after a change. */
 export interface FeedPosition {
   /** Transaction ID as decimal text. All changes with lower IDs have been read. */
   readonly transaction: string;
@@ -23,7 +23,7 @@ export const beforeAllChanges: FeedPosition = { transaction: '0', id: '0' };
 /** The position after all possible changes, which reads no changes but returns the end of the feed. */
 export const afterAllChanges: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
-/** Encodes positions as signed cursors of one organization. */
+/** Returns functions that encode and decode an organization's signed cursors. */
 export const feedCursors = ({ sign, verify }: TextSigner, organization: string) => {
   const signedText = (text: string) => JSON.stringify([organization, 'events', text]);
   return {

@@ -51,7 +51,7 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // A Buffer, which is outside the heap. The heartbeat also updates the client's last event ID.
+    // Buffers are allocated outside the heap. A heartbeat also updates the client's last event ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );

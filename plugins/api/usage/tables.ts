@@ -30,5 +30,5 @@ const uses = defineTable(
   },
 );
 
-/** The table with the time at which each API key last used a resource or field, to the day. */
+/** The table with the day on which each API key last used a resource or field. */
 export const usageTables = [uses];

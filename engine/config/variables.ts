@@ -96,8 +96,8 @@ export const pathVariable = (
 });
 
 /**
- * Declares a folder of this package, whose files the instance's folder extends. The value is null if the instance is this
- * package, or if the variable is set, because that folder is then complete.
+ * Declares a folder of this package, whose files the instance's folder extends. The value is null if the instance is
+ * this package, or if the variable is set, because that folder is then complete.
  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
 /** Maximum nesting depth and default maximum number of values, which limit parsing to a few milliseconds. */
-const [maxDepth, usualValues] = [200, 40_000];
+const [maxDepth, defaultMaxValues] = [200, 40_000];
 
 /**
  * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in
@@ -11,7 +11,7 @@ const [maxDepth, usualValues] = [200, 40_000];
  * @throws SyntaxError for invalid JSON
  * @throws RangeError if a limit is exceeded. The message completes "it …".
  */
-export function parseExactJson(text: string, maxValues = usualValues): unknown {
+export function parseExactJson(text: string, maxValues = defaultMaxValues): unknown {
   const numbers = inexactNumbers(text, maxValues);
   if (numbers.length === 0) return JSON.parse(text);
   let markedText = '';

@@ -7,7 +7,9 @@ export const isStorable = (text: string): boolean => text.isWellFormed() && !tex
 
 /** Number of characters by which texts are sorted, which limits the size of cursors. */
 const sortLength = 500;
-/** SQL of the highest code point, repeated. Appended to a prefix, it is the upper bound of all texts with that prefix. */
+/**
+ * SQL of the highest code point, repeated. Appended to a prefix, it is the upper bound of all texts with that prefix.
+ */
 const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
 /**

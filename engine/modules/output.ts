@@ -56,12 +56,12 @@ async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefin
 }
 
 /** Returns a function that shows progress on a terminal, at most four times a second. */
-export function showProgress(unit: string): (done: number) => void {
+export function showProgress(unit: string): (count: number) => void {
   if (!process.stderr.isTTY) return () => {};
   let last = 0;
-  return (done) => {
+  return (count) => {
     if (performance.now() - last < 250) return;
     last = performance.now();
-    process.stderr.write(`\r${done.toLocaleString('en')} ${unit}\r`);
+    process.stderr.write(`\r${count.toLocaleString('en')} ${unit}\r`);
   };
 }

@@ -175,7 +175,9 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
     return type[needs] !== undefined && (needsNull !== true || nullable);
   });
 
-/** Returns whether an index finds mostly matching records. Some values share their lookup key with many other records. */
+/**
+ * Returns whether an index finds mostly matching records. Some values share their lookup key with many other records.
+ */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;
   return selects === undefined || values.every(selects);

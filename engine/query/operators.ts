@@ -44,8 +44,8 @@ const comparison =
   };
 
 /** Returns the description of an operator that also matches the value itself. */
-const inclusive = ({ name }: Field, what: string) =>
-  `Returns only records whose ${name} equals this value or is ${what}.`;
+const inclusive = ({ name }: Field, comparison: string) =>
+  `Returns only records whose ${name} equals this value or is ${comparison}.`;
 
 /** All operators by name. */
 export const operators = {

@@ -119,7 +119,10 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
 /** The requested projection of each record. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/** Variants of {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single record. */
+/**
+ * Variants of {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single
+ * record.
+ */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),

@@ -2,7 +2,7 @@
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
-export { ByteOutput, copyBytes, slice } from './output.ts';
+export { allocate, ByteOutput, copyBytes } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
 export {
   type Layout,

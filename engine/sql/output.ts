@@ -14,25 +14,25 @@ export interface OutputField extends Pick<Field, 'name'> {
 export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
 /** Initial capacity of an output in bytes. Much larger buffers are released after use. */
-const usualSize = 64 * 1024;
+const initialSize = 64 * 1024;
 
 /** A growing buffer for sequential writes. */
 export class ByteOutput {
-  bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
+  bytes: Buffer = Buffer.allocUnsafeSlow(initialSize);
   length = 0;
 
   /** Ensures capacity for a number of additional bytes. */
   reserve(size: number): void {
     const required = this.length + size;
     if (required <= this.bytes.length) return;
-    const extended = Buffer.allocUnsafeSlow(Math.max(required, this.bytes.length * 2));
-    this.bytes.copy(extended, 0, 0, this.length);
-    this.bytes = extended;
+    const buffer = Buffer.allocUnsafeSlow(Math.max(required, this.bytes.length * 2));
+    this.bytes.copy(buffer, 0, 0, this.length);
+    this.bytes = buffer;
   }
 
   /** Returns a copy of the written bytes and clears the output. */
   take(): Buffer {
-    const copy = slice(this.length);
+    const copy = allocate(this.length);
     this.bytes.copy(copy, 0, 0, this.length);
     this.clear();
     return copy;
@@ -40,7 +40,7 @@ export class ByteOutput {
 
   clear(): void {
     this.length = 0;
-    if (this.bytes.length > 16 * usualSize) this.bytes = Buffer.allocUnsafeSlow(usualSize);
+    if (this.bytes.length > 16 * initialSize) this.bytes = Buffer.allocUnsafeSlow(initialSize);
   }
 }
 
@@ -48,10 +48,10 @@ let slab = Buffer.alloc(0);
 let slabUsed = 0;
 
 /** Allocates bytes for a response. Small responses share an allocation, because allocating costs more than copying. */
-export function slice(size: number): Buffer {
-  if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
+export function allocate(size: number): Buffer {
+  if (size > initialSize / 2) return Buffer.allocUnsafeSlow(size);
   if (slabUsed + size > slab.length) {
-    slab = Buffer.allocUnsafeSlow(2 * usualSize);
+    slab = Buffer.allocUnsafeSlow(2 * initialSize);
     slabUsed = 0;
   }
   slabUsed += size;

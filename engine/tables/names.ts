@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
 /** Line breaks, other control characters, and characters that change the text direction. */
-const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
+const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
 /**
  * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they must be a
@@ -15,7 +15,7 @@ export function displayName(input: string, label: string): string {
   if (name === '' || name.length > 200 || !isStorable(name)) {
     throw new UserError(`${label} must have 1 to 200 characters`);
   }
-  const [character] = invisible.exec(name) ?? [];
+  const [character] = rejectedCharacters.exec(name) ?? [];
   if (character !== undefined) {
     throw new UserError(
       `${label} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(character)})`,

@@ -46,11 +46,11 @@ export async function findOrganization(
 
 /** Returns the current and former slugs of all organizations. */
 export async function organizationSlugs(tables: Tables): Promise<string[]> {
-  const former = tables
+  const formerSlugQuery = tables
     .selectFrom('crm_former_slugs as f')
     .innerJoin('crm_organizations as o', 'o.id', 'f.holder_id')
     .select('f.slug');
-  const rows = await tables.selectFrom('crm_organizations').select('slug').union(former).execute();
+  const rows = await tables.selectFrom('crm_organizations').select('slug').union(formerSlugQuery).execute();
   return rows.map(({ slug }) => slug);
 }
 
@@ -62,7 +62,11 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
     .select(['o.slug', 'f.slug as former'])
     .where('o.id', '=', id)
     .execute();
-  return [...new Set(rows.flatMap(({ slug, former }) => (former === null ? [slug] : [slug, former])))];
+  return [
+    ...new Set(
+      rows.flatMap(({ slug, former: formerSlug }) => (formerSlug === null ? [slug] : [slug, formerSlug])),
+    ),
+  ];
 }
 
 /**

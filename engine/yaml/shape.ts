@@ -133,12 +133,12 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
       return atKey(key, `"${key}" must be ${rule['x-expected'] ?? 'another name'}${snakeHint(key, pattern)}`);
     }
     case 'enum': {
-      const allowed = error.params.allowedValues as string[];
+      const allowedValues = error.params.allowedValues as string[];
       const word = String(error.data);
-      const hint = nearest(word, allowed);
+      const hint = nearest(word, allowedValues);
       const adviceText = advice(word, path);
       const suffix = adviceText === undefined ? (hint ? didYouMean(hint) : '') : `. ${adviceText}`;
-      return atValue(`${name} must be one of ${allowed.join(', ')}${suffix}`);
+      return atValue(`${name} must be one of ${allowedValues.join(', ')}${suffix}`);
     }
     case 'uniqueItems':
       return repeatedItems(error.data as readonly unknown[]).map(({ index, value }) =>

@@ -67,15 +67,15 @@ export const feedMetrics = (database: Database): Metrics => ({
 
 /** Maintains the epoch, and logs transactions that delay the feed. */
 export function watchFeed(app: FastifyInstance, database: Database, isRecorded: boolean): void {
-  let blocker = { transaction: '', since: 0, isTold: false };
+  let blocker = { transaction: '', since: 0, isLogged: false };
   const check = async (): Promise<void> => {
     await ensureEpoch(database, isRecorded);
     const { transaction, pid } = await findFeedBlocker(database);
     const now = performance.now();
-    if (transaction !== blocker.transaction) blocker = { transaction, since: now, isTold: false };
+    if (transaction !== blocker.transaction) blocker = { transaction, since: now, isLogged: false };
     // Without a running transaction, the ID belongs to the next one and can stay the same for a long time.
-    if (pid === null || blocker.isTold || now - blocker.since < lagWarningMs) return;
-    blocker.isTold = true;
+    if (pid === null || blocker.isLogged || now - blocker.since < lagWarningMs) return;
+    blocker.isLogged = true;
     const lagMs = Math.round(now - blocker.since);
     app.log.warn(
       { pid, lag_ms: lagMs },

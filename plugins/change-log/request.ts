@@ -21,20 +21,20 @@ export const maxWait = 25;
  * @throws HttpError 400 with all issues
  */
 export function feedRequest(query: Query, lastEventId: string | undefined): FeedRequest {
-  const problems: FieldIssue[] = [];
+  const issues: FieldIssue[] = [];
   const singleValue = (name: string): string | undefined => {
     const value = query[name];
     if (!Array.isArray(value)) return value === '' ? undefined : (value as string | undefined);
-    problems.push({ field: name, message: `${name} must not be repeated` });
+    issues.push({ field: name, message: `${name} must not be repeated` });
     return undefined;
   };
   const after = lastEventId ?? singleValue('after');
   const resources = singleValue('resources');
   const wait = singleValue('wait') ?? '0';
   if (!/^\d{1,2}$/.test(wait) || Number(wait) > maxWait) {
-    problems.push({ field: 'wait', message: `wait must be a number of seconds from 0 to ${maxWait}` });
+    issues.push({ field: 'wait', message: `wait must be a number of seconds from 0 to ${maxWait}` });
   }
-  if (problems.length > 0) throw errors.invalidFields(problems);
+  if (issues.length > 0) throw errors.invalidFields(issues);
   return { after, resources: resources?.split(','), waitMs: Number(wait) * 1000 };
 }
 

@@ -4,7 +4,7 @@ import type { UnverifiedPosition } from './position.ts';
 import type { Waiters } from './waiters.ts';
 
 /** Interval of heartbeats on a stream without changes, in milliseconds. */
-const silenceMs = 10_000;
+const defaultHeartbeatMs = 10_000;
 /** Maximum size of one write, in bytes. */
 const chunkSize = 16 * 1024;
 
@@ -44,7 +44,7 @@ export async function waitForPage(
 
 /** Streams the feed as server-sent events. Their IDs are cursors, with which a client resumes. */
 export async function* stream(first: FeedPage, context: StreamContext): AsyncGenerator<Buffer> {
-  const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = silenceMs } = context;
+  const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = defaultHeartbeatMs } = context;
   let page = first;
   // The first write must not be delayed, because it carries the response headers.
   let sentAt = Number.NEGATIVE_INFINITY;

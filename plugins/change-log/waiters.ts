@@ -22,7 +22,7 @@ export interface Waiters {
 /** Maximum number of readers waiting in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
 /** Interval between two polls, and between a failed poll and the next one, in milliseconds. */
-const [everyMs, afterFailureMs] = [100, 1000];
+const [pollIntervalMs, retryIntervalMs] = [100, 1000];
 
 /** A reader waiting for changes after its position. */
 interface Reader extends FeedPosition {
@@ -50,13 +50,13 @@ export function createWaiters(database: Database): Waiters {
   let isPolling = false;
   const poll = async (): Promise<void> => {
     const polledReaders = [...readers];
-    let next = everyMs;
+    let next = pollIntervalMs;
     try {
       for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
         polledReaders[Number(number) - 1]?.wake();
     } catch {
       // When their time is up, the readers read a page and receive the error themselves.
-      next = afterFailureMs;
+      next = retryIntervalMs;
     }
     isPolling = readers.size > 0;
     if (isPolling) setTimeout(poll, next).unref();
@@ -93,7 +93,7 @@ export function createWaiters(database: Database): Waiters {
         if (isPolling) return;
         isPolling = true;
         // The poll serves all readers, so it must not be part of the first reader's request.
-        runOutsideRequests(() => setTimeout(poll, everyMs).unref());
+        runOutsideRequests(() => setTimeout(poll, pollIntervalMs).unref());
       }),
   };
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 
 /** Scalar's page and script. */
-export interface Rendered {
+export interface RenderedExplorer {
   readonly page: string;
   readonly script: Uint8Array;
 }
@@ -17,7 +17,7 @@ export const scriptPath = '/docs/js/scalar.js';
 const renderedFolder = join(import.meta.dirname, 'rendered');
 
 /** Returns Scalar's page and script. */
-export async function renderedScalar(): Promise<Rendered> {
+export async function renderedScalar(): Promise<RenderedExplorer> {
   if (!existsSync(renderedFolder)) return renderInWorker();
   return {
     page: readFileSync(join(renderedFolder, 'page.html'), 'utf8'),
@@ -28,8 +28,8 @@ export async function renderedScalar(): Promise<Rendered> {
 /**
  * Renders Scalar's page and script in a temporary worker thread, because Scalar's modules would occupy 25 MB of memory.
  */
-export function renderInWorker(): Promise<Rendered> {
-  const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
+export function renderInWorker(): Promise<RenderedExplorer> {
+  const { promise, resolve, reject } = Promise.withResolvers<RenderedExplorer>();
   const worker = new Worker(new URL(import.meta.url));
   worker.once('message', resolve);
   worker.once('error', reject);
@@ -54,7 +54,7 @@ const styles = `
 }
 `;
 
-async function render(): Promise<Rendered> {
+async function render(): Promise<RenderedExplorer> {
   const [{ default: fastify }, { default: scalar }] = await Promise.all([
     import('fastify'),
     import('@scalar/fastify-api-reference'),

@@ -95,7 +95,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Yields every request with a distinct statement. Of similar lists in the lane `scan`, yields only the first. */
+/** Yields every request with a distinct statement, but only the first of similar lists in the lane `scan`. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(

@@ -109,7 +109,7 @@ export const shippedFolder = (name: string, folder: string): Variable<string | n
   read: () => null,
 });
 
-/** Declares a variable with a fixed set of values, by their texts. */
+/** Declares a variable with a fixed set of values. @param values values by their text in the environment */
 export const choiceVariable = <T>(
   name: string,
   fallback: T,

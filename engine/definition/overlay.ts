@@ -53,7 +53,7 @@ interface Extension {
   readonly name: string;
 }
 
-/** Checks that an overlay only changes what it is allowed to change. */
+/** Reports changes that an overlay is not allowed to make. */
 function checkOverlay(
   { overlay, base, shared, name }: Extension,
   report: (target: Target, message: string) => void,

@@ -14,7 +14,7 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** Returns the distinction of types whose values are indexed unchanged. */
+/** Returns a distinction that compares the value itself and treats null as empty. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
   presence: `${value} is not null`,

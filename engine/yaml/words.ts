@@ -15,7 +15,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
     .sort((a, b) => a.distance - b.distance)[0]?.candidate;
 }
 
-/** Removes case and separators. */
+/** Converts a word to lowercase and removes separators. */
 const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
 
 /** Sorts letters, so that words with transposed letters are equal. */

@@ -81,7 +81,7 @@ export interface FieldType {
   readonly refers?: true;
   /** Whether fields of the type show fields of a referenced record, which `through` and `show` name. */
   readonly joins?: true;
-  /** Whether fields of the type support `max_length`, `pattern` and the other options of text. */
+  /** Whether fields of the type support `max_length`, `pattern` and other text options. */
   readonly bounded?: true;
   /** A few valid values, for the contract test and OpenAPI examples. */
   readonly examples: readonly unknown[];

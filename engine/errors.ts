@@ -1,5 +1,5 @@
-// Errors: every failure a caller can see, with its status and its public text.
-// May import nothing local; every room may import it.
+// Errors: every error that a client can receive, with its HTTP status, code and message.
+// Must not import other project code. Every folder may import it.
 import { existsSync } from 'node:fs';
 
 /** An issue with one field or parameter of a request. */
@@ -8,12 +8,12 @@ export interface FieldIssue {
   readonly message: string;
 }
 
-/** Maximum number of entries in the `fields` of an error, and of all errors in a response with the results of many records. */
+/** Maximum number of `fields` entries per error, and per response that contains several errors. */
 const [maxFields, maxResponseFields] = [100, 1000];
-/** Maximum lengths, in characters, of a name from a request and of an error text composed of several messages. */
+/** Maximum lengths, in characters, of a name echoed from a request and of a message joined from several. */
 const [maxName, maxText] = [100, 1000];
 
-/** Shortens text from a request that is sent back, for example the name of an unknown field. */
+/** Shortens text from a request before a response echoes it, for example the name of an unknown field. */
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
@@ -97,48 +97,52 @@ export class HttpError extends Error {
   }
 }
 
-/** The `fields` of an error, and how many entries they lack. */
-interface FieldProblems {
+/** The `fields` of an error, and the number of entries omitted from them. */
+interface FieldIssues {
   readonly fields?: readonly FieldIssue[] | undefined;
   readonly more?: number | undefined;
 }
 
-function limitedFields<T extends FieldProblems>(error: T, limit: number): T {
+function limitedFields<T extends FieldIssues>(error: T, limit: number): T {
   const { fields = [], more = 0 } = error;
   if (fields.length <= limit) return error;
-  const kept = fields.slice(0, limit);
-  return { ...error, fields: kept.length === 0 ? undefined : kept, more: more + fields.length - kept.length };
-}
-
-/** Returns a function that limits the `fields` of errors sent in one response, one after the other. */
-export function fieldLimiter(): <T extends FieldProblems>(error: T) => T {
-  let left = maxResponseFields;
-  return (error) => {
-    const limited = limitedFields(error, left);
-    left -= limited.fields?.length ?? 0;
-    return limited;
+  const firstFields = fields.slice(0, limit);
+  return {
+    ...error,
+    fields: firstFields.length === 0 ? undefined : firstFields,
+    more: more + fields.length - firstFields.length,
   };
 }
 
-/** Serializes an error as JSON. @param more additional members */
+/** Returns a function that limits the total number of `fields` entries across the errors of a response. */
+export function fieldLimiter(): <T extends FieldIssues>(error: T) => T {
+  let remaining = maxResponseFields;
+  return (error) => {
+    const result = limitedFields(error, remaining);
+    remaining -= result.fields?.length ?? 0;
+    return result;
+  };
+}
+
+/** Serializes an error as JSON. @param more additional properties */
 export function errorJson(
   { message, code, extra }: Pick<HttpError, 'message' | 'code' | 'extra'>,
   more: Readonly<Record<string, unknown>>,
 ): string {
-  const { fields, more: others, existingId, constraint, report } = extra;
-  const text = JSON.stringify({ error: message, code, fields, more: others, constraint, report, ...more });
+  const { fields, more: omitted, existingId, constraint, report } = extra;
+  const text = JSON.stringify({ error: message, code, fields, more: omitted, constraint, report, ...more });
   // As text, because an ID can exceed the range of a JavaScript number.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
-/** Returns the text with its first letter in upper case. */
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** Returns the text with its first letter in uppercase. */
+const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const problems = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
-  new HttpError(400, code, joined(fields), { fields });
+const fieldsError = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
+  new HttpError(400, code, joinMessages(fields), { fields });
 
-/** Joins the messages of fields, up to a maximum length. */
-function joined(fields: readonly FieldIssue[]): string {
+/** Joins the messages of issues, up to the maximum length of a message. */
+function joinMessages(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
     if (index > 0 && text.length + message.length > maxText)
@@ -148,31 +152,31 @@ function joined(fields: readonly FieldIssue[]): string {
   return text;
 }
 
-/** The errors of the REST API, one constructor each. */
+/** The errors of the REST API, with a constructor for each. */
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
-  /** 400: a body, or a line of one, is not CSV in UTF-8. */
+  /** 400: the body, or one of its lines, is not UTF-8 CSV. */
   invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `Invalid CSV: ${reason}`),
-  /** 400: a line over the limit, in bytes. */
+  /** 400: a line exceeds the limit, in bytes. */
   lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
-  /** 400: a request needs one Host header, HTTP/1.0 at most one (RFC 9112, section 3.2). */
-  oneHostNeeded: (given: number) =>
+  /** 400: the Host header is missing or repeated (RFC 9112, section 3.2). @param count number of Host headers */
+  hostRequired: (count: number) =>
     new HttpError(
       400,
       'invalid_request',
-      given === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
+      count === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
       {
         headers: { connection: 'close' },
       },
     ),
-  /** 400: the client ended the connection before its request was complete. The response cannot be read. */
-  cutOff: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
-  /** 400: all wrong fields or parameters together. */
-  invalidFields: (fields: readonly FieldIssue[]) => problems(fields),
-  /** 400: references to records that the organization does not have. */
-  missingReferences: (fields: readonly FieldIssue[]) => problems(fields, 'missing_reference'),
-  /** 400: a constraint or trigger that the operator added to the database rejects the record. */
+  /** 400: the client disconnected before its request was complete, so it will not receive this response. */
+  incompleteRequest: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
+  /** 400: fields or parameters are invalid. */
+  invalidFields: (fields: readonly FieldIssue[]) => fieldsError(fields),
+  /** 400: references to records that do not exist in the organization. */
+  missingReferences: (fields: readonly FieldIssue[]) => fieldsError(fields, 'missing_reference'),
+  /** 400: a constraint or trigger that the operator added to the database rejected the record. */
   rejectedByDatabase: (constraint: string, cause?: unknown) =>
     new HttpError(
       400,
@@ -181,36 +185,39 @@ export const errors = {
       { constraint },
       { cause },
     ),
-  /** 409: another record has these values of unique fields; `existingId` only for callers who may read it. */
+  /** 409: another record has these values of unique fields. @param existingId its ID, if the caller can read it */
   duplicate: (names: readonly string[], existingId?: string) => {
-    const one = names.length === 1;
+    const isSingle = names.length === 1;
     const message = `Another record has the same ${names.join(' and ')}`;
     return new HttpError(409, 'duplicate', message, {
       fields: names.map((field) => ({
         field,
-        message: one ? message : `${field} has the same value, in combination with the other fields`,
+        message: isSingle ? message : `${field} has the same value, in combination with the other fields`,
       })),
       ...(existingId !== undefined && { existingId }),
     });
   },
-  /** 400: several items of a batch have the same values of unique fields. */
-  sameInBatch: (names: readonly string[]) =>
-    problems(
+  /** 400: several items of a batch have the same values in unique fields. */
+  duplicateInBatch: (names: readonly string[]) =>
+    fieldsError(
       names.map((field) => ({
         field,
         message: `${names.join(' and ')} is the same in several records of the batch`,
       })),
     ),
-  /** 400: what is wrong with one item of a batch as a whole. */
+  /** 400: an item of a batch is invalid as a whole. */
   invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
-  /** 400: items of a batch are invalid, each with its location; nothing was written. */
-  itemsRefused: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
+  /**
+   * 400: items of a batch are invalid and nothing was written.
+   * @param items errors by location, for example `records[2]`
+   */
+  itemsRejected: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
     const fields = [...items].flatMap(
-      ([place, { message, extra }]) =>
-        extra.fields?.map((each) => ({
-          field: `${place}.${each.field}`,
-          message: `${place}: ${each.message}`,
-        })) ?? [{ field: place, message: `${place}: ${message}` }],
+      ([location, { message, extra }]) =>
+        extra.fields?.map((issue) => ({
+          field: `${location}.${issue.field}`,
+          message: `${location}: ${issue.message}`,
+        })) ?? [{ field: location, message: `${location}: ${message}` }],
     );
     const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
     const [first] = fields;
@@ -224,9 +231,10 @@ export const errors = {
       { cause },
     );
   },
-  /** 400: one wrong query parameter. */
-  invalidParameter: (field: string, message: string) => problems([{ field, message: `${field} ${message}` }]),
-  /** 401: one text for every reason, so that it does not reveal why. */
+  /** 400: a query parameter is invalid. @param message completes "<field> …" */
+  invalidParameter: (field: string, message: string) =>
+    fieldsError([{ field, message: `${field} ${message}` }]),
+  /** 401: credentials are missing or invalid. Does not reveal which credential is wrong. */
   unauthenticated: () =>
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
@@ -234,7 +242,7 @@ export const errors = {
   /** 401: the password is correct, but the second factor is missing or wrong. */
   secondFactorRequired: (message = 'This user has a second factor. Send its code as "otp".') =>
     new HttpError(401, 'second_factor_required', message, { headers: { 'www-authenticate': 'Bearer' } }),
-  /** 401: the instance requires a second factor that the person has not set up. */
+  /** 401: the instance requires a second factor that the user has not set up. */
   secondFactorMissing: () =>
     new HttpError(
       401,
@@ -245,7 +253,7 @@ export const errors = {
   /** 403: the profile lacks the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${object}`),
-  /** 403: what the operator allows of something, as in "100 records". */
+  /** 403: the organization has reached a limit. @param quota the limit, for example "100 records" */
   quotaExceeded: (quota: string) =>
     new HttpError(
       403,
@@ -253,14 +261,14 @@ export const errors = {
       `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
     ),
   /** 400: a member of several organizations did not choose one with `?org=`. */
-  organizationNeeded: () =>
-    problems(
+  organizationRequired: () =>
+    fieldsError(
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
-  /** 403: the same for an unknown organization and one that the caller is not a member of. */
-  noSuchMembership: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
-  /** 403: a write with a cookie that was not sent by a page of this instance. */
+  /** 403: the caller is not a member of the organization, or it does not exist. Does not reveal which. */
+  notAMember: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
+  /** 403: a write with a session cookie from another origin. */
   crossSite: () =>
     new HttpError(
       403,
@@ -268,7 +276,7 @@ export const errors = {
       'Writes with a session cookie are only allowed from pages of this origin',
     ),
   /** 429: too many failed attempts; `retryAfter` in seconds. */
-  throttled: (retryAfter: number) =>
+  tooManyAttempts: (retryAfter: number) =>
     new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
@@ -279,21 +287,21 @@ export const errors = {
     }),
   /** 404: the resource does not exist. */
   notFound: () => new HttpError(404, 'not_found', 'Not found'),
-  /** 404: an unknown path. @param hint about what there is, with the punctuation that it begins with */
-  noPath: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
-  /** 404: a missing record, another organization's and an id that cannot exist look the same, whatever the id. */
-  noRecord: (singular: string) =>
+  /** 404: the path does not exist. @param hint a suggestion, including its leading punctuation */
+  pathNotFound: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
+  /** 404: the record does not exist. The same for another organization's record and an invalid ID. */
+  recordNotFound: (singular: string) =>
     new HttpError(
       404,
       'not_found',
-      `${capitalized(singular.replaceAll('_', ' '))} not found in your organization`,
+      `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
     ),
   /** 405: the path does not support the method. @param allow the supported methods */
   methodNotAllowed: (allow: string) =>
     new HttpError(405, 'method_not_allowed', `Method not allowed. Allowed methods: ${allow}`, {
       headers: { allow },
     }),
-  /** 400: a header that cannot be read; the message begins with its name. */
+  /** 400: a header is malformed. @param message completes "<name> …" */
   malformedHeader: (name: string, message: string) =>
     new HttpError(400, 'invalid_header', `${name} ${message}`),
   /** 410: changes after the cursor may be missing. */
@@ -303,7 +311,7 @@ export const errors = {
       'cursor_expired',
       'Changes after this cursor may have been deleted. Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
     ),
-  /** 412: the record does not meet the request's conditions; nothing was written. */
+  /** 412: the record does not meet the conditions of the request, so nothing was written. */
   preconditionFailed: () =>
     new HttpError(412, 'precondition_failed', 'The record has changed since it was read'),
   /** 409: the first request with this Idempotency-Key is still running. */
@@ -311,19 +319,19 @@ export const errors = {
     new HttpError(409, 'in_progress', 'The first request with this Idempotency-Key is still running', {
       headers: { 'retry-after': '1' },
     }),
-  /** 422: the Idempotency-Key belongs to a request with another body. */
+  /** 422: the Idempotency-Key was used with a different body. */
   keyReused: () =>
     new HttpError(
       422,
       'idempotency_key_reused',
       'This Idempotency-Key was already used with a different body',
     ),
-  /** 408: a body that comes too slowly. */
-  tooSlowlySent: () =>
+  /** 408: the body arrives too slowly. */
+  requestTimeout: () =>
     new HttpError(408, 'request_timeout', 'The request was sent too slowly', {
       headers: { connection: 'close' },
     }),
-  /** 413: a body over the limit, in bytes. */
+  /** 413: the body exceeds the limit, in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `The request body is larger than ${limit} bytes`),
   /** 500: the database failed or cannot be reached; `retryAfter` in seconds. */
@@ -335,7 +343,7 @@ export const errors = {
       { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
-  /** 503: too many requests wait, of the organization or in total, or this one waited too long. */
+  /** 503: too many requests are waiting, from the organization or in total, or this one waited too long. */
   overloaded: () =>
     new HttpError(503, 'overloaded', 'The server is busy. Try again.', {
       headers: { 'retry-after': '1' },
@@ -345,7 +353,7 @@ export const errors = {
     new HttpError(503, 'overloaded', 'Too many connections. Try again.', {
       headers: { 'retry-after': '1', connection: 'close' },
     }),
-  /** 503: the database cancelled a statement that exceeded its time limit or its lock timeout. */
+  /** 503: the database canceled a statement that exceeded its statement or lock timeout. */
   tooSlow: (cause: unknown) =>
     new HttpError(
       503,
@@ -354,17 +362,17 @@ export const errors = {
       { headers: { 'retry-after': '5' } },
       { cause },
     ),
-  /** 501: a partner endpoint whose secret is not set on this instance. */
+  /** 501: the partner endpoint's secret is not set on this instance. */
   notConfigured: () =>
     new HttpError(501, 'not_configured', 'This endpoint is not configured on this instance'),
-  /** 501: the instance does not keep a change log. */
+  /** 501: the instance does not record changes. */
   notRecorded: () => new HttpError(501, 'not_recorded', 'This instance does not record changes'),
-  /** 503: too many events of the organization wait in the inbox; providers retry. */
+  /** 503: too many of the organization's events are waiting in the inbox. Providers retry. */
   inboxFull: () =>
     new HttpError(503, 'overloaded', 'Too many events are waiting to be processed. Try again later.', {
       headers: { 'retry-after': '60' },
     }),
-  /** 503: the operator has switched the instance to read-only. */
+  /** 503: the operator has made the instance read-only. */
   readOnly: () =>
     new HttpError(503, 'read_only', 'The service is read-only during maintenance. Try again later.', {
       headers: { 'retry-after': '60' },

@@ -35,7 +35,7 @@ interface Row {
 export async function configInForce(config: Config): Promise<CommandResult> {
   const file = await readSettingsFile(config);
   const environment = effectiveVariables(variables, config.environment).map(
-    ({ name, value, isGiven }): Row => ({ name, value, from: isGiven ? 'environment' : 'default' }),
+    ({ name, value, isSet }): Row => ({ name, value, from: isSet ? 'environment' : 'default' }),
   );
   const settings = leaves(file.written).map((leaf) => settingRow(leaf, file.parsed, config));
   const notes = configWarnings(config, file);

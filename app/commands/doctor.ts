@@ -201,7 +201,7 @@ async function runCheck(
 /** Splits an error into issues with their locations. */
 function issuesOf(cause: unknown, label: string): readonly Pick<Finding, 'place' | 'problem'>[] {
   if (cause instanceof YamlError) {
-    return cause.problems.map(({ file, line, column, message }) => ({
+    return cause.issues.map(({ file, line, column, message }) => ({
       place: `${file}:${line}:${column}`,
       problem: message,
     }));

@@ -73,7 +73,7 @@ export const schemaLine = (name: string): string =>
 
 /** Adds the line that names the schema to files without one. @returns the paths of the changed files */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {
-  const definitions = (await readSources(config.resources)).filter(({ problem }) => problem === undefined);
+  const definitions = (await readSources(config.resources)).filter(({ issue }) => issue === undefined);
   const files = [
     ...definitions.map(({ file }) => ({ file, schema: `${fileStem(file)}.json` })),
     { file: config.settingsFile, schema: settingsSchema },

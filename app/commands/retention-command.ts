@@ -31,7 +31,7 @@ async function prune({ database, service }: Instance, isDry: boolean): Promise<C
   const app = await service();
   try {
     const counts: [what: string, count: number][] = [];
-    for (const rule of app.pruning) {
+    for (const rule of app.retentionRules) {
       const count = isDry
         ? await countExpired(database, rule)
         : await deleteExpired(rule, () => tablesOf(database));

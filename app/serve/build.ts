@@ -81,8 +81,8 @@ const singleProcessLog = ({
   log,
   background,
 }: FastifyInstance): Pick<FastifyInstance['log'], 'info' | 'error'> => ({
-  info: (message: string) => background.isOurs() && log.info(message),
-  error: (message: string) => background.isOurs() && log.error(message),
+  info: (message: string) => background.isResponsible() && log.info(message),
+  error: (message: string) => background.isResponsible() && log.error(message),
 });
 
 /**
@@ -97,11 +97,11 @@ export async function buildService(
   const app = await httpServer(config, database.admission, resources);
   app.decorate('background', background);
   database.reportRejection = (requestId, cause) => logRejection(app.log, requestId, cause);
-  app.decorate('pruning', []);
+  app.decorate('retentionRules', []);
   let newSettings: SettingsFile | undefined;
   const settings = await liveSettings(config, singleProcessLog(app), async (file) => {
     newSettings = file;
-    if (background.isOurs()) await logNotices();
+    if (background.isResponsible()) await logNotices();
   });
   /** Logs notices about the settings file that has come into effect, once per file. */
   async function logNotices(): Promise<void> {

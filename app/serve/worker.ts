@@ -46,7 +46,7 @@ async function start(config: Config): Promise<void> {
   const handlers: Handlers = {
     lead: async ({ isFirst }) => {
       const demo = isFirst ? await createDemo(database, config, resources) : undefined;
-      background.begin();
+      background.start();
       send({ kind: 'leading', demo });
     },
     task: ({ name }) => background.run(name),

@@ -15,12 +15,12 @@ import {
 import { buildEntity } from './entity.ts';
 import { type Fragment, openApiFragment } from './openapi.ts';
 
-/** Everything that requests need of one resource, computed once. */
+/** A compiled resource: everything that its requests need, computed once at startup. */
 export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;
   readonly entity: EntitySchema;
-  /** What its operations were compiled from. */
+  /** The input from which its operations were compiled. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
@@ -29,10 +29,10 @@ export interface Resource {
 }
 
 /**
- * Compiles checked definitions. They must be complete: references are followed.
- * @param prefix path of the API, for the description
+ * Compiles checked definitions, which must include every resource that another one refers to.
+ * @param prefix path of the API, for the OpenAPI description
  * @param effects the effects of every write
- * @param isLimited whether the requests of each caller are limited, for the description
+ * @param isLimited whether requests are rate limited, for the OpenAPI description
  */
 export function compileResource(
   definitions: readonly ResourceDefinition[],
@@ -40,7 +40,9 @@ export function compileResource(
   effects: readonly Effect[],
   isLimited = false,
 ): readonly Resource[] {
-  const projections = new Map(definitions.map((each) => [each.name, projection(each, definitions)]));
+  const projections = new Map(
+    definitions.map((definition) => [definition.name, projection(definition, definitions)]),
+  );
   return Object.freeze(
     definitions.map((definition) => {
       const context: OperationContext = {
@@ -50,7 +52,7 @@ export function compileResource(
         projections,
         items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         effects,
-        // Retired ones too: their foreign keys stay.
+        // Including retired fields, because their foreign keys still exist.
         referrers: definitions.flatMap(({ name, fields, retired }) =>
           [...fields, ...retired]
             .filter(({ to }) => to === definition.name)

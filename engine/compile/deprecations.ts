@@ -10,13 +10,13 @@ export function deprecationOf(
   { alias, fields }: ResourceDefinition,
   isFormer: boolean,
 ): Deprecation | undefined {
-  const all = [
+  const deprecations = [
     ...(isFormer && alias !== undefined ? [alias] : []),
     ...fields.flatMap((field) => field.aliasOf?.alias ?? []),
   ];
   const [deprecated, sunset] = [
-    all.map((each) => each.deprecated).sort()[0],
-    all.map((each) => each.sunset).sort()[0],
+    deprecations.map((deprecation) => deprecation.deprecated).sort()[0],
+    deprecations.map((deprecation) => deprecation.sunset).sort()[0],
   ];
   return deprecated === undefined || sunset === undefined ? undefined : { deprecated, sunset };
 }

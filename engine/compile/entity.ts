@@ -5,11 +5,12 @@ import { indexes } from '../records/index.ts';
 import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
 
 /**
- * The MikroORM entity of a resource: one property for each column, the key (organization_id, id), and for each
- * reference a foreign key that includes organization_id, so that a link to another organization cannot be stored.
+ * Returns a resource's MikroORM entity: a property for each column, the primary key (organization_id, id), and a
+ * foreign key for each reference. Foreign keys include organization_id, so a record cannot refer to another
+ * organization's record.
  */
 export function buildEntity(definition: ResourceDefinition): EntitySchema {
-  // The key begins with the organization, and its columns come in the order of their properties.
+  // First, because MikroORM takes the order of the primary key's columns from the properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
   // Retired fields are no longer written, so new records must not require a value.
@@ -21,7 +22,7 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
     name: definition.name,
     tableName: definition.name,
     properties,
-    triggers: [countsWrites(definition)],
+    triggers: [versionTrigger(definition)],
     indexes: indexes(definition).map(({ name, method, keys, uniqueWhere }) => ({
       name,
       expression: `create ${uniqueWhere === undefined ? '' : 'unique '}index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})${uniqueWhere === undefined ? '' : ` where ${uniqueWhere}`}`,
@@ -29,38 +30,38 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
 }
 
-/** How often a record was written. */
+/** Number of writes to a record. */
 const version = {
-  // A capital letter: no field can have this name.
+  // The capital letter prevents collisions with field names.
   recordVersion: { type: 'bigint', columnType: 'bigint', fieldName: versionColumn, defaultRaw: '1' },
 };
 
 /**
- * Increments the version with every write, including manual ones. A reference that becomes null because a record is deleted is a
- * change like any other, so it sets the time of the last change too.
+ * Returns the trigger that increments the version on every update, including manual ones. It also sets the time of the
+ * last change when a reference becomes null, which happens when the referenced record is deleted.
  */
-function countsWrites({ fields }: ResourceDefinition): object {
+function versionTrigger({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);
-  const nulled = fields
+  const nullConditions = fields
     .filter(({ to }) => to !== undefined)
     .map(({ name }) => `old.${quote(name)} is not null and new.${quote(name)} is null`);
-  const updated = fields
+  const timestampUpdates = fields
     .filter(({ set }) => set === 'updated')
     .map(({ name }) => `new.${quote(name)} = now();`);
   const body = [
     `new.${column} = old.${column} + 1;`,
-    ...(nulled.length > 0 && updated.length > 0
-      ? [`if ${nulled.join(' or ')} then ${updated.join(' ')} end if;`]
+    ...(nullConditions.length > 0 && timestampUpdates.length > 0
+      ? [`if ${nullConditions.join(' or ')} then ${timestampUpdates.join(' ')} end if;`]
       : []),
     'return new;',
   ];
   return { name: versionColumn, timing: 'before', events: ['update'], forEach: 'row', body: body.join(' ') };
 }
 
-/** The organization of a tenant row, as a foreign key to the platform's organizations. */
+/** Returns the organization's key column and its foreign key to `crm_organizations`. */
 const organization = (resource: string) => ({
   organization_id: { type: 'bigint', columnType: 'bigint', persist: false },
-  // A capital letter: no field can have this name.
+  // The capital letter prevents collisions with field names.
   organizationLink: {
     kind: 'm:1',
     entity: () => 'crm_organizations',
@@ -73,6 +74,7 @@ const organization = (resource: string) => ({
   },
 });
 
+/** Returns the properties of a field's columns and, for a reference, of its foreign key. */
 function property(field: Field, resource: string): Record<string, unknown> {
   if (field.set === 'organization') return {};
   if (field.set === 'id') {
@@ -103,7 +105,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // DELETE makes references null itself: the ledger has every change, and the database makes none by itself.
+      // The DELETE statement sets references to null itself, so that the change log records it.
       deleteRule: 'no action',
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),
@@ -111,6 +113,6 @@ function property(field: Field, resource: string): Record<string, unknown> {
   };
 }
 
-/** Existing rows get a new field's default, as a body without it would. */
+/** Returns the default of a column, which existing rows receive when the field is added. */
 const defaultSql = (value: string | number | boolean): string =>
   typeof value === 'string' ? literal(value) : String(value);

@@ -4,12 +4,12 @@ import { pageSize } from '../query/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
-/** A record as people write it in a file: some of its fields. */
+/** A sample record from a YAML file, with some of its fields. */
 export type Sample = Readonly<Record<string, unknown>>;
 
 /**
- * Examples of a resource's schemas, by their names.
- * @param sample a realistic record; what it lacks is made from the types of the fields
+ * Returns examples by schema name.
+ * @param sample a realistic record. Values that it does not contain are generated from the field types.
  */
 export function recordExamples(
   definition: ResourceDefinition,
@@ -18,7 +18,7 @@ export function recordExamples(
   const recordName = pascal(definition.singular);
   const input = inputExample(definition, sample);
   const record = Object.fromEntries(
-    definition.fields.map((field) => [field.name, input[field.name] ?? keptValue(field, sample)]),
+    definition.fields.map((field) => [field.name, input[field.name] ?? storedValue(field, sample)]),
   );
   const [last] = Object.entries(input).slice(-1);
   const patch = last === undefined ? {} : Object.fromEntries([last]);
@@ -37,11 +37,11 @@ export function recordExamples(
   };
 }
 
-/** A value as a cell of CSV. */
+/** Formats a value as a CSV cell. */
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 
-/** Examples of what all resources share. */
+/** Examples of the schemas shared by all resources. */
 const sharedExamples = {
   Changes: {
     data: [
@@ -76,29 +76,29 @@ const sharedExamples = {
   },
 };
 
-/** A body that is accepted anywhere: without references, because no record has the same id on every instance. */
+/** Returns a body that every instance accepts. It omits optional references, because IDs differ between instances. */
 function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined): Sample {
   const writable = fields.filter((field) => !field.readOnly && (field.required || field.to === undefined));
   return Object.fromEntries(
     writable.flatMap((field) => {
-      const value = sample === undefined ? madeUp(field) : sample[field.name];
-      const chosen = value ?? (field.required ? madeUp(field) : undefined);
-      return chosen === undefined ? [] : [[field.name, chosen]];
+      const value = sample === undefined ? exampleValue(field) : sample[field.name];
+      const example = value ?? (field.required ? exampleValue(field) : undefined);
+      return example === undefined ? [] : [[field.name, example]];
     }),
   );
 }
 
-/** A valid value of a field; undefined if none is known. */
-function madeUp(field: Field): unknown {
+/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides one. */
+function exampleValue(field: Field): unknown {
   const { name, values, type, maxLength, pattern } = field;
-  const known = [...(values?.list ?? []), ...type.examples];
-  if (maxLength === undefined && pattern === undefined) return known[0];
+  const candidates = [...(values?.list ?? []), ...type.examples];
+  if (maxLength === undefined && pattern === undefined) return candidates[0];
   const { validate } = bodyRules([field]);
-  return known.find((value) => validate({ [name]: value }).length === 0);
+  return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
 
-/** The value of a field that no body set. */
-function keptValue(field: Field, sample: Sample | undefined): unknown {
+/** Returns the value of a field that the request body omitted. */
+function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';
   if (field.set !== undefined) return 1;

@@ -1,4 +1,4 @@
-// Compile: definition → Resource: entity, operations, OpenAPI fragment.
+// Compile: turns a resource definition into its entity, operations and OpenAPI description.
 // May import fields, sql, query, definition, database, effects, records.
 
 export { compileResource, type Resource } from './compile.ts';

@@ -23,7 +23,7 @@ import {
   ref,
 } from './schemas.ts';
 
-/** OpenAPI description of one part of the service. */
+/** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
   /** Operations by path and method. The entry `parameters` contains the parameters that all of them share. */
@@ -44,8 +44,8 @@ export interface Fragment {
 const content = (schema: JsonSchema, types: readonly string[] = ['application/json']) =>
   Object.fromEntries(types.map((type) => [type, { schema }]));
 
-/** Properties of the instance that the description of a resource depends on. */
-interface Surroundings {
+/** Properties of the instance that a resource's description depends on. */
+interface OpenApiContext {
   /** All resources, to resolve references. */
   readonly definitions: readonly ResourceDefinition[];
   /** Path of the API. */
@@ -53,37 +53,40 @@ interface Surroundings {
   /** Whether requests are rate limited. */
   readonly isLimited: boolean;
 }
-type Described = Operation | Upload;
+type DescribedOperation = Operation | Upload;
 
-/** Compiles the OpenAPI description of a resource from its definition and operations. */
+/** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
-  { definitions, prefix, isLimited }: Surroundings,
+  { definitions, prefix, isLimited }: OpenApiContext,
 ): Fragment {
   const { name, singular, description, fields } = definition;
   const recordName = pascal(singular);
   const word = singular.replaceAll('_', ' ');
   const aRecord = `${/^[aeiou]/.test(word) ? 'an' : 'a'} ${word}`;
   const resource: DescribedResource = { definition, aRecord, recordName, pluralName: pascal(name) };
-  const all = [...Object.values(operations), ...Object.values(uploads)] as unknown as readonly Described[];
+  const allOperations = [
+    ...Object.values(operations),
+    ...Object.values(uploads),
+  ] as unknown as readonly DescribedOperation[];
   const parameters: Record<string, JsonSchema> = {};
-  /** Query parameters are components because a resource's former path shares them. */
-  const shared = (parameter: JsonSchema): JsonSchema => {
+  /** Moves a query parameter to the components, because the resource's former path shares it. */
+  const shareParameter = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
     parameters[key] = parameter;
     return ref('parameters', key);
   };
   const isDeprecated = (isFormer: boolean) => deprecationOf(definition, isFormer) !== undefined;
-  const at = (path: Described['path'], isFormer: boolean) =>
+  const operationsAt = (path: DescribedOperation['path'], isFormer: boolean) =>
     Object.fromEntries(
-      all
+      allOperations
         .filter((operation) => operation.path === path)
         .map((operation) => [
           operation.method.toLowerCase(),
           describeOperation(resource, operation, {
             isLimited,
-            shared,
+            shareParameter,
             headers: isDeprecated(isFormer) ? deprecationHeaders : {},
             isFormer,
           }),
@@ -104,11 +107,11 @@ export function openApiFragment(
       [name, ...(definition.alias === undefined ? [] : [definition.renamedFrom])].flatMap((path) => {
         const isFormer = path !== name;
         return [
-          [`${prefix}/${path}`, at('', isFormer)],
-          [`${prefix}/${path}/import`, at('/import', isFormer)],
-          [`${prefix}/${path}/{id}`, { parameters: [id], ...at('/:id', isFormer) }],
-          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...at('/:id/history', isFormer) }],
-          [`${prefix}/${path}/batch`, at('/batch', isFormer)],
+          [`${prefix}/${path}`, operationsAt('', isFormer)],
+          [`${prefix}/${path}/import`, operationsAt('/import', isFormer)],
+          [`${prefix}/${path}/{id}`, { parameters: [id], ...operationsAt('/:id', isFormer) }],
+          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...operationsAt('/:id/history', isFormer) }],
+          [`${prefix}/${path}/batch`, operationsAt('/batch', isFormer)],
         ];
       }),
     ),
@@ -159,7 +162,7 @@ const replayedHeader = {
   },
 };
 const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
-const tagHeader = {
+const etagHeader = {
   ETag: {
     description: 'Entity tag of this version of the record, for `If-Match` and `If-None-Match`.',
     schema: { type: 'string' },
@@ -177,7 +180,7 @@ const limitHeaders = {
     schema: { type: 'string', examples: ['"requests";r=59;t=41'] },
   },
 };
-const tooMany = {
+const tooManyRequests = {
   description: 'The caller has exceeded the rate limit. The request was not processed.',
   headers: {
     'Retry-After': {
@@ -189,14 +192,14 @@ const tooMany = {
   content: content(ref('schemas', 'Error')),
 };
 
-const ignored =
+const unknownParametersNote =
   ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
 
-/** Properties that the description of an operation depends on. */
-interface OperationSurroundings {
+/** Properties that an operation's description depends on. */
+interface DescriptionContext {
   readonly isLimited: boolean;
   /** Adds a query parameter to the components and returns a reference to it. */
-  readonly shared: (parameter: JsonSchema) => JsonSchema;
+  readonly shareParameter: (parameter: JsonSchema) => JsonSchema;
   /** Additional headers of every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
@@ -210,14 +213,14 @@ const withFormerNames = (
 ): readonly JsonSchema[] =>
   parameters.flatMap((parameter) => {
     const [name = ''] = /^\w+/.exec(String(parameter.name)) ?? [];
-    const former = fields.find(({ aliasOf }) => aliasOf?.name === name);
-    if (former === undefined) return [parameter];
-    const { description } = former;
+    const formerField = fields.find(({ aliasOf }) => aliasOf?.name === name);
+    if (formerField === undefined) return [parameter];
+    const { description } = formerField;
     return [
       parameter,
       {
         ...parameter,
-        name: String(parameter.name).replace(name, former.name),
+        name: String(parameter.name).replace(name, formerField.name),
         description,
         deprecated: true,
       },
@@ -227,16 +230,16 @@ const withFormerNames = (
 /** Returns the OpenAPI description of an operation. */
 function describeOperation(
   resource: DescribedResource,
-  operation: Described,
-  { isLimited, shared, headers: further, isFormer }: OperationSurroundings,
+  operation: DescribedOperation,
+  { isLimited, shareParameter, headers: commonHeaders, isFormer }: DescriptionContext,
 ): JsonSchema {
   const { definition } = resource;
   const { name } = definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
-  const ofRecord = operation.path === '/:id';
+  const isRecordPath = operation.path === '/:id';
   const isUpload = operation.path === '/import';
   const { formats = [] } = operation;
-  const lines = Object.fromEntries(
+  const lineContent = Object.fromEntries(
     formats.map((format) => [
       formatOf(format).type,
       { schema: ref('schemas', linesSchema(resource.recordName, format)) },
@@ -249,69 +252,69 @@ function describeOperation(
     ...preferenceHeader,
     ...(operation.status === 201 && locationHeader),
     ...(operation.method === 'POST' && !isUpload && replayedHeader),
-    ...(returnsRecord && tagHeader),
+    ...(returnsRecord && etagHeader),
     ...success.headers,
     ...(isLimited && limitHeaders),
-    ...further,
+    ...commonHeaders,
   };
   return {
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
     summary,
-    description: `${summary.replace(/^\w+/, '$&s')}.${operation.action === 'list' ? ignored : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
+    description: `${summary.replace(/^\w+/, '$&s')}.${operation.action === 'list' ? unknownParametersNote : ''} Requires the \`${operation.action}\` grant on \`${name}\`.`,
     tags: [name],
     parameters: [
       ref('parameters', 'Prefer'),
       ref('parameters', 'org'),
-      ...(ofRecord ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
+      ...(isRecordPath ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
       ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
-      ...withFormerNames(parameters, definition.fields).map(shared),
+      ...withFormerNames(parameters, definition.fields).map(shareParameter),
     ],
     ...(body && {
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: isUpload ? lines : content(ref('schemas', body.schema), body.types),
+        content: isUpload ? lineContent : content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
       [operation.status]: {
         description: success.description,
         headers,
-        content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lines) },
+        content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lineContent) },
       },
-      ...(ofRecord &&
+      ...(isRecordPath &&
         operation.action === 'read' && {
           304: {
             description: 'The record has not changed: its entity tag matches `If-None-Match`.',
-            headers: { ...preferenceHeader, ...tagHeader, ...further },
+            headers: { ...preferenceHeader, ...etagHeader, ...commonHeaders },
           },
         }),
       ...failures(resource, operation),
-      ...(isLimited && { 429: tooMany }),
+      ...(isLimited && { 429: tooManyRequests }),
     },
   };
 }
 
 /** Components for 400 responses that differ from the default, by path. */
-const badRequests: Readonly<Partial<Record<Described['path'], string>>> = {
+const badRequests: Readonly<Partial<Record<DescribedOperation['path'], string>>> = {
   '/batch': 'BadBatch',
   '/import': 'BadImport',
 };
 
 /** Returns the error responses of an operation. */
-function failures({ definition }: DescribedResource, operation: Described) {
+function failures({ definition }: DescribedResource, operation: DescribedOperation) {
   const { method, path, action } = operation;
-  const isOnce = method === 'POST' && path !== '/import';
-  const withId = path === '/:id';
-  const isDuplicate = withId && action === 'update' && definition.uniques.length > 0;
+  const acceptsIdempotencyKey = method === 'POST' && path !== '/import';
+  const isRecordPath = path === '/:id';
+  const isDuplicate = isRecordPath && action === 'update' && definition.uniques.length > 0;
   return {
     400: ref('responses', badRequests[path] ?? 'BadRequest'),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...((withId || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
-    ...(withId && { 412: ref('responses', 'PreconditionFailed') }),
-    ...(isOnce && {
+    ...((isRecordPath || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(isRecordPath && { 412: ref('responses', 'PreconditionFailed') }),
+    ...(acceptsIdempotencyKey && {
       409: ref(
         'responses',
         definition.uniques.length > 0 && path === '' ? 'StillRunningOrDuplicate' : 'StillRunning',
@@ -319,7 +322,7 @@ function failures({ definition }: DescribedResource, operation: Described) {
     }),
     ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
-    ...(isOnce && { 422: ref('responses', 'KeyReused') }),
+    ...(acceptsIdempotencyKey && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };

@@ -9,68 +9,69 @@ import {
   routedOperations,
   wildcard,
 } from '../records/index.ts';
-import { type Lane, literal, quote, type Statement, valuesOfMany } from '../sql/index.ts';
+import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
-/** A statement, and how the database runs it. */
+/** A statement and its query plan. */
 export interface StatementPlan {
   readonly resource: string;
-  /** The request, such as `GET ?sort=name&page=2`. */
+  /** The request, for example `GET ?sort=name&page=2`. */
   readonly request: string;
   readonly lane: Lane;
-  /** The indexes that it reads, in the order of the plan. */
+  /** Indexes read by the statement, in the order of the plan. */
   readonly indexes: readonly string[];
-  /** What a statement that shares its connection must not do; empty for all other lanes. */
+  /** Operations in the plan that are too slow for a shared connection. Empty for lanes that do not share one. */
   readonly problems: readonly string[];
 }
 
-/** Records of each organization, and organizations, in a filled database. */
+/** Number of records per organization, and of organizations. */
 const [records, organizations] = [2000, 5];
-const sharing: readonly Lane[] = ['read', 'list'];
+/** Lanes whose statements share a connection. */
+const sharedLanes: readonly Lane[] = ['read', 'list'];
 
 /**
- * Fills the empty tables of the resources with made-up records, and explains every statement that they can make. Where
- * there are many filters, each alone and the first two together.
- * @param database has the tables, without a row; what is in it is of no use for anything else
+ * Inserts generated records into the tables of the resources, and explains every statement of their operations. Lists
+ * are explained with each filter alone and with the first two filters combined.
+ * @param database a scratch database with empty tables
  */
 export async function explainStatements(
   resources: readonly Resource[],
   database: Database,
 ): Promise<StatementPlan[]> {
   const run = (text: string, values: Statement['values'] = []) => database.run({ name: '', text, values });
-  const explained = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
+  const explain = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
     const [row] = await run(`explain (format json) ${text}`, values);
     const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
-    return flat(plan);
+    return flatten(plan);
   };
   for (let id = 1; id <= organizations; id++) {
     await run(`insert into "crm_organizations" ("slug", "name") values (${literal(`o${id}`)}, '')`);
   }
-  for (const resource of resources) await run(filling(resource));
+  for (const resource of resources) await run(insertRecordsSql(resource));
   await run('analyze');
-  const found: StatementPlan[] = [];
+  const plans: StatementPlan[] = [];
   for (const resource of resources) {
     for await (const [request, statement] of statementsOf(resource)) {
       const { lane, many } = statement;
-      const nodes = await explained(statement);
-      // What comes at the same time may be one statement.
-      const ofMany =
+      const nodes = await explain(statement);
+      // Concurrent requests can be combined into one statement.
+      const batchNodes =
         many === undefined
           ? []
-          : await explained({ text: many.text, values: valuesOfMany([statement, statement]) });
-      found.push({
+          : await explain({ text: many.text, values: batchValues([statement, statement]) });
+      plans.push({
         resource: resource.name,
         request,
         lane,
         indexes: [...new Set(nodes.flatMap((node) => node['Index Name'] ?? []))],
-        problems: sharing.includes(lane) ? [...new Set([...nodes, ...ofMany].flatMap(problemsOf))] : [],
+        problems: sharedLanes.includes(lane) ? [...new Set([...nodes, ...batchNodes].flatMap(issuesOf))] : [],
       });
     }
   }
-  return found;
+  return plans;
 }
 
-/** A node of a plan as EXPLAIN gives it. */
+/** A node of the plan returned by EXPLAIN. */
 interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -79,11 +80,13 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-const flat = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flat)];
+/** Returns a node and its descendants. */
+const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
 
-function problemsOf(node: PlanNode): string[] {
+/** Returns the operations of a node that are too slow for a shared connection. */
+function issuesOf(node: PlanNode): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index } = node;
-  // An incremental sort puts in order what has the same beginning, as it comes from the index.
+  // "Incremental Sort" is fine: it only sorts rows with equal index keys.
   if (type === 'Sort') return ['sorts'];
   if (/^(Seq|Bitmap Heap) Scan$/.test(type)) return [`reads ${table} without an order (${type})`];
   if (index !== undefined && node['Index Cond']?.includes('organization_id') !== true) {
@@ -92,7 +95,7 @@ function problemsOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Every request that makes a statement of its own, and its statement; of lists in the lane `scan` one of a kind. */
+/** Yields every request with a distinct statement, but only the first of similar lists in the lane `scan`. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
@@ -107,25 +110,25 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
       const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
-        // Lists with a filter that no index gives are alike, whatever their order and page.
+        // If an index does not serve the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
         const kind = Object.keys(filters).join(' ');
         if (scans.has(kind)) continue;
         if (kind !== '') scans.add(kind);
       }
-      const shown = new URLSearchParams(query).toString();
-      const name = `${operation.method} ${operation.path}${shown === '' ? '' : `?${shown}`}`;
+      const search = new URLSearchParams(query).toString();
+      const name = `${operation.method} ${operation.path}${search === '' ? '' : `?${search}`}`;
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const refused = operations.create.refusal?.statement(
+  const rejection = operations.create.refusal?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
-  if (refused !== undefined) yield ['why a write was refused', refused];
+  if (rejection !== undefined) yield ['why a write was refused', rejection];
 }
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
-/** A body that an operation takes. @param record with every required field */
+/** Returns a valid request body for an operation. @param record a record with all required fields */
 const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
   path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
 
@@ -153,42 +156,44 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages that have statements of their own. */
+/** Pages with distinct statements: the first, a shallow, a deep and a very distant one. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
-/** The queries of an operation that make statements of their own. */
+/** Returns the queries of an operation that have distinct statements. */
 function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
-  const shaping = recordQuery.parameters(definition);
-  const shapes: readonly Record<string, string>[] = [
+  const projectionParameters = recordQuery.parameters(definition);
+  const projections: readonly Record<string, string>[] = [
     { fields: 'id' },
-    ...(shaping.includes('expand') ? [{ expand: definition.expansion.map(({ name }) => name).join() }] : []),
+    ...(projectionParameters.includes('expand')
+      ? [{ expand: definition.expansion.map(({ name }) => name).join() }]
+      : []),
   ];
-  if (action === 'list') return [...listQueries(definition), ...shapes];
-  return action === 'read' ? [{}, ...shapes] : [{}];
+  if (action === 'list') return [...listQueries(definition), ...projections];
+  return action === 'read' ? [{}, ...projections] : [{}];
 }
 
-/** Every order, direction and depth of a list, with each filter. */
+/** Returns queries for every sort field, direction and page depth of a list, with each filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
-  const known = listParameters(definition);
+  const parameters = listParameters(definition);
   const byName = new Map(definition.fields.map((field) => [field.name, field]));
-  const filters = known.flatMap((parameter) => {
+  const filters = parameters.flatMap((parameter) => {
     const field = byName.get(parameter.replace(/\[.*/, ''));
     const example = parameter.endsWith('[is_null]')
       ? true
-      : (field?.type.examples.find((each) => each !== null && each !== '') ?? 1);
+      : (field?.type.examples.find((example) => example !== null && example !== '') ?? 1);
     return field === undefined ? [] : [{ [parameter]: String(example) }];
   });
-  const both = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
-  const orders: Record<string, string>[] = known.includes('sort')
+  const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
+  const orders: Record<string, string>[] = parameters.includes('sort')
     ? [...definition.sort.choices.keys()].flatMap((sort) => ['asc', 'desc'].map((dir) => ({ sort, dir })))
     : [{}];
-  return [{}, ...filters, ...both].flatMap((filter) =>
+  return [{}, ...filters, ...combination].flatMap((filter) =>
     orders.flatMap((order) => pages.map((page) => ({ ...order, ...filter, page }))),
   );
 }
 
-/** SQL of made-up values by the type of a column; `n` counts the records. */
-const values: Readonly<Record<string, string>> = {
+/** SQL of generated values by column type. `n` is the number of the record. */
+const sampleValues: Readonly<Record<string, string>> = {
   text: `'value ' || n`,
   bigint: 'n',
   integer: 'n',
@@ -198,14 +203,14 @@ const values: Readonly<Record<string, string>> = {
   date: `date '2020-01-01' + n % 1000`,
 };
 
-/** Inserts records of every organization. */
-function filling({ name, definition }: Resource): string {
+/** Returns SQL that inserts records for every organization. */
+function insertRecordsSql({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
-  const filled = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
-  const columns = filled.flatMap((field) =>
+  const fields = definition.fields.filter((field) => !field.type.refers && field.set !== 'id');
+  const columns = fields.flatMap((field) =>
     fieldColumns(field).map((column) => ({
       name: column.name,
-      value: madeUp(field, column.type, filters.has(field.name)),
+      value: sampleValueSql(field, column.type, filters.has(field.name)),
     })),
   );
   return `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')})
@@ -213,10 +218,13 @@ function filling({ name, definition }: Resource): string {
     from generate_series(1, ${organizations * records}) n`;
 }
 
-/** @param isFilter such fields have few values, so that one is that of many records */
-const madeUp = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
+/**
+ * Returns SQL of a generated value.
+ * @param isFilter whether to use only a few values, so that each one matches many records
+ */
+const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
-  const value = values[column];
+  const value = sampleValues[column];
   if (value === undefined) throw new Error(`no made-up ${column} for ${name} (${type.expected})`);
   return `(${isFilter ? value.replace(/\bn\b/, `(n / ${organizations} % 4)`) : value})::${column}`;
 };

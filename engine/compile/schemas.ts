@@ -2,8 +2,9 @@ import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import { type FormatName, maxItems } from '../records/index.ts';
 
+/** Returns a reference to a component of the OpenAPI document. */
 export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-/** Converts a name to Pascal case, for schemas and operation IDs. */
+/** Converts a name from snake case to Pascal case, for schemas and operation IDs. */
 export const pascal = (name: string) =>
   name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 
@@ -90,10 +91,11 @@ export const batchSchemas: Readonly<Record<string, JsonSchema>> = {
   },
 };
 
-/** Returns the writable fields of a body, including their former names. */
+/** Returns the fields that a body can set, including aliases for former names. */
 const writableOf = (fields: readonly Field[]) =>
   fields.filter(({ readOnly, aliasOf }) => !(aliasOf ?? { readOnly }).readOnly);
 
+/** Returns the schema of a body that creates or replaces a record. */
 export function inputSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   const required = writable.filter((field) => field.required).map((field) => field.name);
@@ -105,6 +107,7 @@ export function inputSchema(fields: readonly Field[], aRecord: string): JsonSche
   };
 }
 
+/** Returns the schema of a body that updates a record. */
 export function patchSchema(fields: readonly Field[], aRecord: string): JsonSchema {
   const writable = writableOf(fields);
   return {
@@ -157,7 +160,7 @@ function expandedSchema(
 ): Readonly<Record<string, JsonSchema>> {
   if (expansion.length === 0) return {};
   const properties = expansion.map(({ name, to }) => {
-    const target = definitions.find((each) => each.name === to);
+    const target = definitions.find((item) => item.name === to);
     return [name, { anyOf: [ref('schemas', pascal(target?.singular ?? '')), { type: 'null' }] }];
   });
   return {
@@ -179,15 +182,17 @@ function fieldInputSchema(field: Field): JsonSchema {
   return { ...schema, description: 'description' in schema ? `${schema.description} ${text}` : text };
 }
 
+/** Returns the schema of a value in a body, with its length limit and pattern. */
 const boundedSchema = (field: Field): JsonSchema => ({
   ...valueSchema(field, !field.required),
   ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
   ...(field.pattern !== undefined && { pattern: field.pattern }),
 });
 
+/** Returns the schema of a value in a response. */
 function valueSchema(field: Field, orNull: boolean): JsonSchema {
   const { json } = field.type;
-  const description = [field.description, knownValues(field)].filter((part) => part !== '').join(' ');
+  const description = [field.description, knownValues(field)].filter((text) => text !== '').join(' ');
   return {
     ...json,
     ...(orNull && { type: [json.type, 'null'] }),
@@ -198,6 +203,7 @@ function valueSchema(field: Field, orNull: boolean): JsonSchema {
   };
 }
 
+/** Returns a sentence that lists the field's known values, or an empty string. */
 function knownValues({ values }: Field): string {
   if (values === undefined) return '';
   const list = values.list.map((value) => `\`${value}\``).join(', ');

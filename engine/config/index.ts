@@ -1,4 +1,4 @@
-// Config: how environment variables are declared by the concerns that use them, and read once at start.
+// Config: declares environment variables, and reads them once at startup.
 // May import errors.
 
 export {

@@ -3,13 +3,16 @@ import { join, resolve } from 'node:path';
 import leven from 'leven';
 import { UserError } from '../errors.ts';
 
-/** Folder of this package. */
+/** Path of this package's folder. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
 /** Name of this package. */
 export const packageName = 'crm-engine';
 
-/** Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this package. */
+/**
+ * Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this
+ * package.
+ */
 export function instanceFolder(): string {
   const folder = process.cwd();
   const manifest = join(folder, 'package.json');
@@ -34,7 +37,7 @@ export interface Variable<T> {
   /** Description of valid values, as in "PORT must be …". */
   readonly expected: string;
   /** Whether a blank value is an error, because the fallback would silently select another instance. */
-  readonly refusesBlank?: true;
+  readonly rejectsBlank?: true;
   /** Formats the value for people and hides secrets. Without it, the text is shown as written. */
   show?(value: T): string;
   /** Parses a text; returns undefined if it is invalid. @throws UserError with more detail than `expected` */
@@ -81,7 +84,7 @@ export const pathVariable = (
   name: string,
   fallback: () => string,
   expected: 'a file' | 'a folder',
-  options: Pick<Variable<string>, 'refusesBlank'> = {},
+  options: Pick<Variable<string>, 'rejectsBlank'> = {},
 ): Variable<string> => ({
   ...options,
   name,
@@ -93,8 +96,8 @@ export const pathVariable = (
 });
 
 /**
- * Declares the folder of this package that an instance's own folder extends. Its value is null if the instance is this
- * package, or if the variable names a folder, which is then complete.
+ * Declares a folder of this package, whose files the instance's folder extends. The value is null if the instance is
+ * this package, or if the variable is set, because that folder is then complete.
  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
@@ -106,7 +109,7 @@ export const shippedFolder = (name: string, folder: string): Variable<string | n
   read: () => null,
 });
 
-/** Declares a variable with a fixed set of values, by their texts. */
+/** Declares a variable with a fixed set of values. @param values values by their text in the environment */
 export const choiceVariable = <T>(
   name: string,
   fallback: T,
@@ -128,10 +131,10 @@ const notSet = 'not set';
 export interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
-  readonly isGiven: boolean;
+  readonly isSet: boolean;
 }
 
-/** Returns one variable per name: several can read the same text. */
+/** Returns one variable per name, because several variables can read the same text. */
 const uniqueByName = (variables: Variables) => {
   const list = Object.values(variables);
   return list.filter(({ name }, index) => list.findIndex((variable) => variable.name === name) === index);
@@ -141,9 +144,9 @@ const uniqueByName = (variables: Variables) => {
 export const effectiveVariables = (variables: Variables, environment: Environment): EffectiveVariable[] =>
   uniqueByName(variables).map(({ name, fallback, show, read }) => {
     const text = environment[name]?.trim() ?? '';
-    if (text !== '') return { name, value: show?.(read(text)) ?? text, isGiven: true };
+    if (text !== '') return { name, value: show?.(read(text)) ?? text, isSet: true };
     const isEmpty = fallback === undefined || (Array.isArray(fallback) && fallback.length === 0);
-    return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isGiven: false };
+    return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isSet: false };
   });
 
 /** Minimum length of a known name whose near misses are errors; near misses of shorter names are only notes. */
@@ -151,18 +154,18 @@ const minNearMissLength = 8;
 
 /**
  * Finds environment variables at most two edits away from a known name of at least 8 characters.
- * @param others additional valid names
+ * @param otherNames additional valid names
  */
 export function nearMisses(
   environment: Environment,
-  known: readonly string[],
-  others: readonly string[] = [],
+  knownNames: readonly string[],
+  otherNames: readonly string[] = [],
 ): { readonly name: string; readonly message: string }[] {
-  const long = known.filter((name) => name.length >= minNearMissLength);
+  const longNames = knownNames.filter((name) => name.length >= minNearMissLength);
   return Object.keys(environment)
-    .filter((name) => !known.includes(name) && !others.includes(name))
+    .filter((name) => !knownNames.includes(name) && !otherNames.includes(name))
     .flatMap((name) => {
-      const suggestion = long.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
+      const suggestion = longNames.find((other) => leven(name.toUpperCase(), other, { maxDistance: 3 }) <= 2);
       return suggestion === undefined
         ? []
         : [
@@ -175,13 +178,13 @@ export function nearMisses(
 }
 
 /** Returns a line for each environment variable that is probably misspelled: unknown, and close to a known name. */
-export function misspelledNames(environment: Environment, known: readonly string[]): string[] {
+export function misspelledNames(environment: Environment, knownNames: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
     Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
   return Object.keys(environment)
-    .filter((name) => !known.includes(name))
+    .filter((name) => !knownNames.includes(name))
     .flatMap((name) => {
-      const suggestion = known.find((other) => isNear(name.toUpperCase(), other));
+      const suggestion = knownNames.find((other) => isNear(name.toUpperCase(), other));
       return suggestion === undefined ? [] : [`${name} is not a known variable. Did you mean ${suggestion}?`];
     });
 }
@@ -192,10 +195,10 @@ export function readVariables<V extends Variables>(
   environment: Environment,
   issues: string[],
 ): VariableValues<V> {
-  const values = Object.entries(variables).map(([key, { name, fallback, expected, refusesBlank, read }]) => {
+  const values = Object.entries(variables).map(([key, { name, fallback, expected, rejectsBlank, read }]) => {
     const text = environment[name]?.trim() ?? '';
     if (text === '') {
-      if (refusesBlank && environment[name] !== undefined)
+      if (rejectsBlank && environment[name] !== undefined)
         issues.push(`${name} is blank. Set it to ${expected}, or unset it.`);
       return [key, fallback];
     }

@@ -177,7 +177,7 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
         ? cancellingRequest()?.onDisconnect(() => {
             clearTimeout(timer);
             leave();
-            reject(errors.cutOff());
+            reject(errors.incompleteRequest());
           })
         : undefined;
       const entry: Waiting = {
@@ -212,7 +212,7 @@ export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits
 
   return {
     run: async (turn, organization, work) => {
-      if (endsWithClient.has(turn) && cancellingRequest()?.isDisconnected) throw errors.cutOff();
+      if (endsWithClient.has(turn) && cancellingRequest()?.isDisconnected) throw errors.incompleteRequest();
       if (fits(turn, organization)) count(turn, organization, 1);
       else await waitInQueue(turn, organization);
       try {

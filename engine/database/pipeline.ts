@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type pg from 'pg';
-import { valuesOfMany } from '../sql/index.ts';
+import { batchValues } from '../sql/index.ts';
 import type { FramedConnection } from './connection.ts';
 import type { Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
@@ -171,7 +171,7 @@ export class Pipeline {
     const { many, records } = first.statement;
     const isGroup = parts.length > 1 && many !== undefined;
     const sent = isGroup
-      ? { ...many, values: valuesOfMany(parts.map(({ statement }) => statement)) }
+      ? { ...many, values: batchValues(parts.map(({ statement }) => statement)) }
       : first.statement;
     this.#messages.run(sent);
     const reader = records && !isGroup ? new RecordsReader(records, this.#connection.output) : undefined;

@@ -21,7 +21,7 @@ export const databaseVariables = {
   /** Connection URI of PostgreSQL; undefined selects the embedded database. */
   databaseAddress: {
     name: 'DATABASE_URL',
-    refusesBlank: true,
+    rejectsBlank: true,
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     show: (address) => (address === undefined ? '' : describeAddress(address)),
@@ -62,7 +62,7 @@ export const databaseVariables = {
     none: false,
   }),
   /** Folder of the embedded database. */
-  dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { refusesBlank: true }),
+  dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { rejectsBlank: true }),
   /** Folder of migrations. */
   migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
   /** Folder of the platform's migrations; null if `migrations` contains them too. */

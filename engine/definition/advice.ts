@@ -1,9 +1,9 @@
 import type { AlternativeFor } from '../yaml/index.ts';
 
-/** Words of other tools, separated by spaces, and the sentence that names the equivalent. */
+/** Words used by other tools, separated by spaces, each with a sentence that names the equivalent. */
 type AdviceTable = readonly (readonly [words: string, advice: string])[];
 
-/** Types of other tools. Compared in lower case, without anything in brackets. */
+/** Types of other tools. Compared in lowercase, without anything in brackets. */
 const types: AdviceTable = [
   [
     'varchar char character nvarchar str shorttext singlelinetext',

@@ -4,25 +4,25 @@ import type { Declarations } from '../query/index.ts';
 /** A checked resource definition from one YAML file, including its shared fields. */
 export interface ResourceDefinition extends Declarations {
   readonly name: string;
-  /** The file that defines it. */
+  /** Path of the file that defines it. */
   readonly file: string;
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  /** Fields of which only the columns remain. */
+  /** Retired fields, of which only the columns remain. */
   readonly retired: readonly Field[];
   /** The former name. */
   readonly renamedFrom?: string;
-  /** How long callers can use the former name. */
+  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
   readonly alias?: Deprecation;
-  /** Fields, or groups of fields, whose values are unique within an organization. */
+  /** Sets of fields whose values are unique within an organization. */
   readonly uniques: readonly Unique[];
 }
 
-/** Fields that are unique together. Records in which one of them is empty are exempt. */
+/** Fields that are unique together. Records with an empty value in any of them are exempt. */
 export type Unique = readonly [Field, ...Field[]];
 
-/** The keys that declare a rename. */
+/** YAML keys that declare a rename. */
 export interface RawRename {
   readonly renamed_from?: string;
   readonly alias?: boolean;
@@ -54,7 +54,7 @@ export interface RawField extends RawRename {
 
 /** The content of a YAML file (resource.schema.json). */
 export interface RawResource extends RawRename {
-  /** The resource that the file extends. All other keys, and the types of existing fields, are then optional. */
+  /** The resource that the file extends. If set, all other keys and the types of existing fields are optional. */
   readonly extends?: string;
   readonly name?: string;
   readonly singular?: string;
@@ -62,11 +62,11 @@ export interface RawResource extends RawRename {
   readonly common?: 'all' | readonly string[];
   readonly fields: Readonly<Record<string, RawField>>;
   readonly unique?: readonly string[] | readonly (readonly string[])[];
-  /** The keys of the query parts, which define their shapes. */
+  /** Keys of the query parts, which validate their own values. */
   readonly [part: string]: unknown;
 }
 
-/** Fields that an integration uses, so that the definition must have them. */
+/** Fields that a definition must have because an integration uses them. */
 export interface FieldRequirements {
   /** The source file that uses the fields. */
   readonly file: string;
@@ -77,8 +77,8 @@ export interface FieldRequirements {
 /** Requirements for a field. */
 export interface RequiredField {
   readonly types: readonly FieldTypeName[];
-  /** The field must be writable, because writes to a read-only field are ignored. */
+  /** Whether the field must be writable. Writes to read-only fields are ignored. */
   readonly writable?: true;
-  /** The `lookup` with which records are found. */
+  /** The `lookup` with which the integration finds records. */
   readonly lookup?: Lookup;
 }

@@ -7,8 +7,8 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
- * Returns JSON Schemas for editors by file name: `_resource`, generated from the registries, and one for each file of the
- * instance, which includes the names that the instance defines. Ignores the parts of files that cannot be read.
+ * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the instance a
+ * schema that only allows names defined by the instance. Ignores the parts of files that cannot be parsed.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
@@ -17,108 +17,110 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, J
   });
   const common = files.find((file) => file.stem === commonName)?.own ?? [];
   const bases = files
-    .filter((file) => file.stem !== commonName && file.extended === undefined)
-    .map((file) => ({ ...file, fields: [...sharedBy(file.data, common), ...file.own] }));
+    .filter((file) => file.stem !== commonName && file.baseName === undefined)
+    .map((file) => ({ ...file, fields: [...sharedFieldsOf(file.data, common), ...file.own] }));
   const overlays = files.flatMap((file) => {
-    const base = bases.find(({ name }) => name === file.extended);
-    const known = file.own.map((field) => merged(field, base?.fields ?? []));
-    const isKept = ({ name }: ReadField) => !known.some((field) => field.name === name);
-    return file.extended === undefined
+    const base = bases.find(({ name }) => name === file.baseName);
+    const ownFields = file.own.map((field) => mergeField(field, base?.fields ?? []));
+    const isInherited = ({ name }: FileField) => !ownFields.some((field) => field.name === name);
+    return file.baseName === undefined
       ? []
-      : [{ ...file, fields: [...(base?.fields ?? []).filter(isKept), ...known] }];
+      : [{ ...file, fields: [...(base?.fields ?? []).filter(isInherited), ...ownFields] }];
   });
-  const extended = bases.map((base) => overlays.find((file) => file.extended === base.name) ?? base);
+  const resources = bases.map((base) => overlays.find((file) => file.baseName === base.name) ?? base);
   return new Map<string, JsonSchema>([
     ['_resource', anyResource],
     ...(files.some((file) => file.stem === commonName && !file.isShipped)
-      ? [[commonName, extending({})] as const]
+      ? [[commonName, resourceFileSchema({})] as const]
       : []),
     ...[...bases, ...overlays]
       .filter(({ isShipped }) => !isShipped)
-      .map((file) => [file.stem, extending(schemaOf(file, extended, common))] as const),
+      .map((file) => [file.stem, resourceFileSchema(schemaOf(file, resources, common))] as const),
   ]);
 }
 
-const extending = (more: JsonSchema): JsonSchema => ({
+/** Returns a schema that adds keywords to the general one. */
+const resourceFileSchema = (keywords: JsonSchema): JsonSchema => ({
   $schema: resourceSchema.$schema,
   allOf: [{ $ref: '_resource.json' }],
-  ...more,
+  ...keywords,
 });
 
-/** A field, as far as its file can be read. */
-interface ReadField extends NamedField {
+/** A field from a file that may be invalid. */
+interface FileField extends NamedField {
   readonly raw: Partial<RawField>;
 }
 
+/** A resource file that may be invalid. */
 interface File {
   /** The file name without extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
-  /** The resource that it extends. */
-  readonly extended: string | undefined;
+  /** Name of the resource that it extends. */
+  readonly baseName: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
-  /** The fields that it declares itself. */
-  readonly own: readonly ReadField[];
+  /** Fields declared in the file, without shared and inherited ones. */
+  readonly own: readonly FileField[];
 }
 
-/** An unknown type, which has no abilities. */
+/** Placeholder for an unknown type. */
 const noType = {} as FieldType;
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function fileOf({ file, data }: Parsed, isShipped: boolean): File {
-  const map = isMap(data) ? data : {};
-  const own = Object.entries(isMap(map.fields) ? map.fields : {}).map(([name, value]) => {
+  const content = isMap(data) ? data : {};
+  const own = Object.entries(isMap(content.fields) ? content.fields : {}).map(([name, value]) => {
     const raw: Partial<RawField> = isMap(value) ? value : {};
-    const type = Object.entries(fieldTypes).find(([each]) => each === raw.type)?.[1] ?? noType;
+    const type = Object.entries(fieldTypes).find(([typeName]) => typeName === raw.type)?.[1] ?? noType;
     return { name, raw, type, nullable: raw.nullable === true };
   });
-  const extended = typeof map.extends === 'string' ? map.extends : undefined;
-  const name = extended ?? fileStem(file);
+  const baseName = typeof content.extends === 'string' ? content.extends : undefined;
+  const name = baseName ?? fileStem(file);
   return {
     stem: fileStem(file),
-    name: typeof map.name === 'string' ? map.name : name,
+    name: typeof content.name === 'string' ? content.name : name,
     isShipped,
-    extended,
-    data: map,
+    baseName,
+    data: content,
     own,
   };
 }
 
-/** Completes a field of an overlay with the extended field. */
-function merged(field: ReadField, base: readonly ReadField[]): ReadField {
-  const same = base.find(({ name }) => name === field.name);
-  if (same === undefined) return field;
-  const raw = { ...same.raw, ...field.raw };
+/** Merges an overlay's field with the field that it changes. */
+function mergeField(field: FileField, base: readonly FileField[]): FileField {
+  const baseField = base.find(({ name }) => name === field.name);
+  if (baseField === undefined) return field;
+  const raw = { ...baseField.raw, ...field.raw };
   return {
     ...field,
     raw,
-    type: field.raw.type === undefined ? same.type : field.type,
+    type: field.raw.type === undefined ? baseField.type : field.type,
     nullable: raw.nullable === true,
   };
 }
 
 /** Returns the shared fields that a file includes. */
-const sharedBy = ({ common }: File['data'], shared: readonly ReadField[]): readonly ReadField[] =>
+const sharedFieldsOf = ({ common }: File['data'], shared: readonly FileField[]): readonly FileField[] =>
   common === 'all' ? shared : shared.filter(({ name }) => Array.isArray(common) && common.includes(name));
 
 const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name }) => name);
 
-/** Returns the schema of a file that follows from the names of the instance. */
+/** Returns the schema of a file that only allows names defined by the instance. */
 function schemaOf(
-  { data, extended, fields }: File & { readonly fields: readonly ReadField[] },
-  resources: readonly (File & { readonly fields: readonly ReadField[] })[],
-  common: readonly ReadField[],
+  { data, baseName, fields }: File & { readonly fields: readonly FileField[] },
+  resources: readonly (File & { readonly fields: readonly FileField[] })[],
+  common: readonly FileField[],
 ): JsonSchema {
   const inUse = fields.filter(({ raw }) => raw.retired !== true);
   const references = inUse.filter(({ type }) => type.refers === true);
-  const shows = references.map(({ name, raw }) => {
-    const target = resources.find((each) => each.name === raw.to)?.fields ?? [];
+  const showRules = references.map(({ name, raw }) => {
+    const target = resources.find((resource) => resource.name === raw.to)?.fields ?? [];
     const texts = namesOf(target.filter(({ type }) => type.text !== undefined));
     return implies(hasKey('through', name), { properties: { show: { items: oneOfSchema(texts) } } });
   });
-  const shared = namesOf(sharedBy(data, common));
+  const shared = namesOf(sharedFieldsOf(data, common));
   const unique = oneOfSchema(namesOf(inUse));
   return {
     properties: {
@@ -127,14 +129,14 @@ function schemaOf(
       },
       fields: {
         ...(shared.length > 0 && { propertyNames: { not: { enum: shared } } }),
-        ...(extended === undefined && keys(shared)),
+        ...(baseName === undefined && requireIdentity(shared)),
         additionalProperties: {
           properties: {
             to: oneOfSchema(resources.map(({ name }) => name)),
             through: oneOfSchema(namesOf(references)),
             set: { not: { enum: Object.values(identity) } },
           },
-          ...(shows.length > 0 && { allOf: shows }),
+          ...(showRules.length > 0 && { allOf: showRules }),
         },
       },
       unique: { items: { anyOf: [unique, { type: 'array', items: unique }] } },
@@ -143,11 +145,11 @@ function schemaOf(
   };
 }
 
-/** The fields that every table has, and their server-set values. */
+/** Fields that every table has, with their server-set values. */
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
 /** Requires the {@link identity} fields that the shared fields do not include. */
-function keys(shared: readonly string[]): JsonSchema {
+function requireIdentity(shared: readonly string[]): JsonSchema {
   const missing = Object.entries(identity).filter(([name]) => !shared.includes(name));
   return {
     required: missing.map(([name]) => name),
@@ -155,37 +157,41 @@ function keys(shared: readonly string[]): JsonSchema {
   };
 }
 
-const yes = (key: string): JsonSchema => hasKey(key, true);
-const present = (key: string): JsonSchema => ({ required: [key] });
-const each = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
+/** Returns the condition that a key is true. */
+const isTrue = (key: string): JsonSchema => hasKey(key, true);
+/** Returns the condition that a key is present. */
+const isPresent = (key: string): JsonSchema => ({ required: [key] });
+const constrainKeys = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
-/** Forbids keys. */
-const without = (...keys: string[]): JsonSchema => each(keys, false);
-/** Forbids true as the value of keys. */
-const untrue = (...keys: string[]): JsonSchema => each(keys, { const: false });
+/** Returns properties that forbid keys. */
+const forbid = (...keys: string[]): JsonSchema => constrainKeys(keys, false);
+/** Returns properties that forbid the value true. */
+const forbidTrue = (...keys: string[]): JsonSchema => constrainKeys(keys, { const: false });
 
 /** Dependencies between the keys of a rename, for fields and resources. */
 const renames: readonly JsonSchema[] = [
-  implies(yes('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
-  ...['deprecated', 'sunset'].map((key) => implies(present(key), yes('alias'))),
+  implies(isTrue('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
+  ...['deprecated', 'sunset'].map((key) => implies(isPresent(key), isTrue('alias'))),
 ];
 
 /** Allowed and required keys for each field type. */
 const ofType = Object.entries<FieldType>(fieldTypes).map(([name, type]) => {
   const { refers = false, joins = false } = type;
   const sets = Object.entries(serverTypes).flatMap(([set, serverType]) => (serverType === name ? [set] : []));
-  const unfilled = type.empty === undefined && !refers && !joins;
+  const needsValue = type.empty === undefined && !refers && !joins;
   return implies(hasKey('type', name), {
     required: [...(refers ? ['to', 'nullable'] : []), ...(joins ? ['through', 'show'] : [])],
     properties: {
-      ...(refers ? { nullable: { const: true } } : without('to')),
+      ...(refers ? { nullable: { const: true } } : forbid('to')),
       ...(joins
-        ? without('nullable', 'default', 'required', 'set', 'retired')
-        : { ...without('through', 'show'), default: type.json, set: sets.length > 0 && { enum: sets } }),
-      ...(type.bounded ? {} : without('max_length', 'pattern', 'enum', 'suggested', 'lookup')),
-      ...(type.distinct ? {} : untrue('unique')),
+        ? forbid('nullable', 'default', 'required', 'set', 'retired')
+        : { ...forbid('through', 'show'), default: type.json, set: sets.length > 0 && { enum: sets } }),
+      ...(type.bounded ? {} : forbid('max_length', 'pattern', 'enum', 'suggested', 'lookup')),
+      ...(type.distinct ? {} : forbidTrue('unique')),
     },
-    ...(unfilled && { anyOf: [present('default'), yes('nullable'), yes('required'), present('set')] }),
+    ...(needsValue && {
+      anyOf: [isPresent('default'), isTrue('nullable'), isTrue('required'), isPresent('set')],
+    }),
   });
 });
 
@@ -193,17 +199,19 @@ const rules: readonly JsonSchema[] = [
   ...ofType,
   ...renames,
   { not: { required: ['enum', 'suggested'] } },
-  implies(yes('required'), { properties: { ...untrue('read_only', 'nullable'), ...without('default') } }),
-  implies(yes('nullable'), { properties: without('default') }),
-  implies(present('set'), yes('read_only')),
-  implies(yes('retired'), { properties: { ...without('set'), ...untrue('alias') } }),
-  implies(yes('unique'), { properties: untrue('read_only') }),
+  implies(isTrue('required'), {
+    properties: { ...forbidTrue('read_only', 'nullable'), ...forbid('default') },
+  }),
+  implies(isTrue('nullable'), { properties: forbid('default') }),
+  implies(isPresent('set'), isTrue('read_only')),
+  implies(isTrue('retired'), { properties: { ...forbid('set'), ...forbidTrue('alias') } }),
+  implies(isTrue('unique'), { properties: forbidTrue('read_only') }),
 ];
 
 const { field } = resourceSchema.$defs;
 const types = Object.entries<FieldType>(fieldTypes);
 
-/** The schema of any resource file, generated from the registries. */
+/** Schema of any resource file, generated from the field types and query parts. */
 const anyResource: JsonSchema = {
   ...resourceSchema,
   allOf: renames,

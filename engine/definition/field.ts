@@ -12,7 +12,7 @@ import { typeAdvice } from './advice.ts';
 import type { RawField } from './definition.ts';
 import { readFormerName } from './former-name.ts';
 
-/** The field type that each server-set value requires. */
+/** The field type required by each server-set value. */
 export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   id: 'int64',
   organization: 'int64',
@@ -21,10 +21,10 @@ export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names that every JavaScript object has, and the key that `?expand=` adds to a record. */
+/** Names of properties that every JavaScript object inherits, and the key that `?expand=` adds to records. */
 export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
-/** Suggests a type, or lists all types. */
+/** Returns a sentence that suggests a type or lists all types. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
   return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `. ${advice}`;
@@ -34,13 +34,13 @@ function typeHint(type: string): string {
 export type ReportIssue = (key: string | undefined, message: string) => void;
 
 /**
- * Reads a field from its YAML and checks everything that does not depend on other fields.
+ * Parses a field's YAML and checks everything that does not depend on other fields.
  * @returns undefined if its type is unknown
  */
 export function readField(
   name: string,
   raw: RawField,
-  place: string,
+  location: string,
   report: ReportIssue,
 ): Field | undefined {
   if (!Object.hasOwn(fieldTypes, raw.type)) {
@@ -50,7 +50,7 @@ export function readField(
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
   const readOnly = raw.read_only === true || type.joins === true;
-  // Both can be null: API keys do not need a user, and users can be deleted.
+  // Creators and editors can be null, because API keys do not need a user and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
   if (reservedFieldNames.has(name))
@@ -76,9 +76,9 @@ export function readField(
     report('suggested', '"enum" and "suggested" exclude each other: remove one');
   }
   checkValues(raw, report);
-  const wrongPattern = raw.pattern === undefined ? undefined : patternProblem(raw.pattern);
-  if (wrongPattern !== undefined) {
-    report('pattern', `"pattern" is not a valid RE2 regular expression: ${wrongPattern}`);
+  const patternIssue = raw.pattern === undefined ? undefined : findPatternIssue(raw.pattern);
+  if (patternIssue !== undefined) {
+    report('pattern', `"pattern" is not a valid RE2 regular expression: ${patternIssue}`);
   }
   if (type.joins === true) {
     for (const key of ['nullable', 'default', 'required', 'set'] as const) {
@@ -92,7 +92,7 @@ export function readField(
   }
   const field: Field = {
     name,
-    place,
+    location,
     typeName,
     type,
     description: raw.description ?? '',
@@ -122,24 +122,25 @@ export function readField(
     if (raw.set !== undefined) report('retired', 'a field with "set" cannot be retired');
     if (raw.alias === true) report('alias', 'a retired field cannot have an alias');
   }
-  if (type.joins !== true) checkDefault(raw, field, wrongPattern === undefined, report);
+  if (type.joins !== true) checkDefault(raw, field, patternIssue === undefined, report);
   return field;
 }
 
-/** Checks that the values are distinguishable, and that the default is one of them. */
-function checkValues({ enum: closed, suggested, default: value }: RawField, report: ReportIssue): void {
-  const key = closed === undefined ? 'suggested' : 'enum';
+/** Checks that the known values are distinct, and that the default is one of them. */
+function checkValues({ enum: enumValues, suggested, default: value }: RawField, report: ReportIssue): void {
+  const key = enumValues === undefined ? 'suggested' : 'enum';
   const seen = new Map<string, string>();
-  for (const item of closed ?? suggested ?? []) {
-    const twin = seen.get(bare(item));
-    if (twin === undefined) seen.set(bare(item), item);
+  for (const item of enumValues ?? suggested ?? []) {
+    const twin = seen.get(normalize(item));
+    if (twin === undefined) seen.set(normalize(item), item);
     else report(key, `"${item}" and "${twin}" differ only in case or spaces: remove one`);
   }
-  if (closed === undefined || typeof value !== 'string' || closed.includes(value)) return;
-  report('default', `the default "${value}" is not in "enum"${suggestion(value, closed)}`);
+  if (enumValues === undefined || typeof value !== 'string' || enumValues.includes(value)) return;
+  report('default', `the default "${value}" is not in "enum"${suggestion(value, enumValues)}`);
 }
 
-const bare = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
+/** Normalizes case and spaces. */
+const normalize = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
 /** Checks that the field has a value if a request body omits it. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: ReportIssue): void {
@@ -151,12 +152,12 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
     );
   }
   if (raw.set !== undefined && !readOnly) report('set', '"set" needs "read_only: true"');
-  const excluded = [
+  const conflictingKeys = [
     ...(readOnly ? ['read_only'] : []),
     ...(nullable ? ['nullable'] : []),
     ...(raw.default === undefined ? [] : ['default']),
   ];
-  for (const key of raw.required === true ? excluded : []) {
+  for (const key of raw.required === true ? conflictingKeys : []) {
     report('required', `"required" and "${key}" exclude each other: remove one`);
   }
   if (raw.default !== undefined || nullable || type.empty !== undefined) return;
@@ -166,14 +167,14 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
 }
 
 /** Validates a default like a value in a request body. */
-function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, report: ReportIssue): void {
+function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
     report('default', '"nullable" and "default" exclude each other: remove one');
     return;
   }
   const { pattern, ...rest } = field;
-  const validated = patternIsRight ? field : rest;
+  const checkedField = hasValidPattern ? field : rest;
   // The YAML parser returns JavaScript numbers, which are inexact beyond this range.
   if (
     typeof raw.default === 'number' &&
@@ -183,12 +184,12 @@ function checkDefault(raw: RawField, field: Field, patternIsRight: boolean, repo
     report('default', `the default must be between -(2^53 - 1) and 2^53 - 1`);
     return;
   }
-  const isValid = (value: unknown) => validateValue({ ...validated, required: true }, value) === undefined;
-  const issue = validateValue({ ...validated, required: true }, raw.default);
+  const isValid = (value: unknown) => validateValue({ ...checkedField, required: true }, value) === undefined;
+  const issue = validateValue({ ...checkedField, required: true }, raw.default);
   if (issue !== undefined) report('default', `the default ${issue}${defaultHint(raw.default, isValid)}`);
 }
 
-/** Suggests how to write an invalid default. */
+/** Returns a sentence that suggests how to write an invalid default, or an empty string. */
 function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
   if (value === 'now' || value === 'today') {
     return '. A default is a fixed value. The time of creation is in "created_at" of common.yaml.';
@@ -197,8 +198,8 @@ function defaultHint(value: string | number | boolean, isValid: (value: unknown)
   return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';
 }
 
-/** Returns why a pattern is invalid, or undefined. */
-function patternProblem(pattern: string): string | undefined {
+/** Returns the reason why a pattern is invalid, or undefined. */
+function findPatternIssue(pattern: string): string | undefined {
   try {
     RE2JS.compile(pattern);
     return undefined;

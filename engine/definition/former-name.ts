@@ -8,11 +8,12 @@ export interface FormerName {
 }
 
 const dayMs = 86_400_000;
-/** Days until the sunset that the message for an incomplete alias suggests. */
+/** Number of days until the sunset suggested for an alias without dates. */
 const suggestedDays = 180;
+/** Returns the date in a number of days, as YYYY-MM-DD. */
 const day = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
 
-/** Reads the keys that declare a rename. Calls `report` with the key and the message of each issue. */
+/** Parses the keys that declare a rename. Calls `report` for each issue. */
 export function readFormerName(
   name: string,
   { renamed_from: from, alias, deprecated, sunset }: RawRename,
@@ -42,7 +43,7 @@ export function readFormerName(
   };
 }
 
-/** Returns the field that exposes the value of another one under its former name, if it has an alias. */
+/** Returns a read-only field that exposes a field's value under its former name, or undefined without an alias. */
 export function aliasOf(field: Field): Field | undefined {
   const { renamedFrom, alias, to: _to, set: _set, lookup: _lookup, ...rest } = field;
   if (renamedFrom === undefined || alias === undefined) return undefined;

@@ -1,4 +1,4 @@
-// Definition: checks YAML and returns definitions, or reports all issues with file:line:column and a suggestion.
+// Definition: turns YAML into checked definitions, or reports every issue as file:line:column with a suggestion.
 // May import errors, fields, yaml, query.
 
 export { checkSources } from './check.ts';

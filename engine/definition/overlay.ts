@@ -6,20 +6,20 @@ import { commonName, fileStem } from './sources.ts';
 export type ValidatedSource = Parsed & { data: RawResource };
 
 /** Keys of the extended file that an overlay cannot change. */
-const fixed = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
+const fixedKeys = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sunset'];
 
 /** Returns the name of the resource that a file defines. */
 export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
 
 /**
- * Merges overlays into the files that they extend. Fields are added or changed, filters and unique fields are added
- * (an entry for the same field replaces the previous one), and all other keys are replaced.
- * @param isBroken whether the file with this name is invalid, which has been reported
+ * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are added,
+ * except that a filter replaces the existing one for the same field. All other keys are replaced.
+ * @param isBroken returns whether the file with this name is invalid and has already been reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],
   isBroken: (name: string) => boolean,
-  problems: YamlIssue[],
+  issues: YamlIssue[],
 ): readonly ValidatedSource[] {
   const overlays = new Map<string, ValidatedSource>();
   const bases = files.filter(({ data }) => data.extends === undefined);
@@ -27,9 +27,9 @@ export function withOverlays(
   for (const overlay of files) {
     const { extends: name } = overlay.data;
     if (name === undefined) continue;
-    const report = (target: Target, message: string) => problems.push(overlay.problem(target, message));
+    const report = (target: Target, message: string) => issues.push(overlay.problem(target, message));
     const other = overlays.get(name);
-    const base = bases.find((each) => resourceNameOf(each) === name);
+    const base = bases.find((candidate) => resourceNameOf(candidate) === name);
     if (other !== undefined) report({ path: ['extends'] }, `"${name}" is already extended by ${other.file}`);
     else if (base !== undefined) {
       overlays.set(name, overlay);
@@ -41,7 +41,7 @@ export function withOverlays(
   }
   return bases.map((base) => {
     const overlay = overlays.get(resourceNameOf(base));
-    return overlay === undefined ? base : merged(base, overlay);
+    return overlay === undefined ? base : mergeOverlay(base, overlay);
   });
 }
 
@@ -53,11 +53,12 @@ interface Extension {
   readonly name: string;
 }
 
+/** Reports changes that an overlay is not allowed to make. */
 function checkOverlay(
   { overlay, base, shared, name }: Extension,
   report: (target: Target, message: string) => void,
 ): void {
-  for (const key of fixed.filter((each) => Object.hasOwn(overlay, each))) {
+  for (const key of fixedKeys.filter((fixedKey) => Object.hasOwn(overlay, fixedKey))) {
     report({ path: [key], key: true }, `"${key}" cannot be changed by a file that extends ${name}`);
   }
   for (const [field, { type, renamed_from: from }] of Object.entries(overlay.fields ?? {})) {
@@ -72,7 +73,7 @@ function checkOverlay(
   }
 }
 
-/** Explains a field without a type that the extended resource does not declare. */
+/** Returns the message for a field without a type that the extended resource does not declare. */
 function unknownField(
   field: string,
   fields: RawResource['fields'],
@@ -95,46 +96,46 @@ interface Entry {
   readonly path: readonly (string | number)[];
 }
 
-/** Merges a file and its overlay. Issues are reported in the overlay if it has the same key or field. */
-function merged(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
+/** Merges a file and its overlay. Reports issues in the overlay if it contains the key or field. */
+function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
-  const changed = Object.entries(fields)
+  const changes = Object.entries(fields)
     .map(([name, field]) => [name, { ...base.data.fields[name], ...field }] as const)
-    // Fields without a type have been reported.
+    // Fields without a type have already been reported.
     .filter(([, { type }]) => type !== undefined);
   const lists = {
-    filters: joined(filtersOf(base), filtersOf(overlay), fieldOf),
-    unique: joined(uniquesOf(base), uniquesOf(overlay), JSON.stringify),
+    filters: mergeEntries(filtersOf(base), filtersOf(overlay), fieldOf),
+    unique: mergeEntries(uniquesOf(base), uniquesOf(overlay), JSON.stringify),
   };
-  const present = Object.entries(lists).filter(([, entries]) => entries.length > 0);
+  const nonEmptyLists = Object.entries(lists).filter(([, entries]) => entries.length > 0);
   const data = {
     ...base.data,
     ...rest,
-    ...Object.fromEntries(present.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
+    ...Object.fromEntries(nonEmptyLists.map(([key, entries]) => [key, entries.map(({ value }) => value)])),
     name: resourceNameOf(base),
-    fields: { ...base.data.fields, ...Object.fromEntries(changed) },
+    fields: { ...base.data.fields, ...Object.fromEntries(changes) },
   } as RawResource;
   return {
     file: overlay.file,
     data,
     problem: (target, message) => {
-      const [section, index, ...below] = target.path;
+      const [section, index, ...rest] = target.path;
       const entry = lists[section as keyof typeof lists]?.[Number(index)];
       if (entry !== undefined)
-        return entry.parsed.problem({ ...target, path: [...entry.path, ...below] }, message);
+        return entry.parsed.problem({ ...target, path: [...entry.path, ...rest] }, message);
       return (hasPath(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
     },
   };
 }
 
-/** Joins two lists. An entry of the second replaces entries of the first with the same key. */
-function joined(
+/** Merges two lists. Entries of the second list replace entries of the first one with the same key. */
+function mergeEntries(
   first: readonly Entry[],
   second: readonly Entry[],
   keyOf: (value: unknown) => string,
 ): Entry[] {
-  const replaced = new Set(second.map(({ value }) => keyOf(value)));
-  return [...first.filter(({ value }) => !replaced.has(keyOf(value))), ...second];
+  const replacedKeys = new Set(second.map(({ value }) => keyOf(value)));
+  return [...first.filter(({ value }) => !replacedKeys.has(keyOf(value))), ...second];
 }
 
 const fieldOf = (filter: unknown): string =>
@@ -150,7 +151,7 @@ const filtersOf = (parsed: ValidatedSource): Entry[] =>
 /** Returns the groups of fields that are unique together. A list of names is one group. */
 function uniquesOf(parsed: ValidatedSource): Entry[] {
   const { unique = [] } = parsed.data;
-  const isOne = unique.some((each) => typeof each === 'string');
-  if (isOne) return [{ value: unique, parsed, path: ['unique'] }];
+  const isSingleGroup = unique.some((item) => typeof item === 'string');
+  if (isSingleGroup) return [{ value: unique, parsed, path: ['unique'] }];
   return unique.map((value, index) => ({ value, parsed, path: ['unique', index] }));
 }

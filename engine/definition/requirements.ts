@@ -2,32 +2,34 @@ import { UserError } from '../errors.ts';
 import type { FieldRequirements, RequiredField, ResourceDefinition } from './definition.ts';
 
 /**
- * Checks that the definitions have every field that integrations use.
+ * Checks that the definitions have every field used by integrations.
  * @throws UserError naming each missing or incompatible field and the file that needs it
  */
 export function checkRequirements(
   definitions: readonly ResourceDefinition[],
-  needs: readonly FieldRequirements[],
+  requirements: readonly FieldRequirements[],
 ): void {
-  const problems = needs.flatMap((need) => problemsOf(definitions, need));
-  if (problems.length === 0) return;
+  const issues = requirements.flatMap((requirement) => findIssues(definitions, requirement));
+  if (issues.length === 0) return;
   throw new UserError(
-    `${problems.join('\n')}\nRestore what is missing, or first remove the integration that needs it.`,
+    `${issues.join('\n')}\nRestore what is missing, or first remove the integration that needs it.`,
   );
 }
 
-function problemsOf(
+function findIssues(
   definitions: readonly ResourceDefinition[],
   { file, resource, fields }: FieldRequirements,
 ): string[] {
   const definition = definitions.find(({ name }) => name === resource);
   if (definition === undefined) return [`the resource "${resource}" is missing, but ${file} needs it`];
-  return Object.entries(fields).flatMap(([name, needed]) => {
-    const field = definition.fields.find((each) => each.name === name);
+  return Object.entries(fields).flatMap(([name, requirement]) => {
+    const field = definition.fields.find((candidate) => candidate.name === name);
     if (field === undefined) {
       return [`${definition.file}  "${name}" of ${resource} is missing, but ${file} needs it`];
     }
-    return differences(field, needed).map((text) => `${field.place}  "${name}" ${text}: ${file} needs it`);
+    return differences(field, requirement).map(
+      (text) => `${field.location}  "${name}" ${text}: ${file} needs it`,
+    );
   });
 }
 

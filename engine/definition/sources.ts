@@ -6,14 +6,14 @@ import { readYaml, type Source } from '../yaml/index.ts';
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
- * Reads every `*.yaml` of a folder, sorted by name. Reports YAML files in subfolders.
+ * Reads every YAML file in a folder, sorted by name. YAML files in subfolders are returned with an issue.
  * @param isShipped whether the files are part of the engine
  * @throws UserError if the folder or a file cannot be read
  */
 export async function readSources(folder: string, isShipped = false): Promise<Source[]> {
-  const entries = await list(folder);
+  const entries = await listFolder(folder);
   const names = entries.filter(({ name }) => isYaml(name)).map(({ name }) => name);
-  const below = entries.filter(
+  const subfolders = entries.filter(
     (entry) => entry.isDirectory() && !entry.name.startsWith('.') && !isYaml(entry.name),
   );
   const sources = names.sort().map(async (name) => {
@@ -23,25 +23,25 @@ export async function readSources(folder: string, isShipped = false): Promise<So
     });
     return { ...source, isShipped };
   });
-  const misplaced = below.map(async ({ name }) =>
-    (await list(join(folder, name)))
+  const misplacedFiles = subfolders.map(async ({ name }) =>
+    (await listFolder(join(folder, name)))
       .filter((entry) => isYaml(entry.name))
       .map((entry) => misplacedFile(folder, join(folder, name, entry.name)))
       .sort((a, b) => (a.file < b.file ? -1 : 1)),
   );
-  return [...(await Promise.all(sources)), ...(await Promise.all(misplaced)).flat()];
+  return [...(await Promise.all(sources)), ...(await Promise.all(misplacedFiles)).flat()];
 }
 
-const list = (folder: string) =>
+const listFolder = (folder: string) =>
   readdir(folder, { withFileTypes: true }).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read the folder ${folder}: ${fileReason(cause)}`);
   });
 
 function misplacedFile(folder: string, path: string): Source {
   const file = relative(process.cwd(), path);
-  const into = relative(process.cwd(), folder) || '.';
-  const message = `subfolders are not read. Move this file to ${into}, or delete it.`;
-  return { file, text: '', problem: { file, line: 1, column: 1, message } };
+  const target = relative(process.cwd(), folder) || '.';
+  const message = `subfolders are not read. Move this file to ${target}, or delete it.`;
+  return { file, text: '', issue: { file, line: 1, column: 1, message } };
 }
 
 /** Returns a file's name without folder and extension. */

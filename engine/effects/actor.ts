@@ -1,6 +1,6 @@
 import type { Tables } from '../tables/index.ts';
 
-/** Whether changes are recorded. */
+/** Configuration that enables the change log. */
 export interface AuditConfig {
   readonly audit: boolean;
 }
@@ -13,11 +13,11 @@ export interface Actor {
   /** The user's email address or the key's name; null for the command line and partners. */
   readonly name: string | null;
   readonly requestId: string | null;
-  /** Whether the instance records activity at all. */
+  /** Whether the instance records changes. */
   readonly audited: boolean;
 }
 
-/** The command line as an actor; it also creates the demo organization. */
+/** Returns the command line as an actor. It also creates the demo organization. */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,
@@ -29,9 +29,9 @@ export const commandLine = ({ audit }: AuditConfig): Actor => ({
 /** One change in an organization. */
 export interface Change {
   readonly organization: string;
-  /** A verb, such as create, update, delete, revoke, login. */
+  /** A verb, for example create, update, delete, revoke or login. */
   readonly action: string;
-  /** A resource, or key, member, profile, invite, session, organization. */
+  /** A resource name, or key, member, profile, invite, session or organization. */
   readonly object: string;
   readonly objectId: string | null;
 }

@@ -9,8 +9,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records each write in the organization's change log. A row contains the record after the write; its previous state is in the
- * previous version's row. If that row does not exist, or the record is deleted, the row contains both.
+ * Records each write in the organization's change log. A row contains the record after the write, and the row of the
+ * previous version contains its state before. If that row does not exist, the new row contains both states. The row of
+ * a deletion contains only the state before.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
@@ -18,7 +19,7 @@ export const changeLog: Effect = {
   on: ['create', 'update', 'delete'],
   expression: (context) => {
     const { resource, action, written, source, row, placeholder } = context;
-    const { now, before, version } = recorded(context);
+    const { after, before, version } = recordSql(context);
     const values = {
       organization_id: `${row}."organization_id"`,
       actor_kind: `${placeholder(kind)}::text`,
@@ -29,26 +30,26 @@ export const changeLog: Effect = {
       object_id: `${row}."id"`,
       request_id: `${placeholder(request)}::text`,
       version,
-      record: now,
+      record: after,
       before,
     };
     const columns = Object.keys(values).map(quote).join(', ');
     return `${written}_ledger as (insert into "crm_ledger" (${columns}) select ${Object.values(values).join(', ')} from ${source})`;
   },
   ofExport: ({ resource, organization, placeholder }) => {
-    const who = [kind, actor, name, request].map((value) => placeholder(value));
-    const [ofKind, ofActor, ofName, ofRequest] = who;
-    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object") values (${organization}, ${ofKind}::text, ${ofActor}::bigint, ${ofName}::text, ${ofRequest}::text, 'export', ${literal(resource)})`;
+    const values = [kind, actor, name, request].map((value) => placeholder(value));
+    const [actorKind, actorId, actorName, requestId] = values;
+    return `insert into "crm_ledger" ("organization_id", "actor_kind", "actor_id", "actor_name", "request_id", "action", "object") values (${organization}, ${actorKind}::text, ${actorId}::bigint, ${actorName}::text, ${requestId}::text, 'export', ${literal(resource)})`;
   },
 };
 
-/** SQL of what a ledger row has of the record. */
-function recorded({
+/** Returns SQL of a row's `record`, `before` and `version`. */
+function recordSql({
   resource,
   action,
   row,
   columns,
-  json: shown,
+  json: rowJson,
 }: {
   readonly resource: string;
   readonly action: WriteAction;
@@ -59,19 +60,19 @@ function recorded({
   const json = (from: string) =>
     `(select row_to_json(_r)::text from ${from} cross join lateral (select ${columns}) _r`;
   const version = `${row}.${quote(versionColumn)}`;
-  const written = shown ?? `${json(`(select ${row}.*) ${record}`)})`;
-  if (action === 'create') return { now: written, before: 'null', version };
-  // A record that is gone has no version after its last one but this.
-  if (action === 'delete') return { now: 'null', before: written, version: `${version} + 1` };
-  const earlier = `${version} - 1`;
-  const same = (alias: string, id: string) =>
+  const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
+  if (action === 'create') return { after: writtenRecord, before: 'null', version };
+  // The deletion counts as the version after the record's last one.
+  if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
+  const previousVersion = `${version} - 1`;
+  const sameRecord = (alias: string, id: string) =>
     `${alias}."organization_id" = ${row}."organization_id" and ${alias}.${quote(id)} = ${row}."id"`;
-  const recordedBefore = `select from "crm_ledger" _l where ${same('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${earlier}`;
-  // The version check excludes a state written concurrently; that write added a row of its own.
-  const replaced = `${json(`${quote(resource)} ${record}`)} where ${same(record, 'id')} and ${record}.${quote(versionColumn)} = ${earlier})`;
+  const previousRow = `select from "crm_ledger" _l where ${sameRecord('_l', 'object_id')} and _l."object" = ${literal(resource)} and _l."version" = ${previousVersion}`;
+  // The version check excludes states from concurrent writes, which add their own rows.
+  const previousRecord = `${json(`${quote(resource)} ${record}`)} where ${sameRecord(record, 'id')} and ${record}.${quote(versionColumn)} = ${previousVersion})`;
   return {
-    now: written,
-    before: `case when not exists (${recordedBefore}) then ${replaced} end`,
+    after: writtenRecord,
+    before: `case when not exists (${previousRow}) then ${previousRecord} end`,
     version,
   };
 }

@@ -5,7 +5,7 @@ import type { Placeholder } from '../sql/index.ts';
 /** The kind of write. */
 export type WriteAction = 'create' | 'update' | 'delete';
 
-/** The input of every write that effects may use. */
+/** The part of a write's input that effects can use. */
 export interface WriteInput {
   readonly caller: Caller;
 }
@@ -31,29 +31,30 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * A common table expression, an INSERT, UPDATE or DELETE (PostgreSQL runs no SELECT that nothing reads) from `source`: one row for each record written.
-   * Values of the input come by placeholders only: a statement may write for many inputs.
-   * Its name begins with that of `written` and is unique among the effects.
+   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has a row for each written
+   * record. A SELECT would not run, because PostgreSQL skips expressions that are not read. The name of the expression
+   * must start with `written` and be unique among the effects. Values of the input must be placeholders, because the
+   * statement can have a batch form.
    */
   readonly expression: (context: {
     readonly resource: string;
     readonly action: WriteAction;
-    /** The expression that wrote the records, such as `_written`. */
+    /** Name of the expression that writes the records, for example `_written`. */
     readonly written: string;
-    /** Where the rows are selected from: `written`, joined to their inputs where these are many. */
+    /** SQL after FROM that selects the written rows, joined to their inputs in a batch form. */
     readonly source: string;
-    /** The alias of a written row in `source`: the row of the table, after the write or, where it is deleted, before. */
+    /** Alias of a written row in `source`: the row after the write, or before it if the row is deleted. */
     readonly row: string;
-    /** The columns of a record that may be kept, from a table row called `t`. */
+    /** SQL of the record's columns that can be logged, from a table row with the alias `t`. */
     readonly columns: string;
-    /** SQL of the JSON of these columns of the written row, where the statement has it already. */
+    /** SQL of the same columns of the written row as JSON, if the statement already computes it. */
     readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
-  /** A statement of its own before the records of a list are sent whole, an INSERT; absent: nothing is done then. */
+  /** Returns an INSERT statement that runs before the export of a list. Absent if exports do not have the effect. */
   readonly ofExport?: (context: {
     readonly resource: string;
-    /** SQL of the organization's id. */
+    /** SQL of the organization's ID. */
     readonly organization: string;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;

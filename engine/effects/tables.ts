@@ -31,7 +31,7 @@ declare module '../tables/index.ts' {
       /** Distinguishes the database from its restored copies. */
       source: string;
       started_at: Generated<Date>;
-      /** Older rows may have been deleted. */
+      /** Time before which rows may have been deleted. */
       pruned_before: Generated<Date>;
     };
   }
@@ -75,5 +75,5 @@ const epochs = defineTable('crm_ledger_epochs', {
   pruned_before: { ...timestampColumn, defaultRaw: `'-infinity'` },
 });
 
-/** The ledger. Rows are only added, by the statement or in the transaction of the change. */
+/** The change log. Rows are written by the statement of the change, or in its transaction. */
 export const changeLogTables = [ledger, epochs];

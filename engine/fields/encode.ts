@@ -1,13 +1,19 @@
 /**
  * Writes a value as JSON.
- * @param from holds the value as PostgreSQL's text, UTF-8, from `start` to `end`
- * @param to has room for {@link maxJsonBytesPerByte} bytes for each byte of the value, and for two more
- * @param at where to write
- * @returns the end of what was written
+ * @param source contains the value in PostgreSQL's text format, in UTF-8, from `start` to `end`
+ * @param target must have space for {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
+ * @param offset position in `target` of the first byte to write
+ * @returns the position after the last byte written
  */
-export type Encoder = (from: Uint8Array, start: number, end: number, to: Uint8Array, at: number) => number;
+export type Encoder = (
+  source: Uint8Array,
+  start: number,
+  end: number,
+  target: Uint8Array,
+  offset: number,
+) => number;
 
-/** Bytes of JSON for one byte of a value, at most: `\u001f`. */
+/** Maximum number of JSON bytes per byte of a value, reached by escapes like `\u001f`. */
 export const maxJsonBytesPerByte = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
@@ -15,7 +21,7 @@ const [quote, backslash, minus] = [ascii('"'), ascii('\\'), ascii('-')];
 const [zero, nine] = [ascii('0'), ascii('9')];
 const hexadecimal = Buffer.from('0123456789abcdef');
 
-/** The character after the backslash for each byte that has to be escaped; 0 for all others. */
+/** The character after the backslash for each byte that must be escaped, or 0 for other bytes. */
 const escapes = new Uint8Array(256);
 escapes.fill(ascii('u'), 0, 0x20);
 for (const [byte, letter] of [
@@ -30,46 +36,48 @@ for (const [byte, letter] of [
   escapes[ascii(byte)] = ascii(letter);
 }
 
-/** Numbers and everything else whose text is JSON already. */
-export const verbatim: Encoder = (from, start, end, to, at) => {
-  let next = at;
-  for (let index = start; index < end; index++) to[next++] = from[index] as number;
+/** Encodes values whose text is already JSON, for example integers. */
+export const verbatim: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
+  for (let index = start; index < end; index++) target[next++] = source[index] as number;
   return next;
 };
 
-/** Decimals: `NaN` and the infinities, which only SQL by hand can have stored, as strings. */
-export const decimal: Encoder = (from, start, end, to, at) => {
-  const first = from[start] === minus ? start + 1 : start;
-  const isNumber = (from[first] as number) <= nine;
-  return isNumber ? verbatim(from, start, end, to, at) : jsonString(from, start, end, to, at);
+/** Encodes decimals. `NaN` and infinities, which only manual SQL can store, become strings. */
+export const decimal: Encoder = (source, start, end, target, offset) => {
+  const firstDigit = source[start] === minus ? start + 1 : start;
+  const isNumber = (source[firstDigit] as number) <= nine;
+  return isNumber
+    ? verbatim(source, start, end, target, offset)
+    : jsonString(source, start, end, target, offset);
 };
 
-/** `t` and `f`. */
-export const jsonBoolean: Encoder = (from, start, _end, to, at) => {
-  const text = from[start] === ascii('t') ? 'true' : 'false';
-  for (let index = 0; index < text.length; index++) to[at + index] = text.charCodeAt(index);
-  return at + text.length;
+/** Encodes `t` and `f` as booleans. */
+export const jsonBoolean: Encoder = (source, start, _end, target, offset) => {
+  const text = source[start] === ascii('t') ? 'true' : 'false';
+  for (let index = 0; index < text.length; index++) target[offset + index] = text.charCodeAt(index);
+  return offset + text.length;
 };
 
-/** A JSON string; escapes what `row_to_json` escapes, in the same way. */
-export const jsonString: Encoder = (from, start, end, to, at) => {
-  let next = at;
-  to[next++] = quote;
+/** Encodes text as a JSON string, with the same escapes as `row_to_json`. */
+export const jsonString: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
+  target[next++] = quote;
   for (let index = start; index < end; index++) {
-    const byte = from[index] as number;
+    const byte = source[index] as number;
     const letter = escapes[byte] as number;
     if (letter === 0) {
-      to[next++] = byte;
+      target[next++] = byte;
       continue;
     }
-    to[next++] = backslash;
-    to[next++] = letter;
+    target[next++] = backslash;
+    target[next++] = letter;
     if (letter !== ascii('u')) continue;
-    to[next++] = zero;
-    to[next++] = zero;
-    to[next++] = hexadecimal[byte >> 4] as number;
-    to[next++] = hexadecimal[byte & 15] as number;
+    target[next++] = zero;
+    target[next++] = zero;
+    target[next++] = hexadecimal[byte >> 4] as number;
+    target[next++] = hexadecimal[byte & 15] as number;
   }
-  to[next++] = quote;
+  target[next++] = quote;
   return next;
 };

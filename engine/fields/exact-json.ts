@@ -1,65 +1,80 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** The maximum nesting of a text, and the usual maximum number of its values: parsing takes a few milliseconds. */
-const [maxDepth, usualValues] = [200, 40_000];
+/** Maximum nesting depth and default maximum number of values, which limit parsing to a few milliseconds. */
+const [maxDepth, defaultMaxValues] = [200, 40_000];
 
 /**
- * JSON.parse that keeps every number exact: those a double would change become {@link ExactNumber}. Linear, a few
- * milliseconds for any text of a megabyte.
- * @param maxValues how many values it may have
- * @throws SyntaxError for invalid JSON; RangeError, whose message completes "it …", past these limits
+ * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in
+ * linear time, a few milliseconds for one megabyte.
+ * @param maxValues maximum number of values
+ * @throws SyntaxError for invalid JSON
+ * @throws RangeError if a limit is exceeded. The message completes "it …".
  */
-export function parseExactJson(text: string, maxValues = usualValues): unknown {
+export function parseExactJson(text: string, maxValues = defaultMaxValues): unknown {
   const numbers = inexactNumbers(text, maxValues);
   if (numbers.length === 0) return JSON.parse(text);
-  let marked = '';
-  let done = 0;
+  let markedText = '';
+  let copiedEnd = 0;
   for (const { start, end } of numbers) {
-    // An object, because a string could be a key (before a colon), which a number never is.
-    marked += `${text.slice(done, start)}{"${marker}":"${text.slice(start, end)}"}`;
-    done = end;
+    // An object is only valid as a value, like a number. A string would also be accepted as a key.
+    markedText += `${text.slice(copiedEnd, start)}{"${marker}":"${text.slice(start, end)}"}`;
+    copiedEnd = end;
   }
-  return restored(JSON.parse(marked + text.slice(done)));
+  return restoreNumbers(JSON.parse(markedText + text.slice(copiedEnd)));
 }
 
-/** A JSON number by its text, exact; undefined if the text is anything else. */
+/** Parses a JSON number without rounding. Returns undefined for any other text. */
 export function jsonNumber(text: string): number | ExactNumber | undefined {
-  number.lastIndex = 0;
-  if (number.exec(text)?.[0] !== text) return undefined;
+  numberPattern.lastIndex = 0;
+  if (numberPattern.exec(text)?.[0] !== text) return undefined;
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** The key of a number's placeholder during JSON.parse. A reviver would cost a microsecond for each value. */
+/** Key of the object that replaces a number during JSON.parse. A reviver would take a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
+/** The position of a number in a text. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-const code = (character: string): number => character.charCodeAt(0);
-const [quote, backslash, comma, minus] = [code('"'), code('\\'), code(','), code('-')];
-const [zero, nine, point] = [code('0'), code('9'), code('.')];
-const [smallE, largeE] = [code('e'), code('E')];
-const [openList, closeList, openObject, closeObject] = [code('['), code(']'), code('{'), code('}')];
+const charCodeOf = (character: string): number => character.charCodeAt(0);
+const [quote, backslash, comma, minus] = [
+  charCodeOf('"'),
+  charCodeOf('\\'),
+  charCodeOf(','),
+  charCodeOf('-'),
+];
+const [zero, nine, point] = [charCodeOf('0'), charCodeOf('9'), charCodeOf('.')];
+const [smallE, largeE] = [charCodeOf('e'), charCodeOf('E')];
+const [openList, closeList, openObject, closeObject] = [
+  charCodeOf('['),
+  charCodeOf(']'),
+  charCodeOf('{'),
+  charCodeOf('}'),
+];
 
-const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-// Long digit runs and three-digit exponents are all that a double can change.
-const risky = /\d[\d.]{15}|[eE][+-]?\d{3}/;
+const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+// A double can only change numbers with many digits or a three-digit exponent.
+const riskyPattern = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 const shortestRisky = '1e100'.length;
 
 /**
- * Whether a double would change the value of a JSON number. How it is written does not count: what is stored must not
- * depend on whether 10e-001, 1.0 or 1.00000000000000000 was sent, for the database keeps the zeros of a fraction.
+ * Returns whether a double would change the value of a JSON number, regardless of its notation. 10e-001, 1.0 and
+ * 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing zeros.
  */
 function isInexact(source: string): boolean {
-  if (!risky.test(source)) return false;
-  const held = String(Number(source));
-  return held !== source && !isSame(partsOf(held), partsOf(source));
+  if (!riskyPattern.test(source)) return false;
+  const doubleText = String(Number(source));
+  return doubleText !== source && !isEqual(partsOf(doubleText), partsOf(source));
 }
 
-/** Where the significant digits of a number stand in its text, and the power of ten of the first; no digits: zero. */
+/**
+ * The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty
+ * range.
+ */
 interface Parts {
   readonly text: string;
   readonly start: number;
@@ -67,72 +82,76 @@ interface Parts {
   readonly power: number;
 }
 
-/** Reads a number's text once, without copying it: a body may hold a hundred thousand of them. */
+/**
+ * Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers.
+ */
 function partsOf(text: string): Parts {
-  let [start, end, whole, exponent] = [-1, 0, -1, text.length];
-  for (let at = 0; at < text.length; at++) {
-    const here = text.charCodeAt(at);
-    if (here === point) whole = at;
-    else if (here === smallE || here === largeE) {
-      exponent = at;
+  let [start, end, integerEnd, exponent] = [-1, 0, -1, text.length];
+  for (let offset = 0; offset < text.length; offset++) {
+    const charCode = text.charCodeAt(offset);
+    if (charCode === point) integerEnd = offset;
+    else if (charCode === smallE || charCode === largeE) {
+      exponent = offset;
       break;
-    } else if (here > zero && here <= nine) {
-      if (start === -1) start = at;
-      end = at + 1;
+    } else if (charCode > zero && charCode <= nine) {
+      if (start === -1) start = offset;
+      end = offset + 1;
     }
   }
   if (start === -1) return { text, start: 0, end: 0, power: 0 };
-  if (whole === -1) whole = exponent;
-  const places = start < whole ? whole - start : whole - start + 1;
+  if (integerEnd === -1) integerEnd = exponent;
+  const magnitude = start < integerEnd ? integerEnd - start : integerEnd - start + 1;
   const power = exponent === text.length ? 0 : Number(text.slice(exponent + 1));
-  return { text, start, end, power: places + power };
+  return { text, start, end, power: magnitude + power };
 }
 
-function isSame(one: Parts, other: Parts): boolean {
-  if (one.power !== other.power) return false;
-  let at = other.start;
-  for (let index = one.start; index < one.end; index++) {
-    if (one.text.charCodeAt(index) === point) continue;
-    if (other.text.charCodeAt(at) === point) at++;
-    if (at >= other.end || one.text.charCodeAt(index) !== other.text.charCodeAt(at)) return false;
-    at++;
+/** Returns whether two numbers have the same value. */
+function isEqual(a: Parts, b: Parts): boolean {
+  if (a.power !== b.power) return false;
+  let offset = b.start;
+  for (let index = a.start; index < a.end; index++) {
+    if (a.text.charCodeAt(index) === point) continue;
+    if (b.text.charCodeAt(offset) === point) offset++;
+    if (offset >= b.end || a.text.charCodeAt(index) !== b.text.charCodeAt(offset)) return false;
+    offset++;
   }
-  return at === other.end;
+  return offset === b.end;
 }
 
-/** Finds the numbers that a double would change, in one pass. JSON.parse reports invalid JSON. */
+/** Finds the numbers that a double would change, in one pass. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
-  const found: Span[] = [];
+  const spans: Span[] = [];
   let values = 1;
   let tokens = 0;
   let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const here = text.charCodeAt(at);
-    if (here === quote) {
-      at = endOfString(text, at);
+  for (let offset = 0; offset < text.length; offset++) {
+    const charCode = text.charCodeAt(offset);
+    if (charCode === quote) {
+      offset = endOfString(text, offset);
       tokens++;
-    } else if (here === comma || here === openList || here === openObject) {
+    } else if (charCode === comma || charCode === openList || charCode === openObject) {
       values++;
-      if (here !== comma && ++depth > maxDepth) throw new RangeError('is nested too deeply');
-    } else if (here === closeList || here === closeObject) {
+      if (charCode !== comma && ++depth > maxDepth) throw new RangeError('is nested too deeply');
+    } else if (charCode === closeList || charCode === closeObject) {
       depth--;
-    } else if (here === minus || (here >= zero && here <= nine)) {
-      number.lastIndex = at;
-      if (!number.test(text)) continue;
-      const end = number.lastIndex;
-      if (end - at >= shortestRisky && isInexact(text.slice(at, end))) found.push({ start: at, end });
-      at = end - 1;
+    } else if (charCode === minus || (charCode >= zero && charCode <= nine)) {
+      numberPattern.lastIndex = offset;
+      if (!numberPattern.test(text)) continue;
+      const end = numberPattern.lastIndex;
+      if (end - offset >= shortestRisky && isInexact(text.slice(offset, end)))
+        spans.push({ start: offset, end });
+      offset = end - 1;
       tokens++;
     }
-    // Each value has at most a key: a text with more tokens is not JSON.
+    // In valid JSON, each value has at most one key, so there are at most two tokens per value.
     if (values > maxValues || tokens > 2 * maxValues) {
       throw new RangeError(`holds more than ${maxValues} values`);
     }
   }
-  return found;
+  return spans;
 }
 
-/** The end of the string that begins at a quote, or of the text if the string is not closed. */
+/** Returns the position of a string's closing quote, or the length of the text if the string is not closed. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -142,27 +161,27 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** The value with its placeholders replaced by numbers. */
-function restored(root: unknown): unknown {
+/** Returns the value with placeholders replaced by numbers. */
+function restoreNumbers(root: unknown): unknown {
   const top = [root];
-  const left: (unknown[] | Record<string, unknown>)[] = [top];
-  /** What stands in place of a value; other objects are looked into later. */
-  const inPlaceOf = (value: unknown): unknown => {
+  const pending: (unknown[] | Record<string, unknown>)[] = [top];
+  /** Returns the number of a placeholder, or the value itself. Queues other containers. */
+  const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
-    // Every key of the text, even `__proto__`, is an own property: this changes no prototype.
+    // JSON.parse creates every key as an own property, even `__proto__`.
     if (Object.hasOwn(value, marker)) return new ExactNumber(String(Reflect.get(value, marker)));
-    left.push(value as Record<string, unknown>);
+    pending.push(value as Record<string, unknown>);
     return value;
   };
-  for (let holder = left.pop(); holder !== undefined; holder = left.pop()) {
-    if (Array.isArray(holder)) {
-      for (let index = 0; index < holder.length; index++) holder[index] = inPlaceOf(holder[index]);
+  for (let container = pending.pop(); container !== undefined; container = pending.pop()) {
+    if (Array.isArray(container)) {
+      for (let index = 0; index < container.length; index++) container[index] = replace(container[index]);
     } else {
-      for (const key of Object.keys(holder)) {
-        const value = holder[key];
-        const now = inPlaceOf(value);
-        // `__proto__` as it is stays as it is.
-        if (now !== value) holder[key] = now;
+      for (const key of Object.keys(container)) {
+        const value = container[key];
+        const replacement = replace(value);
+        // Only assigns replacements, because assigning to `__proto__` would set the prototype.
+        if (replacement !== value) container[key] = replacement;
       }
     }
   }

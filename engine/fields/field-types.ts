@@ -5,7 +5,7 @@ import { stringType, textType } from './string.ts';
 import { dateType, timestampType } from './temporal.ts';
 import type { FieldType } from './type.ts';
 
-/** Every field type by the name that YAML uses. */
+/** All field types by their name in YAML. */
 export const fieldTypes = {
   string: stringType,
   text: textType,

@@ -2,23 +2,23 @@ import type { FieldTypeName } from './field-types.ts';
 import type { Lookup } from './lookups.ts';
 import type { ColumnDefinition, FieldType } from './type.ts';
 
-/** What the server writes into a read-only field, and when. */
+/** The value that the server writes to a read-only field. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
 
-/** A checked field of a resource: its type and its YAML options. */
+/** A checked field of a resource, with its type and YAML options. */
 export interface Field {
   readonly name: string;
-  /** Its position in the YAML, as file:line:column. */
-  readonly place: string;
+  /** Location of its YAML, as `file:line:column`. */
+  readonly location: string;
   readonly typeName: FieldTypeName;
   readonly type: FieldType;
   readonly description: string;
   readonly readOnly: boolean;
   readonly nullable: boolean;
   readonly required: boolean;
-  /** The value if a body has none; null for nullable fields and fields without a default. */
+  /** Value if the request body omits the field. Null for nullable fields and fields without a default. */
   readonly default: string | number | boolean | null;
-  /** Known values; `closed` if reports know only these (the API accepts any string in either case). */
+  /** Known values. If `closed`, reports only include these. The API accepts any string in both cases. */
   readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
   readonly maxLength?: number;
   readonly pattern?: string;
@@ -26,28 +26,28 @@ export interface Field {
   readonly through?: string;
   readonly show?: readonly string[];
   readonly set?: ServerValue;
-  /** Whether no two records of an organization may have the same value. */
+  /** Whether values must be unique within an organization. */
   readonly unique: boolean;
-  /** Whether its values stay out of the ledger. */
+  /** Whether the change log omits its values. */
   readonly sensitive: boolean;
-  /** How the instance's own endpoints find records by it; indexed. */
+  /** How partner endpoints find records by this field. Adds an index. */
   readonly lookup?: Lookup;
-  /** The name that it had. */
+  /** The former name. */
   readonly renamedFrom?: string;
-  /** How long callers may still use the name that it had. */
+  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
   readonly alias?: Deprecation;
-  /** The field whose former name this is: it shows the same value and is stored nowhere. */
+  /** The field that this one exposes under its former name. An alias is not stored. */
   readonly aliasOf?: Field;
 }
 
-/** Since when a name is deprecated, and when it may be gone. */
+/** The dates of a deprecated name. */
 export interface Deprecation {
-  /** A calendar day. */
+  /** Date from which the name is deprecated, as YYYY-MM-DD. */
   readonly deprecated: string;
-  /** A calendar day. */
+  /** Date from which the name may be unavailable, as YYYY-MM-DD. */
   readonly sunset: string;
 }
 
-/** The columns that store a field, with their names; none if it is computed on read. */
+/** Returns the columns that store a field, with their names. Empty if the field is computed on read. */
 export const fieldColumns = (field: Field): readonly (ColumnDefinition & { readonly name: string })[] =>
   (field.type.columns?.(field) ?? []).map((column) => ({ ...column, name: `${field.name}${column.suffix}` }));

@@ -1,5 +1,5 @@
-// Fields: what a value is, one object for each type.
-// May import nothing of ours.
+// Fields: the types of field values, one object per type.
+// Must not import other project code.
 
 export { type Encoder, maxJsonBytesPerByte, verbatim } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId } from './exact.ts';

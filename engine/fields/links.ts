@@ -2,7 +2,7 @@ import { jsonString, verbatim } from './encode.ts';
 import { bigintType, valueDistinction } from './numbers.ts';
 import type { FieldType } from './type.ts';
 
-/** The id of a record of the same organization, or null. The database itself refuses any other. */
+/** The ID of a record in the same organization, or null. Foreign keys reject other IDs. */
 export const referenceType: FieldType = {
   expected: 'the id of a record (an integer) or null',
   json: bigintType.json,
@@ -20,7 +20,7 @@ export const referenceType: FieldType = {
   examples: [null],
 };
 
-/** Text of the record that a reference points to, read with the record and never stored. */
+/** Text of a referenced record. Read with the record, not stored. */
 export const joinedType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },

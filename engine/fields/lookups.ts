@@ -1,26 +1,27 @@
-// Which beginnings of texts are indexed, and in what form.
+// Index keys for text columns.
 
-/** Characters of a text in an index: a B-tree entry is limited to about 2,700 bytes, a text is not. */
+/** Number of characters of a text in an index. PostgreSQL limits B-tree entries to about 2,700 bytes. */
 export const indexedLength = 100;
-/** The beginning of a text that an index holds. */
+/** Returns SQL of the indexed prefix of a text. */
 export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
 
+/** A way to find records by text. */
 interface LookupKind {
-  /** SQL that is equal for equivalent texts. Immutable, because it is indexed. */
+  /** Returns SQL that is equal for equivalent texts. It must be immutable, because it is indexed. */
   readonly key: (text: string) => string;
-  /** Whether few records have the key of a value; absent: of every value. */
+  /** Returns whether few records share the key of a value. Absent if that holds for every value. */
   readonly isSelective?: (value: string) => boolean;
 }
 
-/** Ways to find a record by a text. */
+/** All lookups by name. */
 const lookups = {
   exact: { key: (text) => text },
-  /** E-mail addresses, compared without case. */
+  /** Email addresses, ignoring case. */
   caseless: { key: (text) => `lower(${text})` },
-  /** Telephone numbers, compared by digits: "+1 (555) 010-0" equals "0015550100". */
+  /** Phone numbers, compared by digits: "+1 (555) 010-0" equals "0015550100". */
   digits: {
     key: (text) => `regexp_replace(regexp_replace(${text}, '\\D', '', 'g'), '^00', '')`,
-    // All records without a telephone number share the empty key.
+    // All records without a phone number share the empty key.
     isSelective: (value) => value.replace(/\D/g, '').replace(/^00/, '') !== '',
   },
 } as const satisfies Readonly<Record<string, LookupKind>>;
@@ -28,5 +29,5 @@ const lookups = {
 /** The name of a lookup. */
 export type Lookup = keyof typeof lookups;
 
-/** A lookup by its name, whichever it is. */
+/** Returns the lookup with this name. */
 export const lookupOf = (name: Lookup): LookupKind => lookups[name];

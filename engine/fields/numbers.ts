@@ -4,7 +4,8 @@ import type { Distinction, FieldType } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
-const comparable = (type: string) =>
+/** Returns the abilities shared by types whose values PostgreSQL compares directly. */
+const comparisons = (type: string) =>
   ({
     encode: verbatim,
     order: byColumn,
@@ -13,13 +14,13 @@ const comparable = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** How a unique index tells the values of one column apart. */
+/** Returns a distinction that compares the value itself and treats null as empty. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
-  filled: `${value} is not null`,
+  presence: `${value} is not null`,
 });
 
-/** A whole number of 32 bits. */
+/** A 32-bit integer. */
 export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
   json: { type: 'integer', format: 'int32', minimum: int32.min, maximum: int32.max },
@@ -27,13 +28,13 @@ export const integerType: FieldType = {
   columns: () => [{ suffix: '', type: 'integer' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
-  ...comparable('integer'),
+  ...comparisons('integer'),
   distinct: valueDistinction,
   parse: (text) => (isInt32(text) ? text : undefined),
   examples: [0, 7, -1, int32.max, int32.min],
 };
 
-/** A whole number of 64 bits, exact beyond the range of JavaScript's numbers. */
+/** A 64-bit integer, exact beyond the range of JavaScript numbers. */
 export const bigintType: FieldType = {
   expected: 'an integer of 64 bits',
   json: { type: 'integer', format: 'int64' },
@@ -41,13 +42,13 @@ export const bigintType: FieldType = {
   columns: () => [{ suffix: '', type: 'bigint' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
-  ...comparable('bigint'),
+  ...comparisons('bigint'),
   distinct: valueDistinction,
   parse: int64,
   examples: [0, 42, -42, 9007199254740991],
 };
 
-/** A decimal number, stored and returned as it was written. */
+/** A decimal number, stored and returned without rounding. */
 export const numberType: FieldType = {
   expected: 'a number',
   json: { type: 'number' },
@@ -55,13 +56,13 @@ export const numberType: FieldType = {
   columns: () => [{ suffix: '', type: 'numeric' }],
   empty: 0,
   write: (value) => [decimalText(value) ?? null],
-  ...comparable('numeric'),
+  ...comparisons('numeric'),
   encode: decimal,
   parse: (text) => (/^-?\d{1,100}(\.\d{1,100})?$/.test(text) ? text : undefined),
   examples: [0, 0.1, -12.5, 1000000.01],
 };
 
-/** Whether a text is a canonical 32-bit integer. */
+/** Returns whether a text is a canonical 32-bit integer. */
 function isInt32(text: string): boolean {
   const canonical = int64(text);
   return canonical !== undefined && Number(canonical) >= int32.min && Number(canonical) <= int32.max;

@@ -2,19 +2,24 @@ import { jsonString } from './encode.ts';
 import { indexedLength, indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
-/** Whether PostgreSQL can hold a text: no U+0000, no lone surrogates. */
+/** Returns whether PostgreSQL can store a text. It rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** Characters of a text that its order depends on, so that a place in the order has a bounded size. */
-const sorted = 500;
-/** The highest code point: no text that begins with another one comes after that one followed by these. */
-const highest = `repeat(chr(1114111), ${indexedLength})`;
+/** Number of characters by which texts are sorted, which limits the size of cursors. */
+const sortLength = 500;
+/**
+ * SQL of the highest code point, repeated. Appended to a prefix, it is the upper bound of all texts with that prefix.
+ */
+const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
-/** The indexed key of a text. The result of `lower` depends on the collation: a value needs the column's collation. */
+/**
+ * Returns SQL of a text's index key. Parameters need the column's collation, because the result of `lower` depends on
+ * it.
+ */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 
-/** Any Unicode text without U+0000, by convention on one line. */
+/** Unicode text without U+0000, by convention a single line. */
 export const stringType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
@@ -24,15 +29,18 @@ export const stringType: FieldType = {
     ...(maxLength === undefined ? {} : { maxLength }),
     ...(pattern === undefined ? {} : { linearPattern: pattern }),
   }),
-  // "C" is the same order on every server; a locale's order differs between them.
+  // The order of "C" is the same on every server, unlike the order of a locale.
   columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
   empty: '',
   write: (value) => [value as string],
   encode: jsonString,
-  order: (column) => [indexedPrefix(column), `left(${column}, ${sorted})`],
-  // A character may be two UTF-16 code units.
-  place: (shown) => [...shown.slice(0, 2 * sorted)].slice(0, sorted).join(''),
-  bounds: (placeholder) => [indexedPrefix(`${placeholder}::text`), `left(${placeholder}::text, ${sorted})`],
+  order: (column) => [indexedPrefix(column), `left(${column}, ${sortLength})`],
+  // A character can take two UTF-16 code units.
+  toBound: (value) => [...value.slice(0, 2 * sortLength)].slice(0, sortLength).join(''),
+  bounds: (placeholder) => [
+    indexedPrefix(`${placeholder}::text`),
+    `left(${placeholder}::text, ${sortLength})`,
+  ],
   equals: (column, placeholder, lookup) => {
     const value = `${placeholder}::text`;
     return `(${key(column, lookup)} = ${key(value, lookup, ' collate "C"')} and ${column} = ${value})`;
@@ -44,16 +52,16 @@ export const stringType: FieldType = {
   },
   startsWith: (column, placeholder) => {
     const value = `${placeholder}::text`;
-    return `(${indexedPrefix(column)} >= ${indexedPrefix(value)} and ${indexedPrefix(column)} <= ${indexedPrefix(`(${value} || ${highest})`)} and starts_with(${column}, ${value}))`;
+    return `(${indexedPrefix(column)} >= ${indexedPrefix(value)} and ${indexedPrefix(column)} <= ${indexedPrefix(`(${value} || ${highestSuffix})`)} and starts_with(${column}, ${value}))`;
   },
   contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
   distinct: (value) => ({
-    // Beyond the beginning a hash stands for the text; the same one for all short texts.
+    // The hash distinguishes long texts with the same prefix.
     keys: [
       indexedPrefix(value),
       `case when length(${value}) > ${indexedLength} then md5(${value}) else '' end`,
     ],
-    filled: `${value} <> ''`,
+    presence: `${value} <> ''`,
   }),
   parse: (text) => (isStorable(text) ? text : undefined),
   text: (column) => column,
@@ -61,5 +69,5 @@ export const stringType: FieldType = {
   examples: ['Ada', 'Grüße, 世界 🌍', ' spaces kept ', 'line\nbreak', '<b>"quoted"</b>'],
 };
 
-/** A string that may have several lines. */
+/** Text with any number of lines. */
 export const textType: FieldType = { ...stringType, examples: ['First line.\nSecond line.', ''] };

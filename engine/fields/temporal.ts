@@ -2,7 +2,10 @@ import { jsonString } from './encode.ts';
 import { valueDistinction } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
-/** SQL of RFC 3339 text without an offset, from SQL of a timestamp without time zone; PostgreSQL trims the fraction. */
+/**
+ * Converts SQL of a timestamp without time zone to SQL of RFC 3339 text without an offset. PostgreSQL trims the
+ * fraction.
+ */
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
 
@@ -10,8 +13,8 @@ const rfc3339 =
   /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
 /**
- * Reads an RFC 3339 timestamp (section 5.6), years 0001 to 9999, no leap seconds.
- * @returns local time to the microsecond and the UTC offset as written, or undefined
+ * Parses an RFC 3339 timestamp (section 5.6) in the years 0001 to 9999, without leap seconds.
+ * @returns the local time with microsecond precision and the original UTC offset, or undefined if it is invalid
  */
 export function parseTimestamp(text: string): { local: string; offset: string } | undefined {
   const match = rfc3339.exec(text);
@@ -24,13 +27,13 @@ export function parseTimestamp(text: string): { local: string; offset: string } 
   return { local: `${year}-${month}-${day}T${time}`, offset: offset.toUpperCase() };
 }
 
-/** Whether a day exists in the calendar, years 0001 to 9999. */
+/** Returns whether a date exists, in the years 0001 to 9999. */
 function isDay(year: string, month: string, day: string): boolean {
   const date = new Date(`${year}-${month}-${day}T00:00:00Z`);
   return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
 }
 
-/** A point in time as PostgreSQL reads it, also where the offset leads to the years 0 and 10000. */
+/** Returns a point in time in PostgreSQL's format, in UTC. The offset can move it into the year 0 or 10000. */
 function utcText({ local, offset }: { local: string; offset: string }): string {
   const [seconds = '', fraction = '0'] = local.split('.');
   const [, sign = '', hours = '0', minutes = '0'] = /^([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
@@ -49,8 +52,8 @@ const parseDate = (text: string): string | undefined => {
 const dayMs = 86_400_000;
 
 /**
- * A point in time. A writable one keeps the UTC offset that was written in a second column, because the API
- * does not convert time zones; one that the server sets is UTC.
+ * A point in time. Writable fields store the original UTC offset in a second column, because the API does not convert
+ * time zones. Fields set by the server are in UTC.
  */
 export const timestampType: FieldType = {
   expected: 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
@@ -64,9 +67,9 @@ export const timestampType: FieldType = {
     const parsed = parseTimestamp(value as string);
     return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
   },
-  // Not a cast of the whole text: PostgreSQL refuses offsets past 15:59, RFC 3339 goes to 23:59.
-  assign: ([at = '', offset = '']) => [
-    `((${at}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
+  // Subtracts the offset instead of casting the text: PostgreSQL rejects offsets beyond 15:59, RFC 3339 allows 23:59.
+  assign: ([time = '', offset = '']) => [
+    `((${time}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
     `${offset}::text`,
   ],
   read: ([column = '', offset]) => {
@@ -77,28 +80,30 @@ export const timestampType: FieldType = {
   encode: jsonString,
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
-  place: (shown) => {
-    if (shown.endsWith('Z')) return shown;
-    const parsed = parseTimestamp(shown);
-    return parsed === undefined ? shown : utcText(parsed);
+  toBound: (value) => {
+    if (value.endsWith('Z')) return value;
+    const parsed = parseTimestamp(value);
+    return parsed === undefined ? value : utcText(parsed);
   },
   equals: (column, placeholder) => `${column} = ${placeholder}::text::timestamptz`,
   among: (column, placeholder) => `${column} = any(${placeholder}::text[]::timestamptz[])`,
   parse: (text) => {
-    // "+" in a query string means a space; a timestamp has no other place for one.
+    // A "+" in a query string is decoded as a space.
     const parsed = parseTimestamp(text.replace(' ', '+'));
     return parsed === undefined ? undefined : utcText(parsed);
   },
   shift: (value, days) => {
     const parsed = parseTimestamp(value);
     if (parsed === undefined) return value;
-    const at = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs).toISOString().replace(/\.000Z$/, '');
-    return `${at.replace(/Z$/, '')}${parsed.offset}`;
+    const shifted = new Date(Date.parse(`${parsed.local}Z`) + days * dayMs)
+      .toISOString()
+      .replace(/\.000Z$/, '');
+    return `${shifted.replace(/Z$/, '')}${parsed.offset}`;
   },
   examples: ['2026-03-01T09:30:00Z', '2026-03-01T09:30:00.25+05:30', '1999-12-31T23:59:59.999999-08:00'],
 };
 
-/** A calendar day. */
+/** A calendar date. */
 export const dateType: FieldType = {
   expected: 'a date, such as 2026-03-01',
   json: { type: 'string', format: 'date' },
@@ -117,12 +122,12 @@ export const dateType: FieldType = {
   examples: ['2026-03-01', '2024-02-29', '0001-01-01', '9999-12-31'],
 };
 
-/** Whether a text is a calendar day. */
+/** Returns whether a text is a calendar date. */
 export const isDate = (text: string): boolean => parseDate(text) !== undefined;
 
 /**
- * A point in time given as a calendar day, which starts in UTC, or as an RFC 3339 timestamp.
- * @returns its text for a `timestamptz` parameter, or undefined if it is neither
+ * Parses a point in time: an RFC 3339 timestamp, or a calendar date, which means its start in UTC.
+ * @returns text for a `timestamptz` parameter, or undefined if it is neither
  */
 export const parseInstant = (text: string): string | undefined =>
   isDate(text) ? `${text}T00:00:00Z` : timestampType.parse?.(text);

@@ -1,22 +1,22 @@
-// The shape of a field type: one object per type holds everything that the engine knows of its values.
+// The interface of field types. Validation, SQL, OpenAPI and migrations only know a type through it.
 import type { Encoder } from './encode.ts';
 import type { Lookup } from './lookups.ts';
 
-/** A value that goes to PostgreSQL as text; null is SQL NULL. Never a JavaScript number, so nothing is rounded. */
+/** A parameter in PostgreSQL's text format; null is SQL NULL. Never a JavaScript number, so values are not rounded. */
 export type ParameterText = string | null;
 
 /** A JSON Schema (2020-12) fragment. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** How a unique index tells values apart, as SQL. */
+/** SQL with which a unique index distinguishes values. */
 export interface Distinction {
-  /** Keys of bounded size; two values are equal if all of them are. */
+  /** Keys of bounded size. Two values are equal if all of their keys are equal. */
   readonly keys: readonly string[];
-  /** The condition that there is a value: any number of records may have none. */
-  readonly filled: string;
+  /** Condition that the value is not empty. Any number of records can have an empty value. */
+  readonly presence: string;
 }
 
-/** The parts of a field's definition that its type may use. */
+/** Options of a field that its type can depend on. */
 export interface FieldOptions {
   readonly readOnly: boolean;
   readonly maxLength?: number;
@@ -25,60 +25,63 @@ export interface FieldOptions {
 
 /** A column that stores a field, or a part of it. */
 export interface ColumnDefinition {
-  /** Appended to the field's name; empty for the first column. */
+  /** Suffix of the column name. Empty for the first column. */
   readonly suffix: string;
   /** PostgreSQL type. */
   readonly type: string;
   readonly collation?: string;
 }
 
-/** A field type. Absent keys are absent abilities. */
+/** A field type. An absent key means that the type does not have the ability. */
 export interface FieldType {
   /** Completes "<field> must be …". */
   readonly expected: string;
-  /** The value in responses and in the OpenAPI document. */
+  /** Schema of values in responses and in the OpenAPI document. */
   readonly json: JsonSchema;
-  /** The schema that validates a non-null value in a body; absent: `json`. */
+  /** Returns the schema that validates a non-null value in a body. Default: `json`. */
   readonly body?: (options: FieldOptions) => JsonSchema;
-  /** Stored columns; absent if the value is computed on read. */
+  /** Returns the stored columns. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
-  /** The value of an absent field that is not "or null"; types without one must be nullable or required. */
+  /** Default of fields that are not nullable. If absent, such fields must be required or declare a default. */
   readonly empty?: string | number | boolean;
-  /** A validated JSON value as parameters, one for each column. */
+  /** Converts a validated JSON value to parameters, one per column. */
   readonly write?: (value: unknown) => readonly ParameterText[];
-  /** SQL for each column from its parameters' placeholders; absent: the placeholders themselves. */
+  /** Returns SQL for each column from the placeholders. Default: the placeholders. */
   readonly assign?: (placeholders: readonly string[]) => readonly string[];
-  /** SQL of the value in the response, from SQL of each column; absent: the first column. */
+  /** Returns SQL of the value in responses, from SQL of the columns. Default: the first column. */
   readonly read?: (columns: readonly string[]) => string;
-  /** Writes a value that is not null, as `read` selects it, as JSON. */
+  /** Encodes a non-null value selected by `read` as JSON. */
   readonly encode: Encoder;
-  /** ORDER BY keys; absent: not sortable. The first is the index key, so it must be of bounded size. */
+  /** Returns the ORDER BY keys. The first one is the index key and must be of bounded size. Absent if not sortable. */
   readonly order?: (column: string) => readonly string[];
-  /** SQL of a parameter for each ORDER BY key, to compare with; absent: has no ranges. */
+  /** Returns SQL of a parameter to compare with each ORDER BY key. Absent if ranges are not supported. */
   readonly bounds?: (placeholder: string) => readonly string[];
-  /** A value as responses have it, as a parameter for `bounds`; absent: unchanged. */
-  readonly place?: (shown: string) => string;
-  /** WHERE condition "column equals placeholder"; absent: not filterable. Uses the index of a lookup if there is one. */
+  /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
+  readonly toBound?: (value: string) => string;
+  /**
+   * Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if not
+   * filterable.
+   */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
-  /** WHERE condition "column is one of placeholder" (an array), likewise. */
+  /** Returns the condition "column is one of placeholder", an array. Like `equals` otherwise. */
   readonly among?: (column: string, placeholder: string, lookup?: Lookup) => string;
-  /** WHERE condition "column starts with placeholder". Absent for types other than text. */
+  /** Returns the condition "column starts with placeholder". Absent for types other than text. */
   readonly startsWith?: (column: string, placeholder: string) => string;
-  /** WHERE condition "column contains placeholder". Absent for types other than text. */
+  /** Returns the condition "column contains placeholder". Absent for types other than text. */
   readonly contains?: (column: string, placeholder: string) => string;
-  /** What makes a value unique, from SQL of the value; absent: cannot be unique. */
+  /** Returns the index keys that make a value unique, from SQL of the value. Absent if it cannot be unique. */
   readonly distinct?: (value: string) => Distinction;
-  /** A query parameter's text as a parameter for conditions; undefined if it is not a value of this type. */
+  /** Converts the text of a query parameter to a parameter for conditions. Returns undefined if it is invalid. */
   readonly parse?: (text: string) => string | undefined;
-  /** SQL text of the value, for fields that other resources show through a reference. */
+  /** Returns SQL of the value as text, for `joined` fields of other resources. */
   readonly text?: (column: string) => string;
-  /** The value shifted by whole days, for sample records that should look recent. */
+  /** Shifts the value by whole days, so that sample records look recent. */
   readonly shift?: (value: string, days: number) => string;
-  /** Must name a resource that it refers to. */
+  /** Whether fields of the type refer to another resource, which `to` names. */
   readonly refers?: true;
-  /** Must name the reference and the fields that it shows. */
+  /** Whether fields of the type show fields of a referenced record, which `through` and `show` name. */
   readonly joins?: true;
-  /** Takes `max_length` and `pattern`. */
+  /** Whether fields of the type support `max_length`, `pattern` and other text options. */
   readonly bounded?: true;
   /** A few valid values, for the contract test and OpenAPI examples. */
   readonly examples: readonly unknown[];

@@ -5,27 +5,27 @@ import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
-/** What validation needs to know of a field. */
+/** The properties of a field that validation depends on. */
 export interface ValidatedField extends FieldOptions {
   readonly type: FieldType;
   readonly required: boolean;
 }
 
 const int32 = 2 ** 31;
-/** What the keyword `exact` accepts: numbers that may be too long for a JavaScript number. */
+/** Validators of the keyword `exact`, for numbers that a JavaScript number may not represent exactly. */
 const exactKinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   int32: (value) => typeof value === 'number' && Number.isInteger(value) && value >= -int32 && value < int32,
   int64: (value) => integerText(value) !== undefined,
   decimal: (value) => decimalText(value) !== undefined,
 };
 
-/** Ajv with what the schemas of fields need beyond JSON Schema. */
+/** Ajv with the additional keywords and formats of field schemas. */
 export const validator = new Validator({
   allErrors: true,
   allowUnionTypes: true,
   coerceTypes: false,
   useDefaults: false,
-  // Schemas are made by field types, and strict mode refuses unknown keywords: the meta-schema would only cost time at start.
+  // Would only slow down startup: field types generate the schemas, and strict mode rejects unknown keywords.
   validateSchema: false,
 })
   .addKeyword({
@@ -43,17 +43,17 @@ export const validator = new Validator({
   .addKeyword({
     keyword: 'linearPattern',
     type: 'string',
-    // RE2 runs in linear time for every pattern and every text.
+    // RE2 matches every pattern in linear time.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
-      // The empty value of a text is always valid: a record can be sent back as it was read.
+      // An empty text is always valid, so that clients can send back a record as they received it.
       return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })
   .addFormat('rfc3339', (value) => parseTimestamp(value) !== undefined)
   .addFormat('calendarDate', isDate);
 
-/** The JSON Schema of one value in a body; null means "absent" unless the field is required. */
+/** Returns the JSON Schema of a value in a body. Null counts as absent unless the field is required. */
 export function valueSchema(field: ValidatedField): JsonSchema {
   const schema: Record<string, unknown> = { ...(field.type.body?.(field) ?? field.type.json) };
   const orNull = !field.required;
@@ -69,11 +69,11 @@ const messages: Readonly<Record<string, (field: ValidatedField) => string>> = {
   unicode: () => 'must not contain U+0000 or lone surrogates',
 };
 
-/** The error message for a value that breaks a keyword of {@link valueSchema}, without the name of the field. */
+/** Returns the error message for a value that violates a keyword of {@link valueSchema}. It completes "<field> …". */
 export const errorMessage = (keyword: string, field: ValidatedField): string =>
   messages[keyword]?.(field) ?? `must be ${field.type.expected}`;
 
-/** The error message for a wrong value, or undefined. For single values at boot; bodies have a compiled validator. */
+/** Returns the error message for an invalid value, or undefined. Only for startup: each call compiles a validator. */
 export function validateValue(field: ValidatedField, value: unknown): string | undefined {
   const validate = validator.compile(valueSchema(field));
   return validate(value) ? undefined : errorMessage(validate.errors?.[0]?.keyword ?? '', field);

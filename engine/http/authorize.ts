@@ -28,7 +28,7 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
 export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
   const principal = await app.authenticate(request);
   // Without `?org=`, the caller's only membership can have changed.
-  if (principal.organization !== request.principal?.organization) throw errors.noSuchMembership();
+  if (principal.organization !== request.principal?.organization) throw errors.notAMember();
   return principal;
 }
 

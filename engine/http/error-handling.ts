@@ -34,7 +34,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   const mapped = fastifyErrors[code]?.(error as FastifyError, request);
   if (mapped !== undefined) return mapped;
   // A request aborted by its client is not a server error, even if the socket reports one.
-  if (error !== undefined && error === request.raw.errored) return errors.cutOff();
+  if (error !== undefined && error === request.raw.errored) return errors.incompleteRequest();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500
     ? new HttpError(statusCode, 'invalid_request', (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
@@ -184,7 +184,7 @@ export const errorHandling = fastifyPlugin(
       reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
       const isValid = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
-      done(isValid ? undefined : errors.oneHostNeeded(hosts));
+      done(isValid ? undefined : errors.hostRequired(hosts));
     });
     // Before the body is read, because no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>

@@ -94,13 +94,13 @@ async function* received(raw: Readable): AsyncGenerator<Buffer> {
   let waited = 0;
   let taken = 0;
   let began = performance.now();
-  const wait = () => setTimeout(() => raw.destroy(errors.tooSlowlySent()), gracePeriodMs);
+  const wait = () => setTimeout(() => raw.destroy(errors.requestTimeout()), gracePeriodMs);
   let late = wait();
   try {
     for await (const chunk of raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       waited += performance.now() - began;
       taken += chunk.length;
-      if (waited > gracePeriodMs && (taken / waited) * 1000 < minimumRate) throw errors.tooSlowlySent();
+      if (waited > gracePeriodMs && (taken / waited) * 1000 < minimumRate) throw errors.requestTimeout();
       clearTimeout(late);
       yield chunk;
       // Time spent in the database does not count against the client.

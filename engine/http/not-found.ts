@@ -28,15 +28,15 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     const [first = '', id, ...deeper] = words;
     if (!isApi) {
       const meant = names.find((name) => words.some((word) => word.toLowerCase() === name));
-      return errors.noPath(
+      return errors.pathNotFound(
         meant === undefined ? `; the API is under ${apiPrefix}` : `. Did you mean "${apiPrefix}/${meant}"?`,
       );
     }
     const known = resources.find(({ name }) => name === first);
     if (known === undefined)
-      return errors.noPath(`; ${all}${suggestion(first.slice(0, maxCompared), names)}`);
+      return errors.pathNotFound(`; ${all}${suggestion(first.slice(0, maxCompared), names)}`);
     // An ID that cannot be decoded.
     const isRecord = id !== undefined && id !== '' && deeper.length === 0;
-    return isRecord ? errors.noRecord(known.definition.singular) : errors.noPath(`; ${all}`);
+    return isRecord ? errors.recordNotFound(known.definition.singular) : errors.pathNotFound(`; ${all}`);
   };
 }

@@ -65,7 +65,7 @@ const badRequest = (...more: readonly HttpError[]) =>
       errors.missingReferences([
         { field: 'parent_id', message: 'parent_id does not refer to an existing record' },
       ]),
-      errors.organizationNeeded(),
+      errors.organizationRequired(),
       errors.rejectedByDatabase('orders_total_is_positive'),
       ...more,
     ],
@@ -83,7 +83,7 @@ const authenticate = {
 export const responses = {
   BadRequest: badRequest(),
   BadBatch: badRequest(
-    errors.itemsRefused(
+    errors.itemsRejected(
       new Map([
         ['records[3]', errors.invalidFields([{ field: 'email', message: 'email must be a string' }])],
       ]),
@@ -105,12 +105,12 @@ export const responses = {
     [
       errors.forbidden('orders', 'delete'),
       errors.quotaExceeded('10000 records'),
-      errors.noSuchMembership(),
+      errors.notAMember(),
       errors.crossSite(),
     ],
   ),
   CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
-  Throttled: failure('Too many attempts.', [errors.throttled(60)], retryAfter(true)),
+  Throttled: failure('Too many attempts.', [errors.tooManyAttempts(60)], retryAfter(true)),
   NotFound: failure('The record does not exist in the organization.', [errors.notFound()], preferenceApplied),
   MethodNotAllowed: failure(
     'Never for this method: the path responds it to methods that it does not have.',

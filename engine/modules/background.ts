@@ -3,21 +3,22 @@ import { runOutsideRequests } from '../database/index.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Work that is not part of a request. */
+    /** Scheduler of work that is not part of a request. */
     background: Background;
   }
 }
 
-/** Background work that one process of an instance does for all of them. */
+/** Background work that one process performs for all processes of an instance. */
 export interface Background {
   /**
-   * Repeats work at an interval while the app runs and this process is responsible for background work, starting when it
-   * becomes responsible. The work is awaited before its next run and before the app closes. Pauses while the app is read-only.
+   * Repeats work at an interval while the app runs and this process is responsible for background work, starting when
+   * it becomes responsible. The work is awaited before its next run and before the app closes. Pauses while the app is
+   * read-only.
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
-  /** Whether this process is responsible for background work. */
-  readonly isOurs: () => boolean;
+  /** Returns whether this process is responsible for background work. */
+  readonly isResponsible: () => boolean;
 }
 
 /** Must not reject. */
@@ -25,14 +26,14 @@ type Work = () => void | Promise<void>;
 
 /** Work repeated at an interval. */
 export interface PeriodicTask {
-  /** Triggers an immediate run in the responsible process. */
-  readonly now: () => void;
+  /** Triggers a run in the responsible process immediately. */
+  readonly runNow: () => void;
 }
 
-/** Background work of one process. */
+/** Background work of one process, with functions for the process that manages it. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process responsible. */
-  readonly begin: () => void;
+  readonly start: () => void;
   /** Runs a task on behalf of another process. */
   readonly run: (name: string) => void;
 }
@@ -46,13 +47,13 @@ interface Task {
 
 /**
  * Creates the background work of a process.
- * @param ask requests a run from the responsible process; absent if this process is responsible from the start
+ * @param requestRun requests a run from the responsible process; absent if this process is responsible from the start
  */
-export function backgroundWork(ask?: (name: string) => void): BackgroundOfProcess {
-  let isOurs = ask === undefined;
+export function backgroundWork(requestRun?: (name: string) => void): BackgroundOfProcess {
+  let isResponsible = requestRun === undefined;
   /** Tasks of ready apps. */
   const tasks = new Map<string, Task>();
-  const start = (task: Task): void => {
+  const startTask = (task: Task): void => {
     task.timer = setInterval(task.work, task.intervalMs).unref();
     task.work();
   };
@@ -69,7 +70,7 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
       };
       app.addHook('onReady', async () => {
         tasks.set(name, task);
-        if (isOurs) start(task);
+        if (isResponsible) startTask(task);
       });
       app.addHook('preClose', async () => {
         tasks.delete(name);
@@ -77,13 +78,16 @@ export function backgroundWork(ask?: (name: string) => void): BackgroundOfProces
         await task.running;
       });
       // A request that triggers a run neither waits for it nor is charged for it.
-      return { now: () => (isOurs || ask === undefined ? runOutsideRequests(task.work) : ask(name)) };
+      return {
+        runNow: () =>
+          isResponsible || requestRun === undefined ? runOutsideRequests(task.work) : requestRun(name),
+      };
     },
-    isOurs: () => isOurs,
-    begin: () => {
-      if (isOurs) return;
-      isOurs = true;
-      for (const task of tasks.values()) start(task);
+    isResponsible: () => isResponsible,
+    start: () => {
+      if (isResponsible) return;
+      isResponsible = true;
+      for (const task of tasks.values()) startTask(task);
     },
     run: (name) => tasks.get(name)?.work(),
   };

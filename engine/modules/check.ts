@@ -1,7 +1,7 @@
-/** A part of an instance that checks examine. */
+/** A part of an instance that `crm doctor` can check. */
 export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
 
-/** A problem, or something probably unintended, and how to fix it. */
+/** A problem or a probably unintended setting, and how to fix it. */
 export interface Finding {
   /** Location: a variable, a line of a file, a folder, a table or an organization. */
   readonly place: string;

@@ -15,7 +15,7 @@ export interface CommandResult {
 export interface CommandLine<Instance> {
   /** The program to add commands to. */
   readonly program: Command;
-  /** Returns the configuration without opening the instance. @throws UserError with every issue in it */
+  /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
   /** Prints a command's result. A UserError becomes one message on standard error and exit code 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
@@ -23,10 +23,10 @@ export interface CommandLine<Instance> {
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
 }
 
-/** The `--json` option of every command. */
+/** Creates the `--json` option of every command. */
 export const jsonResult = () => new Option('--json', 'print one JSON object');
 
-/** The `--org` option of commands for one organization. */
+/** Creates the `--org` option of commands for one organization. */
 export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
 /** Formats rows as lines with aligned columns, below a line of titles. */
@@ -72,7 +72,10 @@ async function prompt(question: string): Promise<string> {
   }
 }
 
-/** Returns the first line of standard input after it closes. Secrets are passed this way, because other users can see arguments. */
+/**
+ * Returns the first line of standard input after it closes. Secrets are passed this way, because other users can see
+ * arguments.
+ */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);

@@ -1,4 +1,4 @@
-// The Module kind, building blocks for commands, background work and retention.
+// Modules: the interface of modules, and building blocks for commands, background work and retention.
 // May import errors, config, definition, tables, compile.
 
 export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';

@@ -1,4 +1,4 @@
-/** A metric family, as Prometheus describes it. */
+/** A metric family in the sense of Prometheus. */
 export interface Family {
   readonly type: 'counter' | 'gauge';
   readonly help: string;
@@ -9,7 +9,8 @@ export interface Metrics {
   /** Families by name. Several modules can report values of one family, with different labels. */
   readonly families: Readonly<Record<string, Family>>;
   /**
-   * Whether they describe the instance, and one process reports them; otherwise the values of all processes are summed.
+   * Whether they describe the whole instance. If so, one process reports them, otherwise the values of all processes
+   * are added.
    */
   readonly ofInstance: boolean;
   /** Reports the current values. If it throws, they are omitted. */

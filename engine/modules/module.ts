@@ -8,7 +8,7 @@ import type { CommandLine } from './command-line.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * A part of an instance other than records: one object, in one folder.
+ * A part of an instance other than records, in a folder of its own.
  * @typeParam Services the parts of a running service that it needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need
@@ -30,7 +30,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
   /** Its metrics. */
   readonly metrics?: (services: Services) => readonly Metrics[];
-  /** Adds its commands to the command line. Loads their code only then, because a service does not need it. */
+  /** Adds its commands to the command line. Imports their code lazily, because the service does not need it. */
   readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
   /** Its checks for `crm doctor`. */
   readonly checks?: readonly DoctorCheck<Checked>[];

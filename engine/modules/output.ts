@@ -22,9 +22,10 @@ export function assertOutputWritable({ file, force, isJson }: CommandOutput): vo
 }
 
 /**
- * Writes a stream to standard output, or to a file that only its owner can read. The file gets its name when it is complete.
+ * Writes a stream to standard output, or to a file that only its owner can read. The file is renamed from
+ * `<file>.partial` when it is complete.
  * @returns the number of bytes written
- * @throws UserError with one line if the file cannot be written
+ * @throws UserError if the file cannot be written
  */
 export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput, 'file'>): Promise<number> {
   const partial = `${file}.partial`;
@@ -42,7 +43,7 @@ export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput
   }
 }
 
-/** Writes to a target, or to standard output if it is undefined. */
+/** Writes to a target, or to standard output if the target is undefined. @returns the number of bytes written */
 async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefined): Promise<number> {
   let bytes = 0;
   const show = showProgress('bytes');
@@ -55,12 +56,12 @@ async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefin
 }
 
 /** Returns a function that shows progress on a terminal, at most four times a second. */
-export function showProgress(unit: string): (done: number) => void {
+export function showProgress(unit: string): (count: number) => void {
   if (!process.stderr.isTTY) return () => {};
   let last = 0;
-  return (done) => {
+  return (count) => {
     if (performance.now() - last < 250) return;
     last = performance.now();
-    process.stderr.write(`\r${done.toLocaleString('en')} ${unit}\r`);
+    process.stderr.write(`\r${count.toLocaleString('en')} ${unit}\r`);
   };
 }

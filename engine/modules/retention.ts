@@ -5,32 +5,35 @@ import type { Database } from '../database/index.ts';
 import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** Interval at which an instance deletes old rows, in milliseconds. */
-const everyMs = 10 * 60_000;
-/** Maximum number of rows deleted by one statement; a pause follows, in which other statements run. */
+const intervalMs = 10 * 60_000;
+/** Maximum number of rows deleted by one statement. Other statements can run in the pause between two batches. */
 export const retentionBatch = 500;
 const pauseMs = 100;
 
-/** Rows that are kept for a limited time. */
+/** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** Name of the rows, for example "old events". */
+  /** Name of the rows in messages, for example "old events". */
   readonly what: string;
-  /** Steps that delete rows and return their number (see {@link deleteExpired}); a full {@link retentionBatch} means that more may follow. */
+  /**
+   * Steps, each of which deletes a batch of rows and returns its size. A full {@link retentionBatch} is followed by
+   * another run.
+   */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** All retention rules. */
-    pruning: RetentionRule[];
+    retentionRules: RetentionRule[];
   }
 }
 
 /** Deletes old rows periodically in small steps while the service runs. */
 export function startRetention(app: FastifyInstance, database: Database, rule: RetentionRule): void {
   const { what, steps } = rule;
-  app.pruning.push(rule);
-  const stopping = new AbortController();
-  const { signal } = stopping;
+  app.retentionRules.push(rule);
+  const controller = new AbortController();
+  const { signal } = controller;
   const sweep = async () => {
     for (const step of steps) {
       while (
@@ -42,9 +45,9 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
       }
     }
   };
-  // Runs before the hook that awaits the work.
-  app.addHook('preClose', async () => stopping.abort());
-  app.background.every(app, what, everyMs, () =>
+  // Registered before the hook that awaits the work, so that the work stops early.
+  app.addHook('preClose', async () => controller.abort());
+  app.background.every(app, what, intervalMs, () =>
     sweep().catch((cause: { code?: string }) =>
       app.log.warn({ code: cause.code }, `could not delete ${what}; will retry later`),
     ),
@@ -52,24 +55,24 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows, in the given order.
+ * Deletes a batch of rows, sorted by the column `order`.
  * @param key columns of the primary key
- * @param old condition for rows to delete
+ * @param condition selects the rows to delete
  * @returns the number of rows deleted
  */
 export async function deleteExpired(
   tables: Tables,
   table: string,
   key: readonly string[],
-  old: RawBuilder<unknown>,
+  condition: RawBuilder<unknown>,
   order: string,
 ): Promise<number> {
-  const same = key.map((column) => sql`i.${sql.ref(column)} = old.${sql.ref(column)}`);
+  const keyConditions = key.map((column) => sql`i.${sql.ref(column)} = old.${sql.ref(column)}`);
   const { numAffectedRows = 0n } = await sql`
     -- Materialized: re-evaluating this for each row of a join would lock and delete additional rows.
     with old as materialized (
       select ${sql.join(key.map((column) => sql.ref(column)))} from ${sql.table(table)}
-      where ${old} order by ${sql.ref(order)} limit ${sql.lit(retentionBatch)} for update skip locked)
-    delete from ${sql.table(table)} i using old where ${sql.join(same, sql` and `)}`.execute(tables);
+      where ${condition} order by ${sql.ref(order)} limit ${sql.lit(retentionBatch)} for update skip locked)
+    delete from ${sql.table(table)} i using old where ${sql.join(keyConditions, sql` and `)}`.execute(tables);
   return Number(numAffectedRows);
 }

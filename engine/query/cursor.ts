@@ -1,13 +1,13 @@
 import { type Field, int64 } from '../fields/index.ts';
 import { column, type Placeholder } from '../sql/index.ts';
 
-/** A position in a list: after this record. */
+/** A position in a list, immediately after a record. */
 export interface CursorPosition {
-  /** Number of the page that starts here, decimal text. */
+  /** Number of the page that starts here, as decimal text. */
   readonly page: string;
-  /** The record's sort key, as a parameter of its field's type; null for "no value". */
+  /** The record's sort key as a parameter of the field's type. Null if the record's field is null. */
   readonly key: string | null;
-  /** Decimal text. */
+  /** ID of the record, as decimal text. */
   readonly id: string;
 }
 
@@ -25,11 +25,11 @@ export const positionText = ({ page, key, id }: CursorPosition): string =>
 /** Returns a cursor: the encoded position and its signature. */
 export const encodeCursor = (text: string, signature: string): string => `${text}.${signature}`;
 
-const form = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
+const cursorPattern = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
 
 /** Splits a cursor into the encoded position and its signature. @returns undefined if it is malformed */
 export function cursorParts(cursor: string): Pick<UnverifiedCursor, 'text' | 'signature'> | undefined {
-  const [, text, signature] = form.exec(cursor) ?? [];
+  const [, text, signature] = cursorPattern.exec(cursor) ?? [];
   return text === undefined || signature === undefined ? undefined : { text, signature };
 }
 
@@ -40,42 +40,42 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   const { text, signature } = parts;
   try {
     const [page, key, id] = JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown[];
-    const isPlace =
+    const isPosition =
       typeof page === 'string' &&
       /^\d+$/.test(page) &&
       (key === null || typeof key === 'string') &&
       typeof id === 'string' &&
       int64(id) !== undefined;
-    return isPlace ? { page, key, id, text, signature } : undefined;
+    return isPosition ? { page, key, id, text, signature } : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** Returns what the statement's text depends on. */
+/** Returns the part of the position on which the statement's text depends. */
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * Returns the conditions of the records after a position, in list order, each of which an index can serve. PostgreSQL
- * sorts nulls last in ascending order and first in descending order.
+ * Returns conditions that together match the records after a position, in list order. An index can serve each
+ * condition. PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,
   direction: 'asc' | 'desc',
-  place: CursorPosition,
+  position: CursorPosition,
   placeholder: Placeholder<CursorPosition>,
 ): readonly string[] {
   const ascends = direction === 'asc';
-  const than = ascends ? '>' : '<';
+  const operator = ascends ? '>' : '<';
   const value = column(field);
   const id = column({ name: 'id' });
-  const bound = `${placeholder((given) => given.id)}::bigint`;
-  if (place.key === null) {
-    const rest = `${value} is null and ${id} ${than} ${bound}`;
-    return ascends ? [rest] : [rest, `${value} is not null`];
+  const bound = `${placeholder((input) => input.id)}::bigint`;
+  if (position.key === null) {
+    const condition = `${value} is null and ${id} ${operator} ${bound}`;
+    return ascends ? [condition] : [condition, `${value} is not null`];
   }
   const keys = [...(field.type.order?.(value) ?? []), id];
-  const bounds = [...(field.type.bounds?.(placeholder((given) => given.key)) ?? []), bound];
-  const rest = `(${keys.join(', ')}) ${than} (${bounds.join(', ')})`;
-  return ascends && field.nullable ? [rest, `${value} is null`] : [rest];
+  const bounds = [...(field.type.bounds?.(placeholder((input) => input.key)) ?? []), bound];
+  const condition = `(${keys.join(', ')}) ${operator} (${bounds.join(', ')})`;
+  return ascends && field.nullable ? [condition, `${value} is null`] : [condition];
 }

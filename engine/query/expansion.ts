@@ -7,21 +7,21 @@ export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
   declare: ({ fields }) => [...fields.values()].filter(({ type }) => type.refers === true),
   ofRecord: true,
   reserved: ['expand'],
-  parameters: (declared) => (declared.length > 0 ? ['expand'] : []),
-  parse: (declared, query, problems) =>
-    declared.length === 0 || query.expand === undefined
+  parameters: (references) => (references.length > 0 ? ['expand'] : []),
+  parse: (references, query, issues) =>
+    references.length === 0 || query.expand === undefined
       ? []
-      : parseNames('expand', query.expand, declared, problems),
-  shape: (asked) => asked.map(({ name }) => name).join(),
+      : parseNames('expand', query.expand, references, issues),
+  shape: (references) => references.map(({ name }) => name).join(),
   clauses: () => ({}),
-  describe: (declared) =>
-    declared.length === 0
+  describe: (references) =>
+    references.length === 0
       ? []
       : [
           describeNames(
             'expand',
             'References, separated by commas, whose records are returned under `expanded`. Requires the `read` grant on the referenced resources. The response does not have an `ETag`. An empty value is ignored.',
-            declared,
+            references,
           ),
         ],
 };

@@ -8,19 +8,19 @@ export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | und
   ofRecord: true,
   reserved: ['fields'],
   parameters: () => ['fields'],
-  parse: (declared, query, problems) => {
+  parse: (fields, query, issues) => {
     if (query.fields === undefined) return undefined;
-    const named = parseNames('fields', query.fields, declared, problems);
-    if (named.length === 0) return undefined;
-    return declared.filter((field) => field.name === 'id' || named.includes(field));
+    const namedFields = parseNames('fields', query.fields, fields, issues);
+    if (namedFields.length === 0) return undefined;
+    return fields.filter((field) => field.name === 'id' || namedFields.includes(field));
   },
-  shape: (asked) => asked?.map(({ name }) => name).join() ?? '*',
+  shape: (fields) => fields?.map(({ name }) => name).join() ?? '*',
   clauses: () => ({}),
-  describe: (declared) => [
+  describe: (fields) => [
     describeNames(
       'fields',
       'Limits records to these fields, separated by commas, and `id`. The response does not have an `ETag`. An empty value returns all fields.',
-      declared,
+      fields,
     ),
   ],
 };

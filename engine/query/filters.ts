@@ -30,7 +30,7 @@ interface FilterParameter {
   readonly operator: OperatorName;
 }
 
-/** A filter of a request; values as parameters of the field's type, at least one. */
+/** A filter of a request. It has at least one value, and values are parameters of the field's type. */
 export interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
@@ -67,11 +67,13 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     examples: [['status', { field: 'created_at', operators: ['gte', 'lt'] }]],
   },
   yamlOf: (fields, reserved) => {
-    const able = fields.filter((field) => !reserved.includes(field.name) && operatorsOf(field).length > 0);
-    const groups = Object.entries(Object.groupBy(able, (field) => operatorsOf(field).join()));
-    const named = groups.map(([names, of = []]) => ({
+    const filterableFields = fields.filter(
+      (field) => !reserved.includes(field.name) && operatorsOf(field).length > 0,
+    );
+    const groups = Object.entries(Object.groupBy(filterableFields, (field) => operatorsOf(field).join()));
+    const fieldGroups = groups.map(([names, members = []]) => ({
       operators: names.split(','),
-      field: oneOfSchema(of.map(({ name }) => name)),
+      field: oneOfSchema(members.map(({ name }) => name)),
     }));
     return {
       items: {
@@ -80,15 +82,15 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
             type: 'string',
             anyOf: [
               false,
-              ...named.flatMap((group) => (group.operators.includes('eq') ? [group.field] : [])),
+              ...fieldGroups.flatMap((group) => (group.operators.includes('eq') ? [group.field] : [])),
             ],
           },
           {
             type: 'object',
-            properties: { field: oneOfSchema(able.map(({ name }) => name)) },
+            properties: { field: oneOfSchema(filterableFields.map(({ name }) => name)) },
             allOf: [
               true,
-              ...named.map(({ field, operators }) =>
+              ...fieldGroups.map(({ field, operators }) =>
                 implies(
                   { required: ['field'], properties: { field } },
                   { properties: { operators: { items: oneOfSchema(operators) } } },
@@ -100,64 +102,67 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
       },
     };
   },
-  declare: (declaring) => {
+  declare: (context) => {
     const seen = new Set<string>();
-    return ((declaring.yaml ?? []) as readonly Entry[]).flatMap((entry, index) => {
+    return ((context.yaml ?? []) as readonly Entry[]).flatMap((entry, index) => {
       const name = typeof entry === 'string' ? entry : entry.field;
-      if (seen.has(name)) declaring.report([index], `"${name}" is declared twice`);
+      if (seen.has(name)) context.report([index], `"${name}" is declared twice`);
       seen.add(name);
-      return declareFilter(declaring, entry, index);
+      return declareFilter(context, entry, index);
     });
   },
-  parameters: (declared) => parametersOf(declared).map(({ name }) => name),
-  parse: (declared, query, problems) => {
-    rejectUnknownOperators(declared, query, problems);
-    const asked: Condition[] = [];
-    for (const { field, parameters } of declared) {
+  parameters: (declaration) => parametersOf(declaration).map(({ name }) => name),
+  parse: (declaration, query, issues) => {
+    rejectUnknownOperators(declaration, query, issues);
+    const conditions: Condition[] = [];
+    for (const { field, parameters } of declaration) {
       for (const { name, operator } of parameters) {
-        const given = query[name];
+        const input = query[name];
         // The most common case first, because this runs for every list.
-        if (given === undefined) continue;
-        const values = parseValues(name, field, operator, given, problems);
-        if (values.length > 0) asked.push({ field, operator, values });
+        if (input === undefined) continue;
+        const values = parseValues(name, field, operator, input, issues);
+        if (values.length > 0) conditions.push({ field, operator, values });
       }
     }
-    return asked;
+    return conditions;
   },
-  shape: (asked) =>
-    asked
+  shape: (conditions) =>
+    conditions
       .map((condition) => {
         const { field, operator, values } = condition;
         const form = operatorOf(operator).words === undefined ? (values.length > 1 ? '*' : '') : values[0];
         return `${field.name} ${operator}${form}${isSelective(condition) ? '' : '~'}`;
       })
       .join(),
-  cost: (asked) => {
-    const of = (wanted: string) => asked.filter(({ operator }) => operatorOf(operator).index === wanted);
+  cost: (conditions) => {
+    const fieldsWith = (index: string) =>
+      conditions.filter(({ operator }) => operatorOf(operator).index === index);
     return {
-      equal: of('order').map(({ field }) => field),
-      find: of('find').map(({ field }) => field),
-      scan: of('none').length > 0 || of('order').some((each) => each.values.length > 1 || !isSelective(each)),
+      equal: fieldsWith('order').map(({ field }) => field),
+      find: fieldsWith('find').map(({ field }) => field),
+      scan:
+        fieldsWith('none').length > 0 ||
+        fieldsWith('order').some((condition) => condition.values.length > 1 || !isSelective(condition)),
     };
   },
-  clauses: (_, asked, placeholder) => ({
-    where: asked.map(({ field, operator, values }, index) =>
+  clauses: (_, conditions, placeholder) => ({
+    where: conditions.map(({ field, operator, values }, index) =>
       operatorOf(operator).where(field, {
         values,
         placeholder: () =>
           placeholder((conditions) => {
-            const given = conditions[index]?.values ?? [];
-            return values.length > 1 ? given : (given[0] ?? null);
+            const input = conditions[index]?.values ?? [];
+            return values.length > 1 ? input : (input[0] ?? null);
           }),
       }),
     ),
   }),
-  describe: (declared) =>
-    parametersOf(declared).map(({ field, name, operator }) => describeParameter(field, name, operator)),
-  // A filtered list is served in the default order.
-  indexes: (declared, sort) =>
-    declared.flatMap(({ field, operators: names }) => {
-      const serves = (wanted: string) => names.some((name) => operatorOf(name).index === wanted);
+  describe: (declaration) =>
+    parametersOf(declaration).map(({ field, name, operator }) => describeParameter(field, name, operator)),
+  // The indexes serve filtered lists in the default order.
+  indexes: (declaration, sort) =>
+    declaration.flatMap(({ field, operators: names }) => {
+      const serves = (index: string) => names.some((name) => operatorOf(name).index === index);
       if (serves('order')) return [{ field, keys: [lookupKey(field), indexKey(sort)] }];
       return serves('find') ? [{ field, keys: [indexKey(field)] }] : [];
     }),
@@ -170,13 +175,15 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
     return type[needs] !== undefined && (needsNull !== true || nullable);
   });
 
-/** Whether an index finds few records that do not match: a value may share its lookup's key with many records. */
+/**
+ * Returns whether an index finds mostly matching records. Some values share their lookup key with many other records.
+ */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;
   return selects === undefined || values.every(selects);
 };
 
-/** Parses a filter's YAML entry; empty if the field is unknown. */
+/** Parses a filter's YAML entry. Returns an empty list if the field is unknown. */
 function declareFilter(
   { fields, reserved, report }: DeclarationContext,
   entry: Entry,
@@ -184,81 +191,89 @@ function declareFilter(
 ): readonly Filter[] {
   const [name, names]: readonly [string, readonly OperatorName[]] =
     typeof entry === 'string' ? [entry, ['eq']] : [entry.field, entry.operators];
-  const place = typeof entry === 'string' ? [index] : [index, 'field'];
+  const path = typeof entry === 'string' ? [index] : [index, 'field'];
   const field = fields.get(name);
-  if (reserved.includes(name)) report(place, `"${name}" is a reserved query parameter`);
+  if (reserved.includes(name)) report(path, `"${name}" is a reserved query parameter`);
   if (field === undefined) {
-    report(place, `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
+    report(path, `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     return [];
   }
   for (const [position, operator] of names.entries()) {
     const { needs, nullable } = operatorOf(operator);
     if (field.type[needs] === undefined) {
       const message = `${field.typeName} fields cannot be used as filters`;
-      if (typeof entry === 'string') report(place, message);
+      if (typeof entry === 'string') report(path, message);
       else report([index, 'operators', position], `${message} with "${operator}"`);
     } else if (nullable && !field.nullable) {
       report([index, 'operators', position], `"${operator}" requires a field with "nullable: true"`);
     }
   }
-  const bracketed = names.map((operator) => ({ name: `${name}[${operator}]`, operator }));
+  const operatorParameters = names.map((operator) => ({ name: `${name}[${operator}]`, operator }));
   const parameters = names.includes('eq') ? [{ name, operator: 'eq' } as const] : [];
   return [
-    { field, operators: names, parameters: [...parameters, ...(typeof entry === 'string' ? [] : bracketed)] },
+    {
+      field,
+      operators: names,
+      parameters: [...parameters, ...(typeof entry === 'string' ? [] : operatorParameters)],
+    },
   ];
 }
 
-const parametersOf = (declared: readonly Filter[]) =>
-  declared.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
+/** Returns the query parameters of all filters. */
+const parametersOf = (declaration: readonly Filter[]) =>
+  declaration.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** Rejects undeclared filters with operators; other unknown parameters are ignored. */
-function rejectUnknownOperators(declared: readonly Filter[], query: Query, problems: FieldIssue[]): void {
-  const bracketed = Object.keys(query).filter((name) => name.includes('['));
-  if (bracketed.length === 0) return;
-  const all = parametersOf(declared).filter((parameter) => parameter.name.includes('['));
-  const known = new Set(all.map((parameter) => parameter.name));
+/** Rejects undeclared filters with operators. Other unknown parameters are ignored. */
+function rejectUnknownOperators(declaration: readonly Filter[], query: Query, issues: FieldIssue[]): void {
+  const names = Object.keys(query).filter((name) => name.includes('['));
+  if (names.length === 0) return;
+  const operatorFilters = parametersOf(declaration).filter((parameter) => parameter.name.includes('['));
+  const knownNames = new Set(operatorFilters.map((parameter) => parameter.name));
   // Each message lists the available filters, so the first few are enough.
-  for (const name of bracketed.filter((each) => !known.has(each)).slice(0, maxUnknown)) {
-    const ofField = all.filter(({ field }) => name.startsWith(`${field.name}[`));
-    const accepted = (ofField.length > 0 ? ofField : all).map((parameter) => parameter.name).join(', ');
+  for (const name of names.filter((name) => !knownNames.has(name)).slice(0, maxUnknown)) {
+    const fieldFilters = operatorFilters.filter(({ field }) => name.startsWith(`${field.name}[`));
+    const available = (fieldFilters.length > 0 ? fieldFilters : operatorFilters)
+      .map((parameter) => parameter.name)
+      .join(', ');
     const hint =
-      accepted === ''
+      available === ''
         ? 'This list does not support filters with operators'
-        : `Available filters: ${accepted}`;
-    problems.push(parameterIssue(name, `is not a filter of this list. ${hint}`));
+        : `Available filters: ${available}`;
+    issues.push(parameterIssue(name, `is not a filter of this list. ${hint}`));
   }
 }
 
-/** Parses the values of a filter; empty values are ignored. */
+/** Parses the values of a filter. Ignores empty values. */
 function parseValues(
   name: string,
   field: Field,
   operator: OperatorName,
-  given: string | readonly string[],
-  problems: FieldIssue[],
+  input: string | readonly string[],
+  issues: FieldIssue[],
 ): readonly string[] {
-  const texts = [given].flat().filter((text) => text !== '');
+  const texts = [input].flat().filter((text) => text !== '');
   const { repeatable, words } = operatorOf(operator);
   const values = texts.map((text) =>
     words === undefined ? field.type.parse?.(text) : words.find((word) => word === text),
   );
-  if (!repeatable && values.length > 1) problems.push(parameterIssue(name, 'must not be repeated'));
+  if (!repeatable && values.length > 1) issues.push(parameterIssue(name, 'must not be repeated'));
   else if (values.length > maxFilterValues) {
-    problems.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
+    issues.push(parameterIssue(name, `must not be repeated more than ${maxFilterValues} times`));
   } else if (values.includes(undefined)) {
-    problems.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
+    issues.push(parameterIssue(name, `must be ${words?.join(' or ') ?? field.type.expected}`));
   }
   return values.filter((value) => value !== undefined);
 }
 
+/** Returns the OpenAPI description of a filter's parameter. */
 function describeParameter(field: Field, name: string, operator: OperatorName): JsonSchema {
   const { describe, repeatable, words } = operatorOf(operator);
   const value = words === undefined ? field.type.json : { type: 'string', enum: words };
-  const known = field.values && {
+  const suggestions = field.values && {
     examples: field.values.list,
     'x-extensible-enum': field.values.list,
   };
-  const schema = { ...value, ...(words === undefined && known) };
+  const schema = { ...value, ...(words === undefined && suggestions) };
   return {
     name,
     in: 'query',

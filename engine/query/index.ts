@@ -1,4 +1,4 @@
-// Query: what a caller may ask of a list, one object for each part.
+// Query: the query parameters of lists and records, one object per part.
 // May import errors, fields, yaml, sql.
 
 export {

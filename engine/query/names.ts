@@ -2,41 +2,41 @@ import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
 import { parameterIssue, type Query } from './part.ts';
 
-/** Maximum characters of an unknown name in a response. */
+/** Maximum number of characters of an unknown name that a response echoes. */
 const maxEcho = 40;
 
 /**
- * Parses a parameter with field names separated by commas; repeated parameters are joined.
- * @param known the available fields
- * @returns the named fields in the order of `known`
+ * Parses a parameter with field names separated by commas. Repeated parameters are combined.
+ * @param fields the available fields
+ * @returns the named fields in the order of `fields`
  */
 export function parseNames(
   parameter: string,
-  given: Query[string],
-  known: readonly Field[],
-  problems: FieldIssue[],
+  input: Query[string],
+  fields: readonly Field[],
+  issues: FieldIssue[],
 ): readonly Field[] {
-  const texts = [given ?? []].flat().flatMap((text) => text.split(','));
+  const texts = [input ?? []].flat().flatMap((text) => text.split(','));
   const names = new Set(texts.map((name) => name.trim()).filter((name) => name !== ''));
-  const found = known.filter(({ name }) => names.has(name));
-  if (found.length === names.size) return found;
-  const unknown = [...names].find((name) => !known.some((field) => field.name === name)) ?? '';
-  const accepted = known.map(({ name }) => name).join(', ');
-  problems.push(
+  const matches = fields.filter(({ name }) => names.has(name));
+  if (matches.length === names.size) return matches;
+  const unknown = [...names].find((name) => !fields.some((field) => field.name === name)) ?? '';
+  const available = fields.map(({ name }) => name).join(', ');
+  issues.push(
     parameterIssue(
       parameter,
-      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${accepted}`,
+      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${available}`,
     ),
   );
-  return found;
+  return matches;
 }
 
 /** Returns the OpenAPI description of a parameter with field names. */
-export const describeNames = (name: string, description: string, known: readonly Field[]) => ({
+export const describeNames = (name: string, description: string, fields: readonly Field[]) => ({
   name,
   in: 'query',
   description,
   style: 'form',
   explode: false,
-  schema: { type: 'array', items: { type: 'string', enum: known.map((field) => field.name) } },
+  schema: { type: 'array', items: { type: 'string', enum: fields.map((field) => field.name) } },
 });

@@ -11,7 +11,7 @@ export interface Operand {
 
 /** How a filter compares a field with the values of a request, as in `?field[operator]=value`. */
 export interface FilterOperator {
-  /** The capability required of the field's type; the YAML is invalid if the type lacks it. */
+  /** The ability that the field's type must have. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
   /** Whether the operator compares with null, so the field must be nullable. */
   readonly nullable?: true;
@@ -20,16 +20,16 @@ export interface FilterOperator {
   /** Keywords accepted instead of field values; each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
-   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them in
-   * any order, and `none` requires a scan of the organization's records.
+   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them
+   * in any order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
   readonly describe: (field: Field) => string;
-  /** Returns the SQL condition; null counts as not true. */
+  /** Returns the SQL condition. Rows for which it is null do not match. */
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** Returns the condition "the column equals the value", or one of several values. */
+/** Returns the condition that the column equals the value, or one of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;
@@ -43,8 +43,9 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-const inclusive = ({ name }: Field, what: string) =>
-  `Returns only records whose ${name} equals this value or is ${what}.`;
+/** Returns the description of an operator that also matches the value itself. */
+const inclusive = ({ name }: Field, comparison: string) =>
+  `Returns only records whose ${name} equals this value or is ${comparison}.`;
 
 /** All operators by name. */
 export const operators = {

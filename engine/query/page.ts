@@ -3,18 +3,18 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Number of records per page. */
 export const pageSize = 20;
-/** From this page on, a list finds its keys in the index first and fetches only the rows that it shows. */
+/** First page for which a list reads index keys only, and then fetches the rows of the page. */
 export const deepPage = 6;
-/** From this many skipped records on, walking the index costs as much as a scan. */
+/** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
 /** Higher than the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** At least 1; decimal text, because it is unbounded. */
+  /** Page number, at least 1. Decimal text, because it is unbounded. */
   readonly page: string;
-  /** Number of records to skip; undefined if the page is beyond any table. */
+  /** Number of records to skip. Undefined if the page is beyond the end of any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
 }
@@ -24,12 +24,12 @@ export const page: QueryPart<null, PageParameter> = {
   declare: () => null,
   reserved: ['page'],
   parameters: () => ['page'],
-  parse: (_, query, problems) => {
+  parse: (_, query, issues) => {
     const input = parameterValue(query, 'page');
     if (input !== undefined && query.cursor !== undefined) {
-      problems.push(parameterIssue('page', 'cannot be combined with cursor'));
+      issues.push(parameterIssue('page', 'cannot be combined with cursor'));
     }
-    const text = pageNumber(input, problems);
+    const text = pageNumber(input, issues);
     const number = Number(text);
     return {
       page: text,
@@ -37,8 +37,8 @@ export const page: QueryPart<null, PageParameter> = {
       depth: number === 1 ? 'first' : number < deepPage ? 'shallow' : 'deep',
     };
   },
-  shape: (asked) => (isFar(asked) ? 'far' : asked.depth),
-  cost: (asked) => ({ scan: isFar(asked) }),
+  shape: (parameter) => (isFar(parameter) ? 'far' : parameter.depth),
+  cost: (parameter) => ({ scan: isFar(parameter) }),
   clauses: (_, { depth }, placeholder) => ({
     limit: pageSize,
     ...(depth !== 'first' && {
@@ -51,14 +51,14 @@ export const page: QueryPart<null, PageParameter> = {
 const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
 /** Returns the page as canonical decimal text. Values below 1 become 1. */
-function pageNumber(input: Query[string], problems: FieldIssue[]): string {
+function pageNumber(input: Query[string], issues: FieldIssue[]): string {
   if (input === undefined) return '1';
   if (Array.isArray(input)) {
-    problems.push(parameterIssue('page', 'must not be repeated'));
+    issues.push(parameterIssue('page', 'must not be repeated'));
     return '1';
   }
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
-    problems.push(parameterIssue('page', 'must be an integer'));
+    issues.push(parameterIssue('page', 'must be an integer'));
     return '1';
   }
   const digits = input.replace(/^0+/, '');

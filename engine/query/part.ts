@@ -2,7 +2,7 @@ import { excerpt, type FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
-/** The query parameters of a request; repeated ones are lists. */
+/** The query parameters of a request. Repeated parameters are lists. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** Returns the value of a parameter, or undefined if it is absent or empty, because forms submit blank inputs. */
@@ -10,26 +10,28 @@ export const parameterValue = (query: Query, name: string): Query[string] => que
 
 /** The input for parsing a part's YAML key. */
 export interface DeclarationContext {
-  /** The value of the part's key in the YAML file, validated by its `yaml` schema; undefined if absent. */
+  /** Value of the part's YAML key, validated by its `yaml` schema. Undefined if absent. */
   readonly yaml: unknown;
   /** The resource's fields, by name. */
   readonly fields: ReadonlyMap<string, Field>;
-  /** Reserved parameters: no field may be filtered by these names. */
+  /** Reserved parameter names, which filters cannot use. */
   readonly reserved: readonly string[];
   /** Reports an issue at a path within the key. */
   readonly report: (path: readonly (string | number)[], message: string) => void;
 }
 
-/** A field for the editor's schema; its file can still be invalid. */
+/** A field from a file that may be invalid, for editor schemas. */
 export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
 
 /** Clauses that a part adds to a list's statement. */
 export interface Clauses {
   /** Conditions combined with AND. */
   readonly where?: readonly string[];
-  /** Alternative conditions: each record meets at most one, and records of earlier conditions are sorted first. */
+  /**
+   * Alternative conditions. Each record meets at most one of them, and records of earlier conditions are sorted first.
+   */
   readonly after?: readonly string[];
-  /** Keys of the order, most significant first, each with its direction; the last one is unique. */
+  /** ORDER BY keys with their directions, most significant first. The last one is unique. */
   readonly order?: readonly string[];
   readonly limit?: number;
   /** Placeholder of the number of rows to skip. */
@@ -38,20 +40,22 @@ export interface Clauses {
 
 /** The index that a part needs to avoid a scan of the organization's records. */
 export interface Cost {
-  /** Fields compared with a single value: an index provides the order of the list. */
+  /** Fields compared with a single value. Their index also provides the order of the list. */
   readonly equal?: readonly Field[];
-  /** Fields by which an index finds the records, in the order of the list only if that is the order of the field. */
+  /**
+   * Fields by which an index finds the records. It provides the list's order only if the list is sorted by that field.
+   */
   readonly find?: readonly Field[];
-  /** Whether an index finds the records without an order. */
+  /** Whether an index finds the records in no particular order. */
   readonly gather?: boolean;
   /** Whether a scan is required. */
   readonly scan?: boolean;
 }
 
-/** An index that serves a part: SQL keys in their order. */
+/** An index that serves a part. */
 export type Index =
   | {
-      /** The field that names it. */
+      /** The field whose name is part of the index's name. */
       readonly field: Field;
       readonly keys: readonly string[];
     }
@@ -64,36 +68,36 @@ export type Index =
 
 /**
  * One part of list queries: its YAML key, its parameters, its SQL and its description.
- * `Declared` is parsed from the YAML, `Parsed` from a request.
+ * `Declaration` is parsed from the YAML, `Parsed` from a request.
  */
-export interface QueryPart<Declared = unknown, Parsed = unknown> {
-  /** The JSON Schema of its YAML key, which is the part's name in the registry; absent if it has none. */
+export interface QueryPart<Declaration = unknown, Parsed = unknown> {
+  /** JSON Schema of its YAML key, which is the part's name in the registry. Absent if the part does not have a key. */
   readonly yaml?: JsonSchema;
-  /** What a resource with these fields can have under the key, for editors: the schema says what its names may be. */
+  /** Returns a schema of the key that only allows the names of suitable fields, for editors. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
-  /** Reads its YAML key; the definition holds the result under the part's name. */
-  readonly declare: (declaring: DeclarationContext) => Declared;
+  /** Parses its YAML key. The definition stores the result under the part's name. */
+  readonly declare: (context: DeclarationContext) => Declaration;
   /** Whether it also applies to a single record. */
   readonly ofRecord?: true;
   /** Reserved parameters, whose names cannot be used for filters. */
   readonly reserved?: readonly string[];
   /** Returns the names of its parameters for this resource. */
-  readonly parameters: (declared: Declared) => readonly string[];
-  /** Parses its parameters; adds issues to `problems`. */
-  readonly parse: (declared: Declared, query: Query, problems: FieldIssue[]) => Parsed;
-  /** Returns what the statement's text depends on; requests with the same shape share a statement. */
+  readonly parameters: (declaration: Declaration) => readonly string[];
+  /** Parses its parameters and adds issues to `issues`. */
+  readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
+  /** Returns everything on which the statement's text depends. Requests with the same shape share a statement. */
   readonly shape: (parsed: Parsed) => string;
-  /** Returns the index it needs; absent if it does not need one. */
+  /** Returns the index it needs. Absent if it does not need one. */
   readonly cost?: (parsed: Parsed) => Cost;
   /** Returns its clauses. Values are bound with `placeholder`, never inserted into the text. */
-  readonly clauses: (declared: Declared, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
+  readonly clauses: (declaration: Declaration, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
   /** Returns the OpenAPI description of its parameters. */
-  readonly describe: (declared: Declared) => readonly JsonSchema[];
-  /** Returns the indexes that serve it; `sort` is the field of the default order. */
-  readonly indexes?: (declared: Declared, sort: Field) => readonly Index[];
+  readonly describe: (declaration: Declaration) => readonly JsonSchema[];
+  /** Returns the indexes that serve it. @param sort the field of the default order */
+  readonly indexes?: (declaration: Declaration, sort: Field) => readonly Index[];
 }
 
-/** Returns the issue of a field or parameter; the message starts with its name. */
+/** Creates an issue with a field or parameter. @param message completes "<name> …" */
 export const parameterIssue = (name: string, message: string): FieldIssue => {
   const field = excerpt(name);
   return { field, message: `${field} ${message}` };

@@ -20,7 +20,7 @@ export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]
 /** The parsed parameters of a request, by part. */
 export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
-/** The parts as a list, for work that is the same for each; their individual types are erased. */
+/** The parts as a list, without their individual types. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 /** Parts that also apply to a single record. */
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
@@ -31,14 +31,14 @@ export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
 
-/** Returns a stricter schema of the keys for a resource with these fields, for editors. */
+/** Returns a schema of the keys that only allows the names of these fields, for editors. */
 export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
   );
 
 /**
- * Reads the YAML keys of the parts of a resource.
+ * Parses the YAML keys of a resource's query parts.
  * @param yaml the values of the parts' keys
  * @param report called with the path and message of each issue
  */
@@ -64,39 +64,39 @@ export function declareQuery(
 export const listParameters = (declarations: Declarations): string[] =>
   parts.flatMap(([name, part]) => part.parameters(declarations[name]));
 
-/** Parses a request's parameters; adds all issues to `problems`. */
-export const parseQuery = (declarations: Declarations, query: Query, problems: FieldIssue[]): ParsedQuery =>
-  parseParts(parts, declarations, query, problems) as ParsedQuery;
+/** Parses a request's parameters and adds every issue to `issues`. */
+export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
+  parseParts(parts, declarations, query, issues) as ParsedQuery;
 
-/** Fills a single object, because this runs for every list. */
+/** Parses parts. Fills a single object instead of creating entries, because this runs for every list. */
 function parseParts(
-  some: typeof parts,
+  subset: typeof parts,
   declarations: Declarations,
   query: Query,
-  problems: FieldIssue[],
+  issues: FieldIssue[],
 ): Readonly<Record<string, unknown>> {
-  const asked: Record<string, unknown> = {};
-  for (const [name, part] of some) asked[name] = part.parse(declarations[name], query, problems);
-  return asked;
+  const parsed: Record<string, unknown> = {};
+  for (const [name, part] of subset) parsed[name] = part.parse(declarations[name], query, issues);
+  return parsed;
 }
 
-/** Returns what the text of a list's statement depends on. */
-export const queryShape = (asked: ParsedQuery): string =>
-  parts.map(([name, part]) => part.shape(asked[name])).join(' ');
+/** Returns everything on which the text of a list's statement depends. */
+export const queryShape = (parsed: ParsedQuery): string =>
+  parts.map(([name, part]) => part.shape(parsed[name])).join(' ');
 
 /** Returns the clauses of a list's statement. */
 export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
   declarations: Declarations,
-  asked: ParsedQuery,
+  parsed: ParsedQuery,
   placeholder: Placeholder<Input>,
 ): Clauses {
   const clauses = parts.map(([name, part]) =>
-    part.clauses(declarations[name], asked[name], (value) =>
+    part.clauses(declarations[name], parsed[name], (value) =>
       placeholder((input) => value(input.asked[name])),
     ),
   );
   const order = clauses.flatMap(({ order = [] }) => order);
-  const { equal, sort, scan } = queryCost(asked);
+  const { equal, sort, scan } = queryCost(parsed);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
     // If all sort values are equal, the ID alone determines the order, and an index provides it.
@@ -105,13 +105,13 @@ export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
 }
 
 /** Returns the index that a list needs to avoid a scan of the organization's records. */
-export function queryCost(asked: ParsedQuery): Required<Cost> & { readonly sort: Field } {
-  const costs = parts.map(([name, part]) => part.cost?.(asked[name]) ?? {});
+export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort: Field } {
+  const costs = parts.map(([name, part]) => part.cost?.(parsed[name]) ?? {});
   return {
     equal: costs.flatMap(({ equal = [] }) => equal),
     find: costs.flatMap(({ find = [] }) => find),
     gather: costs.some(({ gather }) => gather === true),
-    sort: asked.sort.field,
+    sort: parsed.sort.field,
     scan: costs.some(({ scan }) => scan === true),
   };
 }
@@ -119,14 +119,17 @@ export function queryCost(asked: ParsedQuery): Required<Cost> & { readonly sort:
 /** The requested projection of each record. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/** The same as {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for one record. */
+/**
+ * Variants of {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single
+ * record.
+ */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),
-  parse: (declarations: Declarations, query: Query, problems: FieldIssue[]): RequestedProjection =>
-    parseParts(recordParts, declarations, query, problems) as unknown as RequestedProjection,
-  shape: (shown: RequestedProjection): string =>
-    recordParts.map(([name, part]) => part.shape(shown[name as keyof RequestedProjection])).join(' '),
+  parse: (declarations: Declarations, query: Query, issues: FieldIssue[]): RequestedProjection =>
+    parseParts(recordParts, declarations, query, issues) as unknown as RequestedProjection,
+  shape: (projection: RequestedProjection): string =>
+    recordParts.map(([name, part]) => part.shape(projection[name as keyof RequestedProjection])).join(' '),
   describe: (declarations: Declarations) =>
     recordParts.flatMap(([name, part]) => part.describe(declarations[name])),
 } as const;

@@ -6,7 +6,7 @@ import { parameterIssue, type QueryPart } from './part.ts';
 /** Maximum length of a search text, in UTF-16 code units, and maximum number of words. */
 export const searchLimits = { length: 200, words: 8 } as const;
 
-/** `?q=`: records that contain every word in one of the fields listed in the YAML, ignoring case. */
+/** `?q=`: limits lists to records that contain every word in one of the fields listed in the YAML, ignoring case. */
 export const search: QueryPart<readonly Field[], readonly string[]> = {
   yaml: {
     description: 'Text fields searched by ?q=, which share an index.',
@@ -30,49 +30,49 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
       return [field];
     }),
   reserved: ['q'],
-  parameters: (declared) => (declared.length > 0 ? ['q'] : []),
-  parse: (declared, { q = '' }, problems) => {
-    if (declared.length === 0) return [];
+  parameters: (fields) => (fields.length > 0 ? ['q'] : []),
+  parse: (fields, { q = '' }, issues) => {
+    if (fields.length === 0) return [];
     if (typeof q !== 'string') {
-      problems.push(parameterIssue('q', 'must not be repeated'));
+      issues.push(parameterIssue('q', 'must not be repeated'));
       return [];
     }
     const words = [...new Set(q.split(/\s+/).filter((word) => word !== ''))];
     if (q.length > searchLimits.length || words.length > searchLimits.words) {
-      const { length, words: most } = searchLimits;
-      problems.push(parameterIssue('q', `must have at most ${most} words and ${length} characters`));
+      const { length, words: maxWords } = searchLimits;
+      issues.push(parameterIssue('q', `must have at most ${maxWords} words and ${length} characters`));
     } else if (!isStorable(q)) {
-      problems.push(parameterIssue('q', 'must not contain U+0000 or lone surrogates'));
+      issues.push(parameterIssue('q', 'must not contain U+0000 or lone surrogates'));
     }
     return words;
   },
   shape: (words) => String(words.length),
   cost: (words) => ({ gather: words.length > 0, scan: words.length > 0 }),
-  clauses: (declared, words, placeholder) => ({
+  clauses: (fields, words, placeholder) => ({
     where: words.map((_, index) => {
-      const text = searched(declared, column);
-      return `${text} ilike ${placeholder((given) => pattern(given[index] ?? ''))}`;
+      const text = searchTextSql(fields, column);
+      return `${text} ilike ${placeholder((input) => pattern(input[index] ?? ''))}`;
     }),
   }),
-  describe: (declared) =>
-    declared.length === 0
+  describe: (fields) =>
+    fields.length === 0
       ? []
       : [
           {
             name: 'q',
             in: 'query',
-            description: `Returns only records that contain every one of these words in ${declared.map(({ name }) => `\`${name}\``).join(', ')}. Case-insensitive; also matches parts of words. An empty value is ignored.`,
+            description: `Returns only records that contain every one of these words in ${fields.map(({ name }) => `\`${name}\``).join(', ')}. Case-insensitive; also matches parts of words. An empty value is ignored.`,
             schema: { type: 'string', maxLength: searchLimits.length },
           },
         ],
-  indexes: (declared) =>
-    declared.length === 0
+  indexes: (fields) =>
+    fields.length === 0
       ? []
       : [
           {
             name: 'search_gin',
             method: 'gin',
-            keys: [`${searched(declared, ({ name }) => quote(name))} gin_trgm_ops`],
+            keys: [`${searchTextSql(fields, ({ name }) => quote(name))} gin_trgm_ops`],
           },
         ],
 };
@@ -81,7 +81,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
  * Returns SQL of the searched text: one line per field, so that matches cannot span two fields. The database's default
  * collation ignores case in all alphabets, the columns' collation only in ASCII.
  */
-function searched(fields: readonly Field[], columnOf: (field: Field) => string): string {
+function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>
     field.nullable ? `coalesce(${columnOf(field)}, '')` : columnOf(field),
   );

@@ -20,6 +20,7 @@ export interface Order {
   readonly after?: UnverifiedCursor;
 }
 
+/** The value of the YAML key. */
 interface Yaml {
   readonly by: string;
   readonly direction?: 'asc' | 'desc';
@@ -27,7 +28,7 @@ interface Yaml {
 }
 
 /**
- * `?sort=`, `?dir=` and `?cursor=`. Without `sort` the order is the declared one; `dir` alone changes its direction.
+ * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists have the declared order, and `dir` changes its direction.
  */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
@@ -66,36 +67,36 @@ export const sort: QueryPart<Sort, Order> = {
   },
   reserved: ['sort', 'dir', 'cursor'],
   parameters: ({ choices }) => [...(choices.size > 0 ? ['sort', 'dir'] : []), 'cursor'],
-  parse: (declared, query, problems) => {
-    let { field, direction } = declared;
-    const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-    if (query.cursor !== undefined && place === undefined) problems.push(foreignCursorIssue());
-    const begin = place && { after: place };
-    if (declared.choices.size === 0) return { field, direction, ...begin };
+  parse: (declaration, query, issues) => {
+    let { field, direction } = declaration;
+    const position = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
+    if (query.cursor !== undefined && position === undefined) issues.push(foreignCursorIssue());
+    const start = position && { after: position };
+    if (declaration.choices.size === 0) return { field, direction, ...start };
     const name = parameterValue(query, 'sort');
     if (name !== undefined) {
-      const chosen = typeof name === 'string' ? declared.choices.get(name) : undefined;
-      if (chosen === undefined) {
-        problems.push(parameterIssue('sort', `must be one of ${[...declared.choices.keys()].join(', ')}`));
-      } else if (chosen !== field) {
-        field = chosen;
+      const choice = typeof name === 'string' ? declaration.choices.get(name) : undefined;
+      if (choice === undefined) {
+        issues.push(parameterIssue('sort', `must be one of ${[...declaration.choices.keys()].join(', ')}`));
+      } else if (choice !== field) {
+        field = choice;
         direction = 'asc';
       }
     }
     const dir = parameterValue(query, 'dir');
     if (dir !== undefined) {
-      const chosen = typeof dir === 'string' ? dir.toLowerCase() : '';
-      if (chosen === 'asc' || chosen === 'desc') direction = chosen;
-      else problems.push(parameterIssue('dir', 'must be asc or desc'));
+      const choice = typeof dir === 'string' ? dir.toLowerCase() : '';
+      if (choice === 'asc' || choice === 'desc') direction = choice;
+      else issues.push(parameterIssue('dir', 'must be asc or desc'));
     }
-    return { field, direction, ...begin };
+    return { field, direction, ...start };
   },
-  shape: ({ field, direction, after: place }) =>
-    `${field.name} ${direction}${place === undefined ? '' : ` ${positionShape(place)}`}`,
-  clauses: (_, { field, direction, after: place }, placeholder) => ({
-    ...(place && {
-      after: afterPosition(field, direction, place, (value) =>
-        placeholder((asked) => value(asked.after ?? place)),
+  shape: ({ field, direction, after: position }) =>
+    `${field.name} ${direction}${position === undefined ? '' : ` ${positionShape(position)}`}`,
+  clauses: (_, { field, direction, after: position }, placeholder) => ({
+    ...(position && {
+      after: afterPosition(field, direction, position, (value) =>
+        placeholder((order) => value(order.after ?? position)),
       ),
     }),
     // The ID makes the order unique, so that pages do not overlap.

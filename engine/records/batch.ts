@@ -101,7 +101,7 @@ export interface BatchItemRules {
 export async function batchPlan(
   request: OperationRequest,
   { items, stops }: BatchEnvelope,
-  { table, place, read, key, sameKey = errors.sameInBatch(['id']) }: BatchItemRules,
+  { table, place, read, key, sameKey = errors.duplicateInBatch(['id']) }: BatchItemRules,
 ): Promise<BatchPlan> {
   const pause = createYield();
   const failures = new Map<number, HttpError>();
@@ -173,7 +173,7 @@ export class ItemFailures extends Error {
 }
 
 const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpError>): HttpError =>
-  errors.itemsRefused(
+  errors.itemsRejected(
     new Map([...failures].sort(([a], [b]) => a - b).map(([number, error]) => [place(number), error])),
     new ItemFailures(failures),
   );

@@ -83,7 +83,7 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
           },
           ...(match && {
             key: ({ body }) => uniqueKeyText(match, body),
-            sameKey: errors.sameInBatch(namesOf(match)),
+            sameKey: errors.duplicateInBatch(namesOf(match)),
           }),
         });
         return { ...planned, ...wanted, caller: request.caller, idempotency };

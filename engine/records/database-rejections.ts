@@ -1,6 +1,6 @@
 import { type Database, rejectingRule } from '../database/index.ts';
 import { errors, type HttpError } from '../errors.ts';
-import { attempts } from '../tables/index.ts';
+import { tryStatements } from '../tables/index.ts';
 import type { OperationPlan, Parts } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
@@ -18,7 +18,7 @@ export function rejectedItems<P extends OperationPlan>(
   const failures = new Map<number, HttpError>();
   const reported = new Set<string>();
   return database.admission.run('batch', plan.organization, () =>
-    attempts(database, async (attempt) => {
+    tryStatements(database, async (attempt) => {
       const search = async (part: readonly number[]): Promise<void> => {
         const cause = await attempt(await statement(plan, part));
         if (cause === undefined) return;

@@ -59,7 +59,7 @@ export function exporting<P extends LinkedPlan>(
 function lastPlace({ asked: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;
   const [, , id, shown] = row;
-  const { place = (text: string) => text } = sort.field.type;
+  const { toBound: place = (text: string) => text } = sort.field.type;
   // Unsigned, because it does not leave the process.
   const unsigned = { page: '1', text: '', signature: '' };
   return { ...unsigned, id: String(id), key: shown == null ? null : place(String(shown)) };

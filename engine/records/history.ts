@@ -69,7 +69,7 @@ export const history: Operation<HistoryPlan> = {
       readsOnly: true,
       respond: (plan, rows) => {
         const { links, id, after } = plan;
-        if (rows.length === 0 && after === undefined) throw errors.noRecord(definition.singular);
+        if (rows.length === 0 && after === undefined) throw errors.recordNotFound(definition.singular);
         const changes = rows.filter(([change]) => change !== null);
         const hasMore = changes.length === pageSize || changes.at(-1)?.[2] === 'true';
         const last = hasMore ? changes.at(-1)?.[1] : undefined;

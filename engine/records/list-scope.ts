@@ -84,7 +84,7 @@ export function listColumns(context: OperationContext, asked: ParsedQuery): Sele
   const fields = projectedColumns(context, asked);
   return hasSortKey(context, asked)
     ? { fields, last: ['id', asked.sort.field.name] }
-    : { fields, last: ['id'], further: [sortKey] };
+    : { fields, last: ['id'], additional: [sortKey] };
 }
 
 /**

@@ -75,7 +75,7 @@ export const list: Operation<ListPlan> = {
         const [records, count, id, shown] = rows[0] ?? [];
         const { page, sort } = plan.asked;
         const number = sort.after?.page ?? page.page;
-        const { place = (text: string) => text } = sort.field.type;
+        const { toBound: place = (text: string) => text } = sort.field.type;
         const isFull = Number(count) === pageSize;
         const last = isFull
           ? { id: String(id), key: shown == null ? null : place(String(shown)) }

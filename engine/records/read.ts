@@ -31,7 +31,7 @@ export const read: Operation<ReadPlan> = {
       statementName(context, 'read'),
       'read',
       ($) => `${selectRead(context)} where ${byIdSql($)}`,
-      { fields: definition.fields, further: ['_versions'] },
+      { fields: definition.fields, additional: ['_versions'] },
       {
         write: ($) => {
           const found = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql($)}`;

@@ -123,7 +123,7 @@ function errorOf(
     const names = namesOf(unique);
     if (existing !== undefined && existing !== 'null')
       return errors.duplicate(names, mayRead ? existing : undefined);
-    if (twice === 'true') return errors.sameInBatch(names);
+    if (twice === 'true') return errors.duplicateInBatch(names);
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 import type { TextRows } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { slice } from '../sql/index.ts';
+import { allocate } from '../sql/index.ts';
 import type { OperationContext, OperationResponse } from './operation.ts';
 import { entityTag } from './preconditions.ts';
 
@@ -18,7 +18,7 @@ export function recordResponse(context: OperationContext, rows: TextRows): Opera
 
 /** The row of a statement about one record. @throws HttpError as {@link recordResponse} */
 export function recordRow({ definition }: Pick<OperationContext, 'definition'>, [row]: TextRows): Found {
-  if (row === undefined) throw errors.noRecord(definition.singular);
+  if (row === undefined) throw errors.recordNotFound(definition.singular);
   // A record that is there but did not meet the conditions, see `prepareById`.
   if (row[0] === null) throw errors.preconditionFailed();
   return row as unknown as Found;
@@ -27,7 +27,7 @@ export function recordRow({ definition }: Pick<OperationContext, 'definition'>, 
 /** A body from its parts; those around the middle one are ASCII. */
 export function wrapBody(before: string, body: string | Buffer, after: string): string | Buffer {
   if (typeof body === 'string') return before + body + after;
-  const whole = slice(before.length + body.length + after.length);
+  const whole = allocate(before.length + body.length + after.length);
   whole.write(before, 0, 'latin1');
   body.copy(whole, before.length);
   whole.write(after, before.length + body.length, 'latin1');

@@ -18,7 +18,7 @@ export const distinctionOf = ({ name, type }: Field, value: string): Distinction
 
 /** The condition that values of unique fields are all there. */
 export const allPresentSql = (unique: Unique, values: readonly string[]): string =>
-  unique.map((field, index) => distinctionOf(field, values[index] ?? '').filled).join(' and ');
+  unique.map((field, index) => distinctionOf(field, values[index] ?? '').presence).join(' and ');
 
 /** The condition that the record has these values of unique fields, and all of them. */
 export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
@@ -26,7 +26,7 @@ export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
     .flatMap((field, index) => {
       const stored = distinctionOf(field, column(field));
       const given = distinctionOf(field, values[index] ?? '');
-      return [...stored.keys.map((key, part) => `${key} = ${given.keys[part]}`), stored.filled];
+      return [...stored.keys.map((key, part) => `${key} = ${given.keys[part]}`), stored.presence];
     })
     .join(' and ');
 

@@ -105,7 +105,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
         // A value that was not a reference is converted if a record has it as its ID.
         if (target === field.to || target === undefined) return [];
         return [
-          `${field.place}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
+          `${field.location}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
         ];
       });
   });

@@ -383,7 +383,7 @@ function duplicates(
       const keys = ['"organization_id"', ...distinctions.flatMap((distinction) => distinction.keys)].join(
         ', ',
       );
-      const filled = distinctions.map((distinction) => distinction.filled).join(' and ');
+      const filled = distinctions.map((distinction) => distinction.presence).join(' and ');
       return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
     };
     const condition = where({ table: name, columns: fieldNames });

@@ -71,7 +71,7 @@ function renamedColumns(
     const [first] = fieldColumns(field);
     if (from === undefined || first === undefined || field.aliasOf !== undefined || isStored(name)) continue;
     if (!isStored(from)) {
-      problems.push(`${field.place}  renamed_from: there has been no field "${from}" in ${file}`);
+      problems.push(`${field.location}  renamed_from: there has been no field "${from}" in ${file}`);
       continue;
     }
     for (const { suffix } of fieldColumns(field)) {

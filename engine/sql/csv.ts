@@ -4,50 +4,52 @@ import { type OutputField, type RowWriter, valuesSize } from './output.ts';
 const ascii = (text: string): number => text.charCodeAt(0);
 const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii('\r'), ascii('\n')];
 
-/** Bytes for one field besides its value: a comma and two quotes. */
-const around = 3;
+/** Number of additional bytes per field: a comma and two quotes. */
+const delimiterBytes = 3;
 
 /**
- * Compiles how rows become records of CSV (RFC 4180), each without its line end. Null is an empty cell and an empty
- * text is `""`; numbers and booleans are written as in JSON.
+ * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty text
+ * becomes `""`. Numbers and booleans are written as in JSON.
  */
 export function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => (type.json.type === 'string' ? cell : type.encode));
   return (row, start, output) => {
-    output.reserve(valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + encoders.length * around);
-    const to = output.bytes;
+    output.reserve(
+      valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + encoders.length * delimiterBytes,
+    );
+    const target = output.bytes;
     let next = output.length;
-    let at = start;
+    let offset = start;
     for (let index = 0; index < encoders.length; index++) {
-      if (index > 0) to[next++] = comma;
-      const length = row.readInt32BE(at);
-      at += 4;
+      if (index > 0) target[next++] = comma;
+      const length = row.readInt32BE(offset);
+      offset += 4;
       if (length === -1) continue;
-      next = (encoders[index] as Encoder)(row, at, at + length, to, next);
-      at += length;
+      next = (encoders[index] as Encoder)(row, offset, offset + length, target, next);
+      offset += length;
     }
     output.length = next;
-    return at;
+    return offset;
   };
 }
 
-/** A text as a cell: in quotes where it is empty or has a character that means something in CSV. */
-const cell: Encoder = (from, start, end, to, at) => {
-  let next = at;
+/** Encodes text as a cell. Quotes it if it is empty or contains a comma, quote or line break. */
+const cell: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
   let isPlain = end > start;
   for (let index = start; index < end && isPlain; index++) {
-    const byte = from[index] as number;
+    const byte = source[index] as number;
     isPlain = byte !== comma && byte !== quote && byte !== carriageReturn && byte !== lineFeed;
-    to[next++] = byte;
+    target[next++] = byte;
   }
   if (isPlain) return next;
-  next = at;
-  to[next++] = quote;
+  next = offset;
+  target[next++] = quote;
   for (let index = start; index < end; index++) {
-    const byte = from[index] as number;
-    if (byte === quote) to[next++] = quote;
-    to[next++] = byte;
+    const byte = source[index] as number;
+    if (byte === quote) target[next++] = quote;
+    target[next++] = byte;
   }
-  to[next++] = quote;
+  target[next++] = quote;
   return next;
 };

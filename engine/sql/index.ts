@@ -1,8 +1,8 @@
-// Sql: statements whose text and parameters are made together; names and literals; rows of records as JSON.
+// Sql: builds statements and their parameters, quotes names and literals, and converts rows to JSON and CSV.
 // May import fields.
 
 export { identifier, literal, quote } from './names.ts';
-export { ByteOutput, copyBytes, slice } from './output.ts';
+export { allocate, ByteOutput, copyBytes } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
 export {
   type Layout,
@@ -16,6 +16,7 @@ export {
   type BatchForm,
   type BatchStatement,
   type BoundValue,
+  batchValues,
   inputIndex,
   inputs,
   type Lane,
@@ -23,5 +24,4 @@ export {
   type Prepared,
   prepare,
   type Statement,
-  valuesOfMany,
 } from './statement.ts';

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 
-/** A quoted identifier. Names come from checked definitions only, so they hold no quote. */
+/** Quotes an identifier. Names come from checked definitions only, so they cannot contain quotes. */
 export const quote = (name: string): string => `"${name}"`;
 
-/** PostgreSQL truncates names to 63 bytes; two that differ only after that would collide. */
+/** Maximum length of a name. PostgreSQL truncates longer ones, which could then collide. */
 const maxIdentifier = 63;
 
-/** A name that fits PostgreSQL's limit: one that is too long ends in a hash of the whole. */
+/** Shortens a name to PostgreSQL's limit. A shortened name ends in a hash of the original. */
 export function identifier(name: string): string {
   if (name.length <= maxIdentifier) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 8);
   return `${name.slice(0, maxIdentifier - 9)}_${hash}`;
 }
 
-/** A quoted text literal, for defaults in definitions. */
+/** Quotes a text literal, for example a default from a definition. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;

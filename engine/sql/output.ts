@@ -1,79 +1,80 @@
 import type { Field } from '../fields/index.ts';
 
+/** A field of a record in a response. */
 export interface OutputField extends Pick<Field, 'name'> {
   readonly type: Pick<Field['type'], 'encode' | 'json'>;
 }
 
 /**
- * Writes a record from the columns of a row: for each its length in bytes (32 bits, big-endian; -1: null) and
- * its text, as DataRow of PostgreSQL's protocol has them.
- * @param at where the first column begins in `row`
- * @returns the end of the record's columns
+ * Writes a record from the columns of a row in the format of PostgreSQL's DataRow message: for each column, its length
+ * in bytes (32 bits, big-endian; -1 for null) and its text.
+ * @param offset position of the first column in `row`
+ * @returns the position after the last column
  */
-export type RowWriter = (row: Buffer, at: number, output: ByteOutput) => number;
+export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
-/** Bytes that a new output has room for, and that it goes back to after a larger one. */
-const usualSize = 64 * 1024;
+/** Initial capacity of an output in bytes. Much larger buffers are released after use. */
+const initialSize = 64 * 1024;
 
-/** Bytes that are written one after the other. */
+/** A growing buffer for sequential writes. */
 export class ByteOutput {
-  bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
+  bytes: Buffer = Buffer.allocUnsafeSlow(initialSize);
   length = 0;
 
-  /** Makes room for so many further bytes. */
+  /** Ensures capacity for a number of additional bytes. */
   reserve(size: number): void {
-    const needed = this.length + size;
-    if (needed <= this.bytes.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
-    this.bytes.copy(larger, 0, 0, this.length);
-    this.bytes = larger;
+    const required = this.length + size;
+    if (required <= this.bytes.length) return;
+    const buffer = Buffer.allocUnsafeSlow(Math.max(required, this.bytes.length * 2));
+    this.bytes.copy(buffer, 0, 0, this.length);
+    this.bytes = buffer;
   }
 
-  /** Takes what was written; the next writes begin again. */
+  /** Returns a copy of the written bytes and clears the output. */
   take(): Buffer {
-    const taken = slice(this.length);
-    this.bytes.copy(taken, 0, 0, this.length);
+    const copy = allocate(this.length);
+    this.bytes.copy(copy, 0, 0, this.length);
     this.clear();
-    return taken;
+    return copy;
   }
 
   clear(): void {
     this.length = 0;
-    if (this.bytes.length > 16 * usualSize) this.bytes = Buffer.allocUnsafeSlow(usualSize);
+    if (this.bytes.length > 16 * initialSize) this.bytes = Buffer.allocUnsafeSlow(initialSize);
   }
 }
 
 let slab = Buffer.alloc(0);
-let used = 0;
+let slabUsed = 0;
 
-/** Room for a response. Many share one allocation, for each costs more than the copying. */
-export function slice(size: number): Buffer {
-  if (size > usualSize / 2) return Buffer.allocUnsafeSlow(size);
-  if (used + size > slab.length) {
-    slab = Buffer.allocUnsafeSlow(2 * usualSize);
-    used = 0;
+/** Allocates bytes for a response. Small responses share an allocation, because allocating costs more than copying. */
+export function allocate(size: number): Buffer {
+  if (size > initialSize / 2) return Buffer.allocUnsafeSlow(size);
+  if (slabUsed + size > slab.length) {
+    slab = Buffer.allocUnsafeSlow(2 * initialSize);
+    slabUsed = 0;
   }
-  used += size;
-  return slab.subarray(used - size, used);
+  slabUsed += size;
+  return slab.subarray(slabUsed - size, slabUsed);
 }
 
-/** Bytes of the values in the columns of a row. @param start where the first column begins */
+/** Returns the total size of a row's values in bytes. @param start position of the first column */
 export function valuesSize(row: Buffer, start: number, columns: number): number {
-  let at = start;
+  let offset = start;
   let size = 0;
   for (let index = 0; index < columns; index++) {
-    const length = row.readInt32BE(at);
-    at += 4;
+    const length = row.readInt32BE(offset);
+    offset += 4;
     if (length > 0) {
       size += length;
-      at += length;
+      offset += length;
     }
   }
   return size;
 }
 
-/** Copies few bytes, for which a call of `set` would take longer. @returns the end of what was written */
-export function copyBytes(from: Uint8Array, to: Uint8Array, at: number): number {
-  for (let index = 0; index < from.length; index++) to[at + index] = from[index] as number;
-  return at + from.length;
+/** Copies a few bytes, which is faster than `set`. @returns the position after the last byte written */
+export function copyBytes(source: Uint8Array, target: Uint8Array, offset: number): number {
+  for (let index = 0; index < source.length; index++) target[offset + index] = source[index] as number;
+  return offset + source.length;
 }

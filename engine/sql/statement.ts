@@ -1,51 +1,58 @@
 import type { ParameterText } from '../fields/index.ts';
 import { identifier } from './names.ts';
-import { type RecordWriter, recordsOf, type SelectedColumns } from './records.ts';
+import { type RecordWriter, recordWriter, type SelectedColumns } from './records.ts';
 
-/** The value of one placeholder: text, null, or a list for `any(…)`. */
+/** The value of a placeholder: text, null, or a list for `any(…)`. */
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
- * The cost class of a statement, known when it is compiled: `read` and `write` touch one record by its key, and a
- * `write` may wait for a lock, a `batch` writes up to a thousand; a `list` reads one of the first pages from an index, a
- * `deep` one a page further on; a `scan` grows with the organization's records; an `export` reads a part of a list that is
- * sent whole. Admission (engine/database/admission.ts) bounds the statements of each
- * lane that run at the same time; those that are always short, `read` and `list`, may share a connection.
+ * The scheduling class of a statement, known when it is compiled. Admission (engine/database/admission.ts) limits the
+ * number of concurrent statements per lane. Statements in `read` and `list` are always short and can share a
+ * connection.
+ * - `read`: reads one record by its key.
+ * - `write`: writes one record by its key, and can wait for a lock.
+ * - `batch`: writes up to a thousand records.
+ * - `list`: reads one of the first pages of a list from an index.
+ * - `deep`: reads a later page of a list.
+ * - `scan`: takes time proportional to the number of the organization's records.
+ * - `export`: reads a batch of a complete list.
  */
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
-/** SQL with the values of one request. `name` lets the server keep its plan; an unnamed one is planned each time. */
+/**
+ * SQL with the values of a request. PostgreSQL keeps the plan of a named statement, but plans an unnamed one each time.
+ */
 export interface Statement {
   readonly name: string;
   readonly text: string;
   readonly lane: Lane;
   readonly values: readonly BoundValue[];
-  /** How its rows become text; absent for rows that are taken as they are. */
+  /** Converts its rows to text. Absent if the caller uses the rows themselves. */
   readonly records?: RecordWriter;
-  /** The batch form of the statement, if any. */
+  /** The same statement for several inputs, if available. */
   readonly many?: BatchStatement;
 }
 
 /**
- * A statement that does for many inputs what another one does for one. Its parameters are the ones of the other
- * one as arrays, with a value for each input; the first column of its rows is the number of the input, from 1.
+ * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all
+ * inputs. The first column of its rows is the number of the input, starting with 1.
  */
 export interface BatchStatement {
   readonly name: string;
   readonly text: string;
-  /** How many of the first values together must differ between the inputs: they identify a row to be changed. */
+  /** Number of leading values that identify the row to change. No two inputs of a batch can have the same ones. */
   readonly differ: number;
-  /** Whether each input has any number of records, whose rows come together; otherwise each has at most one row. */
+  /** Whether an input can have any number of rows, which are then consecutive. Otherwise it has at most one. */
   readonly lists: boolean;
 }
 
 /**
- * Gives a value of the input its placeholder ("$1", "$2", …). The same function gives the same placeholder, so that
- * a value that is used twice is sent once.
+ * Returns the placeholder ("$1", "$2", …) of a value of the input. Returns the same placeholder for the same function,
+ * so a value that is used twice is sent once.
  */
 export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
-/** A statement prepared at boot; `bind` takes the values of one request from its input. */
+/** A statement prepared at startup. `bind` adds the values of a request. */
 export interface Prepared<Input> {
   readonly name: string;
   readonly text: string;
@@ -53,75 +60,75 @@ export interface Prepared<Input> {
   readonly bind: (input: Input) => Statement;
 }
 
-/** The table of the inputs in a statement for many; its columns begin with "_". */
+/** Name of the common table expression with the inputs of a batch. Its column names start with an underscore. */
 export const inputs = '_in';
-/** The number of an input, as the first column of a row. */
+/** SQL of an input's number, for the first column of a row. */
 export const inputIndex = `${inputs}."_number"::text`;
 
 /** The batch form of a statement. */
 export interface BatchForm<Input> {
   /**
-   * Writes what comes after the expression of the inputs: further ones, each beginning with a comma, and the rest of the
-   * statement. The first column of its rows is {@link inputIndex}. Placeholders are columns of the inputs; it takes the
-   * same ones in the same order.
+   * Returns the SQL after the common table expression of the inputs: additional expressions, each with a leading comma,
+   * and the main statement. The first column of its rows must be {@link inputIndex}. Placeholders are columns of the
+   * inputs. It must use the same placeholders in the same order as the single form.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
-  /** Further columns of the inputs, with a comma after each. */
+  /** Additional columns of the inputs, each with a trailing comma. */
   readonly columns?: string;
   /** See {@link BatchStatement}. */
   readonly differ: number;
-  /** See {@link BatchStatement}; absent: no. */
+  /** See {@link BatchStatement}. Default: false. */
   readonly lists?: boolean;
 }
 
 /**
- * Writes a statement. Text and parameters come from the same place, so that no position is counted anywhere else:
+ * Prepares a statement. Its text and parameters are written together, so parameter positions cannot get out of step:
  * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
- * @param name unique for the text; empty for an unnamed statement
- * @param selected for a statement whose rows are records
+ * @param name unique for the text, or empty for an unnamed statement
+ * @param selectedColumns the selected columns, if its rows are records
  * @param many builds the batch form, if the statement has one
  */
 export function prepare<Input>(
   name: string,
   lane: Lane,
   write: (placeholder: Placeholder<Input>) => string,
-  selected?: SelectedColumns,
+  selectedColumns?: SelectedColumns,
   many?: BatchForm<Input>,
 ): Prepared<Input> {
-  const { text, values } = writeWith(write, (position) => `$${position}`);
-  const fixed = {
+  const { text, values } = writeText(write, (position) => `$${position}`);
+  const base = {
     name,
     text,
     lane,
-    ...(selected && { records: recordsOf(text, selected) }),
-    ...(many && { many: writeMany(name, many, values.length) }),
+    ...(selectedColumns && { records: recordWriter(text, selectedColumns) }),
+    ...(many && { many: writeBatch(name, many, values.length) }),
   };
   return Object.freeze({
-    ...fixed,
-    bind: (input: Input) => ({ ...fixed, values: values.map((value) => value(input)) }),
+    ...base,
+    bind: (input: Input) => ({ ...base, values: values.map((value) => value(input)) }),
   });
 }
 
-/** Writes a text, and collects what its placeholders stand for. */
-function writeWith<Input>(
+/** Returns a text and the values of its placeholders. */
+function writeText<Input>(
   write: (placeholder: Placeholder<Input>) => string,
   placeholder: (position: number) => string,
 ) {
   const values: ((input: Input) => BoundValue)[] = [];
   const text = write((value) => {
-    const known = values.indexOf(value);
-    return placeholder(known === -1 ? values.push(value) : known + 1);
+    const index = values.indexOf(value);
+    return placeholder(index === -1 ? values.push(value) : index + 1);
   });
   return { text, values };
 }
 
-/** Writes a statement for many inputs, which come as arrays of texts. */
-function writeMany<Input>(
+/** Returns the batch form of a statement. @param count number of parameters of the single form */
+function writeBatch<Input>(
   name: string,
   { write, columns = '', differ, lists = false }: BatchForm<Input>,
   count: number,
 ): BatchStatement {
-  const { text, values } = writeWith(write, (position) => `${inputs}."_${position}"`);
+  const { text, values } = writeText(write, (position) => `${inputs}."_${position}"`);
   if (values.length !== count) throw new Error(`${name} has other parameters for many inputs`);
   const arrays = values.map((_, index) => `$${index + 1}::text[]`).join(', ');
   const names = values.map((_, index) => `"_${index + 1}"`).join(', ');
@@ -134,12 +141,12 @@ function writeMany<Input>(
   };
 }
 
-/** A list of values as the text of an array. */
+/** Formats a list as the text of a PostgreSQL array. */
 export const arrayText = (values: readonly (string | null)[]): string =>
   `{${values.map((value) => (value === null ? 'null' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
 
-/** Combines the values of single statements into the values of a batch. */
-export function valuesOfMany(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
+/** Combines the values of single statements into the values of their batch form. */
+export function batchValues(statements: readonly Pick<Statement, 'values'>[]): BoundValue[] {
   const texts = statements.map(({ values }) =>
     values.map((value) => (value === null || typeof value === 'string' ? value : arrayText(value))),
   );

@@ -16,7 +16,7 @@ export const identity = {
   generated: 'by default as identity',
 };
 
-/** A foreign key of one column, and the column. */
+/** Returns a column and its foreign key. */
 export function link(column: string, to: string, options: Record<string, unknown> = {}): Properties {
   return {
     [column]: { ...bigintColumn, persist: false, nullable: options.nullable === true },
@@ -32,7 +32,7 @@ export function link(column: string, to: string, options: Record<string, unknown
   };
 }
 
-/** The foreign key `<name>_id` of a tenant row to a row of its own organization. */
+/** Returns the column `<name>_id` and its foreign key to a row of the same organization. */
 export function tenantLink(
   table: string,
   name: string,
@@ -55,59 +55,61 @@ export function tenantLink(
   };
 }
 
-/** The column and key part that every table of tenants begins with. */
+/** Returns the organization's column, the first one in the primary key of every organization's table. */
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /**
- * Where a table of tenants is when the database is distributed by organization (`crm citus`), unless with the
- * organization's other rows: `everywhere`, for small tables that are read before the organization is known, or
- * `coordinator`, for tables whose statements concern all organizations.
+ * Placement of a table in a database distributed by organization (`crm citus`), if its rows are not stored with the
+ * organization's other rows. `everywhere` replicates small tables that are read before the organization is known.
+ * `coordinator` is for tables with statements across all organizations.
  */
 export type Placement = 'everywhere' | 'coordinator';
 
 const placements = new WeakMap<EntitySchema, Placement>();
 
-/** The {@link Placement} that a table was declared with, if any. */
+/** Returns a table's declared {@link Placement}, if any. */
 export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
 
-const [ofResources, ofPaths] = [
+const [resourceColumnsByTable, resourcePathsByTable] = [
   new WeakMap<EntitySchema, readonly string[]>(),
   new WeakMap<EntitySchema, readonly string[]>(),
 ];
 
-/** The columns of a table that hold names of resources, which change when a resource gets another name. */
-export const resourceColumns = (entity: EntitySchema): readonly string[] => ofResources.get(entity) ?? [];
+/** Returns a table's columns with resource names, which must be updated when a resource is renamed. */
+export const resourceColumns = (entity: EntitySchema): readonly string[] =>
+  resourceColumnsByTable.get(entity) ?? [];
 
-/** The columns of a table that hold paths below names of resources, such as `leads/batch`, or the names alone. */
-export const resourcePaths = (entity: EntitySchema): readonly string[] => ofPaths.get(entity) ?? [];
+/** Returns a table's columns with paths that start with a resource name, for example `leads` and `leads/batch`. */
+export const resourcePaths = (entity: EntitySchema): readonly string[] =>
+  resourcePathsByTable.get(entity) ?? [];
 
-/** Where a table of tenants may hold anything about a person. */
+/** The columns of a table that can contain personal data, and how to erase it. */
 export interface PersonalData {
-  /** What its rows are called. */
+  /** Name of the rows in messages. */
   readonly called: string;
-  /** Columns of texts. */
+  /** Text columns to search and clear. */
   readonly columns: readonly string[];
-  /** What becomes of a row in which a person is found who is to be forgotten: it goes, or it stays and these columns are emptied. */
+  /** How to erase a person from a row: `go` deletes the row, `stay` clears its columns. */
   readonly rows: 'go' | 'stay';
 }
 
-/** A table of people with the columns of its primary key after the organization, each with its PostgreSQL type. */
+/** Personal data of a table, and the columns of its primary key after the organization, with PostgreSQL types. */
 interface KeyedTable extends PersonalData {
   readonly key: readonly (readonly [column: string, type: string])[];
 }
 
-const ofPeople = new Map<keyof TableRows, KeyedTable>();
+const personalDataByTable = new Map<keyof TableRows, KeyedTable>();
 
-/** The tables that were declared with {@link PersonalData}. */
-export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = ofPeople;
+/** Tables declared with {@link PersonalData}. */
+export const personalDataTables: ReadonlyMap<keyof TableRows, KeyedTable> = personalDataByTable;
 
-/** The primary key of a table of tenants, without the organization. */
+/** Returns the primary key without the organization. */
 const keyOf = (properties: Properties): KeyedTable['key'] =>
   Object.entries(properties)
     .filter(([name, { primary }]) => primary === true && !name.startsWith('organization_id'))
     .map(([name, { columnType }]) => [name, String(columnType)]);
 
-/** Keys and indexes of a table in addition to its primary key. */
+/** Additional keys, indexes and properties of a table. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
   readonly indexes?: readonly {
@@ -116,24 +118,26 @@ interface Keys {
     readonly expression?: string;
   }[];
   readonly placement?: Placement;
-  /** Columns that hold names of resources. */
+  /** Columns with resource names. */
   readonly resourceColumns?: readonly string[];
-  /** Columns that hold such names, or paths that begin with one. */
+  /** Columns with paths that start with a resource name. */
   readonly resourcePaths?: readonly string[];
   readonly people?: PersonalData;
 }
 
-/** A table of a module, not of a resource. Tenants' tables have `organization_id` first in their key. */
+/**
+ * Declares a table that is not a resource. The primary key of an organization's table starts with `organization_id`.
+ */
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: named, resourcePaths: paths, people, ...keys }: Keys = {},
+  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, people, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
-  if (named !== undefined) ofResources.set(entity, named);
-  if (people !== undefined) ofPeople.set(name, { ...people, key: keyOf(properties) });
-  if (paths !== undefined) ofPaths.set(entity, paths);
+  if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
+  if (people !== undefined) personalDataByTable.set(name, { ...people, key: keyOf(properties) });
+  if (paths !== undefined) resourcePathsByTable.set(entity, paths);
   return entity;
 }

@@ -15,12 +15,12 @@ import { admitted, type Database } from '../database/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { TableRows } from './tables.ts';
 
-/** Queries on the instance's tables; all or nothing inside {@link transaction}. */
+/** Query builder for the instance's tables. Inside {@link transaction}, queries are atomic. */
 export type Tables = Kysely<TableRows>;
 
 const handles = new WeakMap<Database['orm'], Tables>();
 
-/** The tables outside of a transaction. Each statement of a request waits for its organization's turn. */
+/** Returns a query builder without a transaction. Each statement waits for a slot of the request's organization. */
 export function tablesOf(database: Database): Tables {
   let tables = handles.get(database.orm);
   if (tables === undefined) {
@@ -30,7 +30,7 @@ export function tablesOf(database: Database): Tables {
   return tables;
 }
 
-/** Runs work in a transaction, when the organization of the request has its turn. */
+/** Runs work in a transaction, once the request's organization has a slot. */
 export const transaction = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,
   work: (tables: Tables) => Promise<T>,
@@ -38,7 +38,7 @@ export const transaction = <T>(
   admitted(admission, () => orm.em.fork().transactional((em) => work(em.getKysely<TableRows>())));
 
 /**
- * Runs queries that only read in a transaction. On PostgreSQL, the running query is cancelled when the client of the request
+ * Runs read-only queries in a transaction. On PostgreSQL, the running query is canceled when the request's client
  * disconnects.
  */
 export const readTransaction = <T>(
@@ -49,7 +49,7 @@ export const readTransaction = <T>(
     orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()), { readOnly: true }),
   );
 
-/** Runs work on a consistent snapshot of the tables, however long it takes. */
+/** Runs work in a repeatable-read transaction, so that all of its queries see the same snapshot. */
 export const inSnapshot = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,
   work: (tables: Tables) => Promise<T>,
@@ -60,21 +60,21 @@ export const inSnapshot = <T>(
     }),
   );
 
-/** Runs a statement for records within a transaction. @returns the id in its first row, if any */
+/** Runs a statement in a transaction. @returns the `id` in its first row, if any */
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return rows[0]?.id;
 }
 
-/** Tries a statement and undoes it. @returns why it fails, also at the commit; undefined if it can be carried out */
+/** Runs a statement and rolls it back. @returns its error, including errors of deferred constraints, or undefined */
 export type Attempt = (statement: Statement) => Promise<unknown>;
 
-/** Runs work that tries statements one by one, and undoes all of them. */
-export async function attempts<T>(
+/** Runs work with a function that tries single statements. Rolls back everything afterwards. */
+export async function tryStatements<T>(
   database: Pick<Database, 'orm' | 'admission'>,
   work: (attempt: Attempt) => Promise<T>,
 ): Promise<T> {
-  const undone = new Error('undone');
+  const rollback = new Error('undone');
   let result: T | undefined;
   try {
     await transaction(database, async (tables) => {
@@ -90,50 +90,50 @@ export async function attempts<T>(
           await sql`rollback to savepoint _attempt`.execute(tables);
         }
       });
-      throw undone;
+      throw rollback;
     });
   } catch (cause) {
-    if (cause !== undone) throw cause;
+    if (cause !== rollback) throw cause;
   }
   return result as T;
 }
 
-/** A connection that a statement has until it releases it. */
-interface Lent extends DatabaseConnection {
+/** A connection whose release also frees its slot. */
+interface AdmittedConnection extends DatabaseConnection {
   readonly release: () => void;
 }
 
-/** Kysely on the connections of MikroORM, each taken through admission. */
+/** Returns a Kysely dialect that acquires MikroORM's connections through admission. */
 function admittedDialect({ orm, admission }: Database): Dialect {
-  const lend = (): Promise<DatabaseConnection> =>
+  const acquire = (): Promise<DatabaseConnection> =>
     new Promise((resolve, reject) => {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
-      const lent = (connection: DatabaseConnection) =>
+      const useConnection = (connection: DatabaseConnection) =>
         new Promise<void>((release) => {
-          // The statement is sent by the caller, who holds no slot in its own context.
-          const within = AsyncLocalStorage.snapshot();
-          const borrowed: Lent = {
-            executeQuery: (query) => within(() => connection.executeQuery(query)),
+          // Runs statements in this async context, which has the slot. The caller's context does not.
+          const runInContext = AsyncLocalStorage.snapshot();
+          const admittedConnection: AdmittedConnection = {
+            executeQuery: (query) => runInContext(() => connection.executeQuery(query)),
             streamQuery: (query, chunkSize) => connection.streamQuery(query, chunkSize),
             cancelQuery: () => Promise.resolve(),
             collectSessionInfo: () => Promise.resolve(),
             killSession: () => Promise.resolve(),
             release,
           };
-          resolve(borrowed);
+          resolve(admittedConnection);
         });
-      admitted(admission, () => executor.provideConnection(lent)).catch(reject);
+      admitted(admission, () => executor.provideConnection(useConnection)).catch(reject);
     });
   const noTransaction = async () => {
     throw new Error('transactions begin with transaction()');
   };
   const driver: Driver = {
     init: async () => {},
-    acquireConnection: lend,
+    acquireConnection: acquire,
     beginTransaction: noTransaction,
     commitTransaction: noTransaction,
     rollbackTransaction: noTransaction,
-    releaseConnection: async (connection) => (connection as Lent).release(),
+    releaseConnection: async (connection) => (connection as AdmittedConnection).release(),
     destroy: async () => {},
   };
   return {

@@ -1,4 +1,4 @@
-// Tables: how modules declare tables of their own and query them; organizations.
+// Tables: declares and queries the tables of modules, including organizations.
 // May import errors, fields, sql, database.
 
 export {
@@ -19,13 +19,13 @@ export {
   timestampColumn,
 } from './columns.ts';
 export {
-  attempts,
   inSnapshot,
   readTransaction,
   runForId,
   type Tables,
   tablesOf,
   transaction,
+  tryStatements,
 } from './handle.ts';
 export { displayName, singleLine } from './names.ts';
 export {

@@ -1,33 +1,33 @@
 import { UserError } from '../errors.ts';
 import { isStorable } from '../fields/index.ts';
 
-/** Line breaks and other control characters, and characters that change the direction of text. */
-const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
+/** Line breaks, other control characters, and characters that change the text direction. */
+const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
 /**
- * Validates a name that a user gives to something, and trims it. Names are displayed next to other text and sent in emails,
- * so they are a single line without characters that change how the text around them is displayed.
- * @param what is named, as in "the name must have …"
+ * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they must be a
+ * single line and must not affect how the text around them is displayed.
+ * @param label the beginning of the error message, for example "the name"
  * @throws UserError if it cannot be stored and displayed
  */
-export function displayName(given: string, what: string): string {
-  const name = given.trim();
+export function displayName(input: string, label: string): string {
+  const name = input.trim();
   if (name === '' || name.length > 200 || !isStorable(name)) {
-    throw new UserError(`${what} must have 1 to 200 characters`);
+    throw new UserError(`${label} must have 1 to 200 characters`);
   }
-  const [found] = invisible.exec(name) ?? [];
-  if (found !== undefined) {
+  const [character] = rejectedCharacters.exec(name) ?? [];
+  if (character !== undefined) {
     throw new UserError(
-      `${what} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(found)})`,
+      `${label} must not contain line breaks, control characters or characters that change the text direction (found ${codePoint(character)})`,
     );
   }
   return name;
 }
 
-/** Replaces each run of characters that {@link displayName} rejects by a space, for text stored before it did. */
+/** Replaces characters that {@link displayName} rejects with spaces, for text that was stored without validation. */
 export const singleLine = (text: string): string =>
   text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').trim();
 
-/** As in "U+202E". */
+/** Formats a character's code point, for example "U+202E". */
 const codePoint = (character: string): string =>
   `U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`;

@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import { bigintColumn, defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
-/** The tenants: every other table belongs to one of them. */
+/** Table of organizations. Rows of most other tables belong to an organization. */
 export const organizations = defineTable(
   'crm_organizations',
   { id: identity, slug: textColumn, name: textColumn, created_at: now },
@@ -10,8 +10,9 @@ export const organizations = defineTable(
 );
 
 /**
- * Slugs that organizations had before. They stay reserved for their holder, also after it has been deleted, because
- * configuration and links may still name them. Without `organization_id`, so that deleting an organization keeps them.
+ * Former slugs of organizations. They stay reserved, even after the organization is deleted, because configuration and
+ * links can still contain them. The table does not have `organization_id`, so that deleting an organization keeps its
+ * slugs.
  */
 export const formerSlugs = defineTable(
   'crm_former_slugs',
@@ -19,7 +20,7 @@ export const formerSlugs = defineTable(
   { indexes: [{ name: 'crm_former_slugs_holder', properties: ['holder_id'] }] },
 );
 
-/** ID of the organization that has or had a slug; without a slug, of the organization with the lowest ID. */
+/** Returns the ID of the organization with a current or former slug. Without a slug, returns the lowest ID. */
 export async function findOrganization(
   tables: Tables,
   slug: string | undefined,
@@ -30,30 +31,30 @@ export async function findOrganization(
   const query =
     slug === undefined
       ? base.orderBy('o.id')
-      : base.where((where) =>
-          where.or([
-            where('o.slug', '=', slug),
-            where(
+      : base.where((eb) =>
+          eb.or([
+            eb('o.slug', '=', slug),
+            eb(
               'o.id',
               '=',
-              where.selectFrom('crm_former_slugs as f').select('f.holder_id').where('f.slug', '=', slug),
+              eb.selectFrom('crm_former_slugs as f').select('f.holder_id').where('f.slug', '=', slug),
             ),
           ]),
         );
   return (await query.executeTakeFirst())?.id;
 }
 
-/** The slugs of all organizations, current and former. */
+/** Returns the current and former slugs of all organizations. */
 export async function organizationSlugs(tables: Tables): Promise<string[]> {
-  const former = tables
+  const formerSlugQuery = tables
     .selectFrom('crm_former_slugs as f')
     .innerJoin('crm_organizations as o', 'o.id', 'f.holder_id')
     .select('f.slug');
-  const rows = await tables.selectFrom('crm_organizations').select('slug').union(former).execute();
+  const rows = await tables.selectFrom('crm_organizations').select('slug').union(formerSlugQuery).execute();
   return rows.map(({ slug }) => slug);
 }
 
-/** The slugs of an organization, the current one first. Empty if it does not exist. */
+/** Returns an organization's slugs, the current one first. Empty if the organization does not exist. */
 export async function slugsOf(tables: Tables, id: string): Promise<readonly string[]> {
   const rows = await tables
     .selectFrom('crm_organizations as o')
@@ -61,11 +62,15 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
     .select(['o.slug', 'f.slug as former'])
     .where('o.id', '=', id)
     .execute();
-  return [...new Set(rows.flatMap(({ slug, former }) => (former === null ? [slug] : [slug, former])))];
+  return [
+    ...new Set(
+      rows.flatMap(({ slug, former: formerSlug }) => (formerSlug === null ? [slug] : [slug, formerSlug])),
+    ),
+  ];
 }
 
 /**
- * The id of the organization with a slug.
+ * Returns the ID of the organization with a slug.
  * @throws UserError if it does not exist
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {

@@ -13,15 +13,15 @@ interface NodeEnd {
 export function withEntry(text: string, section: string, key: string, entry: string): string {
   const line = `${key}: ${entry}`;
   const value = sectionOf(text, section);
-  if (value === undefined) return appended(text, `${section}:`, `  ${line}`);
-  if (!isMap(value)) return afterLine(text, { end: endOf(value), indentation: 2 }, line);
+  if (value === undefined) return append(text, `${section}:`, `  ${line}`);
+  if (!isMap(value)) return insertAfterLine(text, { end: endOf(value), indentation: 2 }, line);
   const last = value.items.at(-1);
-  const part = isNode(last?.value) ? last.value : (last?.key as Node | undefined);
-  if (value.flow) return inBrackets(text, value, part, line);
+  const lastNode = isNode(last?.value) ? last.value : (last?.key as Node | undefined);
+  if (value.flow) return insertInBrackets(text, value, lastNode, line);
   const start = value.range?.[0] ?? 0;
-  return afterLine(
+  return insertAfterLine(
     text,
-    { end: part === undefined ? start : endOf(part), indentation: column(text, start) },
+    { end: lastNode === undefined ? start : endOf(lastNode), indentation: column(text, start) },
     line,
   );
 }
@@ -29,11 +29,15 @@ export function withEntry(text: string, section: string, key: string, entry: str
 /** Appends an item to a top-level list of a YAML file, like {@link withEntry}. Creates the list if it is missing. */
 export function withItem(text: string, section: string, item: string): string {
   const value = sectionOf(text, section);
-  if (value === undefined) return appended(text, `${section}: [${item}]`);
+  if (value === undefined) return append(text, `${section}: [${item}]`);
   if (!isSeq(value)) return text;
   const last = value.items.at(-1) as Node | undefined;
-  if (value.flow || last === undefined) return inBrackets(text, value, last, item);
-  return afterLine(text, { end: endOf(last), indentation: column(text, value.range?.[0] ?? 0) }, `- ${item}`);
+  if (value.flow || last === undefined) return insertInBrackets(text, value, last, item);
+  return insertAfterLine(
+    text,
+    { end: endOf(last), indentation: column(text, value.range?.[0] ?? 0) },
+    `- ${item}`,
+  );
 }
 
 /** Returns the value of a top-level key, or undefined if it is missing. */
@@ -48,24 +52,25 @@ const column = (text: string, offset: number): number => offset - (text.lastInde
 const endingOf = (text: string): string => (text.includes('\r\n') ? '\r\n' : '\n');
 
 /** Inserts a line after the line in which a node ends. */
-function afterLine(text: string, { end, indentation }: NodeEnd, line: string): string {
+function insertAfterLine(text: string, { end, indentation }: NodeEnd, line: string): string {
   const ending = endingOf(text);
   // The end of a multi-line text is after its line break.
-  const at = text[end - 1] === '\n' ? end - 1 : text.indexOf('\n', end);
-  const before = at === -1 ? `${text}${ending}` : text.slice(0, at + 1);
-  return `${before}${' '.repeat(indentation)}${line}${ending}${at === -1 ? '' : text.slice(at + 1)}`;
+  const lineBreak = text[end - 1] === '\n' ? end - 1 : text.indexOf('\n', end);
+  const before = lineBreak === -1 ? `${text}${ending}` : text.slice(0, lineBreak + 1);
+  return `${before}${' '.repeat(indentation)}${line}${ending}${lineBreak === -1 ? '' : text.slice(lineBreak + 1)}`;
 }
 
 /** Inserts into a list or map in flow style, before its closing bracket. */
-function inBrackets(text: string, whole: Node, last: Node | undefined, added: string): string {
-  if (last !== undefined) return `${text.slice(0, endOf(last))}, ${added}${text.slice(endOf(last))}`;
-  const [start, end] = [whole.range?.[0] ?? 0, endOf(whole)];
+function insertInBrackets(text: string, collection: Node, last: Node | undefined, item: string): string {
+  if (last !== undefined) return `${text.slice(0, endOf(last))}, ${item}${text.slice(endOf(last))}`;
+  const [start, end] = [collection.range?.[0] ?? 0, endOf(collection)];
   const [open, close] = [text[start], text[end - 1]];
   const space = open === '{' ? ' ' : '';
-  return `${text.slice(0, start)}${open}${space}${added}${space}${close}${text.slice(end)}`;
+  return `${text.slice(0, start)}${open}${space}${item}${space}${close}${text.slice(end)}`;
 }
 
-function appended(text: string, ...lines: readonly string[]): string {
+/** Appends lines to a text. */
+function append(text: string, ...lines: readonly string[]): string {
   const ending = endingOf(text);
   const before = text === '' || text.endsWith('\n') ? text : `${text}${ending}`;
   return `${before}${lines.join(ending)}${ending}`;

@@ -1,4 +1,4 @@
-// Yaml: reads and parses YAML with the position of every node, so that messages can name the location of an issue.
+// Yaml: parses YAML files, and reports issues with their location and a suggestion.
 // May import errors.
 
 export { withEntry, withItem } from './edit.ts';
@@ -16,4 +16,4 @@ export {
 export { readYaml } from './read.ts';
 export { hasKey, implies, oneOfSchema } from './schemas.ts';
 export { type AlternativeFor, shape } from './shape.ts';
-export { didYouMean, suggestion, suggestionOrList, underscored, withArticle } from './words.ts';
+export { didYouMean, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';

@@ -17,8 +17,8 @@ import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** Why the file could not be read. */
-  readonly problem?: YamlIssue;
+  /** The reason why the file could not be read. */
+  readonly issue?: YamlIssue;
   /** Whether the file is part of the engine, so that instances extend it instead of editing it. */
   readonly isShipped?: boolean;
 }
@@ -39,18 +39,18 @@ export const lineOf = ({ file, line, column, message }: YamlIssue): string =>
 
 /** All issues in YAML files, one per line as `file:line:column  message`. */
 export class YamlError extends UserError {
-  readonly problems: readonly YamlIssue[];
-  constructor(problems: readonly YamlIssue[]) {
-    super(problems.map(lineOf).join('\n'));
-    this.problems = problems;
+  readonly issues: readonly YamlIssue[];
+  constructor(issues: readonly YamlIssue[]) {
+    super(issues.map(lineOf).join('\n'));
+    this.issues = issues;
   }
 }
 
 /** Sorts issues by file, in the order of `files`, then by position. */
-export function sortIssues(problems: readonly YamlIssue[], files: readonly string[] = []): YamlIssue[] {
+export function sortIssues(issues: readonly YamlIssue[], files: readonly string[] = []): YamlIssue[] {
   const order = new Map(files.map((file, index) => [file, index]));
   const orderOf = ({ file }: YamlIssue) => order.get(file) ?? 0;
-  return problems.toSorted((a, b) => orderOf(a) - orderOf(b) || a.line - b.line || a.column - b.column);
+  return issues.toSorted((a, b) => orderOf(a) - orderOf(b) || a.line - b.line || a.column - b.column);
 }
 
 /** A path into a YAML document. It points to the key instead of its value if `key` is set. */
@@ -69,14 +69,14 @@ export interface Parsed {
 /** Maximum number of syntax issues reported per file. */
 const maxIssues = 10;
 
-/** Parses YAML 1.2 without aliases, tags or duplicate keys. Adds syntax issues to `problems`. */
-export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undefined {
-  if (source.problem !== undefined) {
-    problems.push(source.problem);
+/** Parses YAML 1.2 without aliases, tags or duplicate keys. Adds syntax issues to `issues`. */
+export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefined {
+  if (source.issue !== undefined) {
+    issues.push(source.issue);
     return undefined;
   }
   const lines = new LineCounter();
-  const at = (offset: number, message: string): YamlIssue => {
+  const issueAt = (offset: number, message: string): YamlIssue => {
     const { line, col } = lines.linePos(offset);
     return { file: source.file, line: Math.max(line, 1), column: Math.max(col, 1), message };
   };
@@ -86,25 +86,25 @@ export function parseYaml(source: Source, problems: YamlIssue[]): Parsed | undef
       uniqueKeys: true,
       prettyErrors: false,
     });
-    const issues = findSyntaxIssues(source.text, document);
-    if (issues.length === 0) issues.push(...aliases(document));
-    if (issues.length > 0) {
-      problems.push(...issues.slice(0, maxIssues).map(({ offset, message }) => at(offset, message)));
+    const syntaxIssues = findSyntaxIssues(source.text, document);
+    if (syntaxIssues.length === 0) syntaxIssues.push(...aliases(document));
+    if (syntaxIssues.length > 0) {
+      issues.push(...syntaxIssues.slice(0, maxIssues).map(({ offset, message }) => issueAt(offset, message)));
       return undefined;
     }
     return {
       file: source.file,
       data: document.toJS({ maxAliasCount: 0 }) as unknown,
-      problem: (target, message) => at(offsetOf(document, target), message),
+      problem: (target, message) => issueAt(offsetOf(document, target), message),
     };
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
-    problems.push(at(0, tooDeep));
+    issues.push(issueAt(0, tooDeep));
     return undefined;
   }
 }
 
-/** Rejects aliases, because a few nodes could expand to very many. */
+/** Returns an issue for each alias. Aliases are rejected because a few nodes could expand to very many. */
 function aliases(document: Document): SyntaxIssue[] {
   const issues: SyntaxIssue[] = [];
   visit(document, {
@@ -134,13 +134,13 @@ function offsetOf(document: Document, { path, key }: Target): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
   for (const [depth, step] of path.entries()) {
-    const last = depth === path.length - 1;
+    const isLast = depth === path.length - 1;
     if (isMap(node)) {
       const pair = pairsOf(node).get(String(step));
       if (pair === undefined) break;
       const keyNode = pair.key as Node;
       offset = keyNode.range?.[0] ?? offset;
-      if (last && key) break;
+      if (isLast && key) break;
       node = pair.value;
     } else {
       node = (node as { items?: unknown[] } | null)?.items?.[Number(step)];
@@ -150,7 +150,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   return offset;
 }
 
-/** Whether data has a value at a path. */
+/** Returns whether data has a value at a path. */
 export function hasPath(data: unknown, path: readonly (string | number)[]): boolean {
   let value = data;
   for (const step of path) {

@@ -5,14 +5,15 @@ import type { Source, YamlIssue } from './load.ts';
 const maxBytes = 1024 * 1024;
 
 /**
- * Reads a YAML file. An unreadable one carries its issue instead of text, so that issues in other files are still reported.
- * @throws NodeJS.ErrnoException
+ * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files are reported
+ * too.
+ * @throws NodeJS.ErrnoException if the file cannot be read
  */
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;
   const unreadable = (message: string, line = 1, column = 1): Source => {
-    const problem: YamlIssue = { file, line, column, message };
-    return { file, text: '', problem };
+    const issue: YamlIssue = { file, line, column, message };
+    return { file, text: '', issue };
   };
   const stats = await stat(path);
   if (!stats.isFile()) throw Object.assign(new Error(), { code: 'EISDIR' });

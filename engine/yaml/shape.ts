@@ -1,9 +1,9 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import type { Parsed, YamlIssue } from './load.ts';
-import { didYouMean, excerpt, nearest, suggestion, underscored } from './words.ts';
+import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
 
-/** Checks whether a file matches a schema. Adds every violation to `problems`. */
-export type Shape<T> = (parsed: Parsed, problems: YamlIssue[]) => parsed is Parsed & { data: T };
+/** Checks whether a file matches a schema, and adds every violation to `issues`. */
+export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
  * Returns advice on an unknown word or a wrong value, as in `unknown key "references". Use …`.
@@ -16,10 +16,10 @@ export type AlternativeFor = (
 ) => string | undefined;
 
 /** Skips the meta-schema, which would slow down each start. Strict mode rejects unknown keywords anyway. */
-const ownSchema = { validateSchema: false } as const;
+const withoutMetaSchema = { validateSchema: false } as const;
 
 /** Skips code optimization, which takes longer than it saves because each file is checked once. */
-const rarelyRun = { code: { optimize: false } } as const;
+const withoutOptimization = { code: { optimize: false } } as const;
 
 /**
  * Compiles a JSON Schema into a check for YAML files. A subschema's `x-expected` completes "<key> must be …".
@@ -29,24 +29,27 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
     allErrors: true,
     verbose: true,
     strictTypes: false,
-    ...ownSchema,
-    ...rarelyRun,
+    ...withoutMetaSchema,
+    ...withoutOptimization,
   })
     .addVocabulary(['x-expected'])
     .compile(schema);
-  return (parsed, problems): parsed is Parsed & { data: T } => {
+  return (parsed, issues): parsed is Parsed & { data: T } => {
     if (validate(parsed.data)) return true;
-    const errors = (validate.errors ?? []).filter(isOfItsOwn);
-    const misnamed = errors
+    const errors = (validate.errors ?? []).filter(isReportedDirectly);
+    const misnamedPaths = errors
       .filter(({ keyword }) => keyword === 'propertyNames')
-      .map(({ instancePath, params }) => `${instancePath}/${escaped(String(params.propertyName))}`);
-    const misspelt = errors
+      .map(({ instancePath, params }) => `${instancePath}/${escapePointer(String(params.propertyName))}`);
+    const misspelledKeys = errors
       .filter(({ keyword }) => keyword === 'additionalProperties')
       .map(({ instancePath, params, parentSchema }) => {
-        const meant = meantKey(String(params.additionalProperty), (parentSchema ?? {}) as Subschema);
-        return `${instancePath} ${meant}`;
+        const intendedKey = findIntendedKey(
+          String(params.additionalProperty),
+          (parentSchema ?? {}) as Subschema,
+        );
+        return `${instancePath} ${intendedKey}`;
       });
-    const advised = errors.flatMap(({ keyword, instancePath, params, data }) => {
+    const advisedPaths = errors.flatMap(({ keyword, instancePath, params, data }) => {
       const word = String(params.additionalProperty);
       const path = pathOf(instancePath);
       const isAdvised = keyword === 'additionalProperties' && typeof path.at(-1) === 'number';
@@ -56,26 +59,28 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
     });
     for (const error of errors) {
       // Advice on an unknown key of a list item makes its missing keys redundant.
-      if (error.keyword === 'required' && advised.includes(error.instancePath)) continue;
+      if (error.keyword === 'required' && advisedPaths.includes(error.instancePath)) continue;
       // A misspelled key is reported as such, not as a missing key.
       const missing = `${error.instancePath} ${error.params.missingProperty}`;
-      if (error.keyword === 'required' && misspelt.includes(missing)) continue;
+      if (error.keyword === 'required' && misspelledKeys.includes(missing)) continue;
       // Values below an invalid name are checked once the name is fixed.
-      if (misnamed.some((path) => `${error.instancePath}/`.startsWith(`${path}/`))) continue;
+      if (misnamedPaths.some((path) => `${error.instancePath}/`.startsWith(`${path}/`))) continue;
       const rule = (validate.errors ?? []).find(
         ({ keyword, instancePath, propertyName }) =>
           keyword === 'pattern' &&
           instancePath === error.instancePath &&
           propertyName === error.params.propertyName,
       );
-      problems.push(...describe(parsed, error, advice, String(rule?.schema ?? '')));
+      issues.push(...describe(parsed, error, advice, String(rule?.schema ?? '')));
     }
     return false;
   };
 }
 
-/** Excludes branches of a choice and rules for names, which are reported as a whole. */
-const isOfItsOwn = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
+/**
+ * Returns whether an error is reported. Errors in `anyOf` branches and in rules for names are reported by their parent.
+ */
+const isReportedDirectly = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
   !/\/(oneOf|anyOf)\/\d+\//.test(schemaPath) && (keyword === 'propertyNames' || propertyName === undefined);
 
 /** Parses a JSON Pointer. */
@@ -85,8 +90,10 @@ const pathOf = (pointer: string): (string | number)[] =>
     .slice(1)
     .map((step) => (/^\d+$/.test(step) ? Number(step) : step.replaceAll('~1', '/').replaceAll('~0', '~')));
 
-const escaped = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
+/** Escapes a step of a JSON Pointer. */
+const escapePointer = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
+/** The keywords of a subschema that messages use. */
 interface Subschema {
   readonly 'x-expected'?: string;
   readonly properties?: Readonly<Record<string, unknown>>;
@@ -100,7 +107,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
   const path = pathOf(error.instancePath);
   const last = path.at(-1) ?? 'the file';
   const name = typeof last === 'number' ? `item ${last + 1} of ${path.at(-2)}` : last;
-  const around = (error.parentSchema ?? {}) as Subschema;
+  const parentSchema = (error.parentSchema ?? {}) as Subschema;
   const atValue = (message: string) => [parsed.problem({ path }, message)];
   const atKey = (key: string, message: string) => [
     parsed.problem({ path: [...path, key], key: true }, message),
@@ -111,10 +118,10 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
       const key = String(error.params.additionalProperty) || 'null';
       return atKey(
         key,
-        unknownKey(key, path, error.data as Readonly<Record<string, unknown>>, around, advice),
+        unknownKey(key, path, error.data as Readonly<Record<string, unknown>>, parentSchema, advice),
       );
     }
-    // The failed branch is reported instead.
+    // The failed `then` or `else` branch is reported instead.
     case 'if':
       return [];
     case 'required':
@@ -122,73 +129,77 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
     case 'propertyNames': {
       const key = String(error.params.propertyName);
       const rule = error.schema as Subschema & { readonly pattern?: string };
-      if (withoutSpace.test(key)) return atKey(key, spaceMissing(key));
+      if (missingSpacePattern.test(key)) return atKey(key, missingSpaceMessage(key));
       return atKey(key, `"${key}" must be ${rule['x-expected'] ?? 'another name'}${snakeHint(key, pattern)}`);
     }
     case 'enum': {
-      const allowed = error.params.allowedValues as string[];
+      const allowedValues = error.params.allowedValues as string[];
       const word = String(error.data);
-      const hint = nearest(word, allowed);
-      const advised = advice(word, path);
-      const end = advised === undefined ? (hint ? didYouMean(hint) : '') : `. ${advised}`;
-      return atValue(`${name} must be one of ${allowed.join(', ')}${end}`);
+      const hint = nearest(word, allowedValues);
+      const adviceText = advice(word, path);
+      const suffix = adviceText === undefined ? (hint ? didYouMean(hint) : '') : `. ${adviceText}`;
+      return atValue(`${name} must be one of ${allowedValues.join(', ')}${suffix}`);
     }
     case 'uniqueItems':
-      return repeated(error.data as readonly unknown[]).map(({ index, value }) =>
+      return repeatedItems(error.data as readonly unknown[]).map(({ index, value }) =>
         parsed.problem({ path: [...path, index] }, `${excerpt(value)} is listed twice in ${name}`),
       );
     case 'type':
-      if (error.schema === 'object' && typeof error.data === 'string' && withoutSpace.test(error.data)) {
-        return atValue(spaceMissing(error.data));
+      if (
+        error.schema === 'object' &&
+        typeof error.data === 'string' &&
+        missingSpacePattern.test(error.data)
+      ) {
+        return atValue(missingSpaceMessage(error.data));
       }
       return atValue(
-        `${name} must be ${around['x-expected'] ?? typeWords(error.schema)}${actual(error, advice(String(last), path, error.data))}`,
+        `${name} must be ${parentSchema['x-expected'] ?? typeWords(error.schema)}${describeActual(error, advice(String(last), path, error.data))}`,
       );
     case 'pattern': {
-      const expected = around['x-expected'] ?? 'another text';
+      const expected = parentSchema['x-expected'] ?? 'another text';
       return atValue(`${name} must be ${expected}${snakeHint(String(error.data), String(error.schema))}`);
     }
     default:
       return atValue(
-        `${name} must ${around['x-expected'] ? `be ${around['x-expected']}` : limitWords(error)}`,
+        `${name} must ${parentSchema['x-expected'] ? `be ${parentSchema['x-expected']}` : limitWords(error)}`,
       );
   }
 }
 
-/** Explains an unknown key. */
+/** Returns the message for an unknown key. */
 function unknownKey(
   key: string,
   path: readonly (string | number)[],
   data: Readonly<Record<string, unknown>>,
-  around: Subschema,
+  parentSchema: Subschema,
   advice: AlternativeFor,
 ): string {
-  if (withoutSpace.test(key)) return spaceMissing(key);
-  const advised = advice(key, path, data[key]);
-  if (advised !== undefined) return `unknown key "${key}". ${advised}`;
-  const hint = suggestion(key, Object.keys(around.properties ?? {}));
+  if (missingSpacePattern.test(key)) return missingSpaceMessage(key);
+  const adviceText = advice(key, path, data[key]);
+  if (adviceText !== undefined) return `unknown key "${key}". ${adviceText}`;
+  const hint = suggestion(key, Object.keys(parentSchema.properties ?? {}));
   if (hint === '' && data[key] === null) {
     return `"${key}" is read as a key without a value. A text that contains a comma needs quotes.`;
   }
   return `unknown key "${key}"${hint}`;
 }
 
-const withoutSpace = /^([\w-]+):(\S.*)$/;
-const spaceMissing = (key: string): string => `missing space after the colon in "${key}"`;
+const missingSpacePattern = /^([\w-]+):(\S.*)$/;
+const missingSpaceMessage = (key: string): string => `missing space after the colon in "${key}"`;
 
 /** Returns the known key that a key is probably a misspelling of. */
-const meantKey = (key: string, { properties = {} }: Subschema): string | undefined =>
-  withoutSpace.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
+const findIntendedKey = (key: string, { properties = {} }: Subschema): string | undefined =>
+  missingSpacePattern.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
 
 /** Suggests the name in snake case if that matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
-  const snake = underscored(name);
+  const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }
 
 /** Returns the items that repeat an earlier item. */
-function repeated(items: readonly unknown[]): { index: number; value: unknown }[] {
+function repeatedItems(items: readonly unknown[]): { index: number; value: unknown }[] {
   const seen = new Set<string>();
   return items.flatMap((value, index) => {
     const text = JSON.stringify(value);
@@ -215,12 +226,13 @@ const typeWords = (types: unknown): string =>
     .join(' or ');
 
 /** Describes a value of the wrong type, with advice or the same value in the right type. */
-function actual({ schema, data }: ErrorObject, advice: string | undefined): string {
-  const hint = advice === undefined ? instead(data, [schema].flat() as string[]) : `. ${advice}`;
+function describeActual({ schema, data }: ErrorObject, advice: string | undefined): string {
+  const hint = advice === undefined ? alternativeHint(data, [schema].flat() as string[]) : `. ${advice}`;
   return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
 }
 
-function instead(data: unknown, [type, ...others]: readonly string[]): string {
+/** Suggests how to write the value in the right type. */
+function alternativeHint(data: unknown, [type, ...others]: readonly string[]): string {
   if (others.length > 0 || data === undefined || typeof data === 'object') return '';
   const text = String(data);
   if (type === 'string') return `. Write "${text}".`;

@@ -6,13 +6,18 @@ export interface SyntaxIssue {
   readonly message: string;
 }
 
-/** Errors after which the parser recovers. After any other error, further ones are unreliable. */
-const harmless = new Set(['DUPLICATE_KEY', 'TAG_RESOLVE_FAILED', 'BAD_DQ_ESCAPE', 'BAD_SCALAR_START']);
+/** Errors from which the parser recovers. Errors after any other error are unreliable. */
+const recoverableCodes = new Set([
+  'DUPLICATE_KEY',
+  'TAG_RESOLVE_FAILED',
+  'BAD_DQ_ESCAPE',
+  'BAD_SCALAR_START',
+]);
 
 /** The message for a file that exhausts the parser's stack. */
 export const tooDeep = 'the file is nested too deeply';
 
-const tab = 'this line is indented with a tab. YAML allows only spaces.';
+const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
 /** Returns the syntax issues of a text in order, up to the first one that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
@@ -23,63 +28,70 @@ export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[
     return [{ offset: conflict.index, message }];
   }
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
-  const fatal = errors.findIndex(({ code }) => !harmless.has(code));
-  if (fatal === -1) return errors.map((error) => described(text, document, error));
-  // If several errors have one position, these codes are the most specific.
-  const same = errors.filter(({ pos }) => pos[0] === errors[fatal]?.pos[0]);
+  const fatalIndex = errors.findIndex(({ code }) => !recoverableCodes.has(code));
+  if (fatalIndex === -1) return errors.map((error) => toIssue(text, document, error));
+  // If several errors have the same position, these codes have the most specific messages.
+  const candidates = errors.filter(({ pos }) => pos[0] === errors[fatalIndex]?.pos[0]);
   const specific = ['BLOCK_IN_FLOW', 'MISSING_CHAR'].flatMap(
-    (code) => same.find((error) => error.code === code) ?? [],
+    (code) => candidates.find((error) => error.code === code) ?? [],
   );
-  return [...errors.slice(0, fatal), specific[0] ?? (errors[fatal] as YAMLError)].map((error) =>
-    described(text, document, error),
+  return [...errors.slice(0, fatalIndex), specific[0] ?? (errors[fatalIndex] as YAMLError)].map((error) =>
+    toIssue(text, document, error),
   );
 }
 
-function described(text: string, document: Document, { code, pos, message }: YAMLError): SyntaxIssue {
+/** Converts a parser error to an issue with a more helpful message. */
+function toIssue(text: string, document: Document, { code, pos, message }: YAMLError): SyntaxIssue {
   const offset = pos[0];
-  const at = (place: number, words: string): SyntaxIssue => ({ offset: place, message: words });
-  const word = short(/^[^\s,{}[\]]*/.exec(text.slice(offset))?.[0] ?? '');
+  const issueAt = (issueOffset: number, issueMessage: string): SyntaxIssue => ({
+    offset: issueOffset,
+    message: issueMessage,
+  });
+  const word = shorten(/^[^\s,{}[\]]*/.exec(text.slice(offset))?.[0] ?? '');
   switch (code) {
     case 'DUPLICATE_KEY':
-      return at(offset, duplicate(text, document, offset));
+      return issueAt(offset, duplicateKeyMessage(text, document, offset));
     case 'TAB_AS_INDENT':
-      return at(offset, tab);
+      return issueAt(offset, tabMessage);
     case 'MULTIPLE_DOCS':
-      return at(offset, 'a second document starts here. A file can have only one: delete this line.');
+      return issueAt(offset, 'a second document starts here. A file can have only one: delete this line.');
     case 'BAD_SCALAR_START':
-      return at(offset, `a text that starts with "${text[offset]}" needs quotes: "${valueAt(text, offset)}"`);
+      return issueAt(
+        offset,
+        `a text that starts with "${text[offset]}" needs quotes: "${valueAt(text, offset)}"`,
+      );
     case 'TAG_RESOLVE_FAILED':
-      return at(offset, `tags (${word}) are not allowed. A text that starts with "!" needs quotes.`);
+      return issueAt(offset, `tags (${word}) are not allowed. A text that starts with "!" needs quotes.`);
     case 'BAD_DQ_ESCAPE': {
       const sign = text.slice(offset, offset + 2);
-      return at(
+      return issueAt(
         offset,
         `${sign} is not a valid escape in double quotes. Write \\${sign}, or use single quotes.`,
       );
     }
     case 'BLOCK_IN_FLOW':
     case 'BLOCK_AS_IMPLICIT_KEY':
-      return colon(text, offset);
+      return colonIssue(text, offset);
     case 'RESOURCE_EXHAUSTION':
-      return at(offset, tooDeep);
+      return issueAt(offset, tooDeep);
     default:
       return /call stack/i.test(message)
-        ? at(offset, tooDeep)
-        : (brackets(text, offset, message) ??
+        ? issueAt(offset, tooDeep)
+        : (bracketIssue(text, offset, message) ??
             lineIssue(text, offset, code) ??
-            at(offset, `invalid YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`));
+            issueAt(offset, `invalid YAML: ${message.charAt(0).toLowerCase()}${message.slice(1)}`));
   }
 }
 
 /** Shortens a text for a message. */
-const short = (text: string): string => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
+const shorten = (text: string): string => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
 
 /** Returns the rest of a value on its line, without delimiters. */
 const valueAt = (text: string, offset: number): string =>
-  short(/^[^\n,}\]]*/.exec(text.slice(offset))?.[0].trimEnd() ?? '');
+  shorten(/^[^\n,}\]]*/.exec(text.slice(offset))?.[0].trimEnd() ?? '');
 
-/** Describes a duplicate key with the line of its first use. */
-function duplicate(text: string, document: Document, offset: number): string {
+/** Returns the message for a duplicate key, with the line of the first one. */
+function duplicateKeyMessage(text: string, document: Document, offset: number): string {
   const queue: unknown[] = [document.contents];
   while (queue.length > 0) {
     const node = queue.pop();
@@ -89,7 +101,7 @@ function duplicate(text: string, document: Document, offset: number): string {
       const key = keys.find(({ range }) => range?.[0] === offset);
       const first = keys.find(({ value }) => key !== undefined && value === key.value);
       if (key !== undefined && first?.range) {
-        return `"${short(String(key.value))}" is a duplicate key. It is already set in line ${lineOf(text, first.range[0])}.`;
+        return `"${shorten(String(key.value))}" is a duplicate key. It is already set in line ${lineOf(text, first.range[0])}.`;
       }
     }
     for (const item of items) queue.push(item.value ?? item);
@@ -100,15 +112,15 @@ function duplicate(text: string, document: Document, offset: number): string {
 const lineOf = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
 /** Describes an unexpected ": ": a missing comma before a key, or a text that needs quotes. */
-function colon(text: string, start: number): SyntaxIssue {
+function colonIssue(text: string, start: number): SyntaxIssue {
   const offset = start + (/^ */.exec(text.slice(start))?.[0].length ?? 0);
   if (text.slice(offset, offset + 2) === '- ') {
     return { offset, message: 'unexpected list item ("- "). A key and its value are expected here.' };
   }
   const [value = ''] = /^[^,{}[\]]*?:(?=\s|$)/.exec(text.slice(offset)) ?? [];
   const [, key] = /\s([\w-]+):$/.exec(value) ?? [];
-  const quoted = `a text that contains ": " needs quotes: "${valueAt(text, offset)}"`;
-  if (key === undefined || !openBracket(text, offset)) return { offset, message: quoted };
+  const quotesMessage = `a text that contains ": " needs quotes: "${valueAt(text, offset)}"`;
+  if (key === undefined || !findOpenBracket(text, offset)) return { offset, message: quotesMessage };
   const keyOffset = offset + value.length - key.length - 1;
   return value.includes('\n')
     ? { offset: keyOffset, message: `missing comma before "${key}"` }
@@ -119,19 +131,19 @@ function colon(text: string, start: number): SyntaxIssue {
 }
 
 /** A bracket or quote that is open at an offset. */
-interface Opened {
+interface OpenBracket {
   readonly offset: number;
   readonly sign: string;
-  /** The first comment within it. */
+  /** The first comment inside. */
   comment?: string;
 }
 
-/** Control characters that the lexer inserts before scalars and documents. */
+/** Control characters that the lexer inserts into its tokens. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
 /** Returns the innermost bracket or quote that is open at an offset, if any. */
-function openBracket(text: string, end: number): Opened | undefined {
-  const open: Opened[] = [];
+function findOpenBracket(text: string, end: number): OpenBracket | undefined {
+  const open: OpenBracket[] = [];
   let offset = 0;
   for (const token of new Lexer().lex(text)) {
     if (marks.has(token) && text[offset] !== token) continue;
@@ -155,9 +167,9 @@ const isClosed = (token: string): boolean =>
     : /^"(?:[^"\\]|\\[\s\S])*"$/.test(token.trimEnd());
 
 /** Describes errors with brackets, quotes and commas. Returns undefined for other errors. */
-function brackets(text: string, offset: number, message: string): SyntaxIssue | undefined {
+function bracketIssue(text: string, offset: number, message: string): SyntaxIssue | undefined {
   const isEnd = /^Unexpected flow-\w+-end/.test(message);
-  const open = openBracket(text, offset);
+  const open = findOpenBracket(text, offset);
   if (isEnd && open === undefined) {
     return { offset, message: `"${text[offset]}" has no matching opening bracket. Remove it.` };
   }
@@ -180,7 +192,7 @@ function brackets(text: string, offset: number, message: string): SyntaxIssue | 
   }
   if (open === undefined || !/^Flow (map|sequence)/.test(message)) return undefined;
   const line = text.lastIndexOf('\n', offset - 1) + 1;
-  if (/^ *\t/.test(text.slice(line, offset + 1))) return { offset: line, message: tab };
+  if (/^ *\t/.test(text.slice(line, offset + 1))) return { offset: line, message: tabMessage };
   const end = open.sign === '{' ? '}' : ']';
   return {
     offset: open.offset,
@@ -202,8 +214,8 @@ function lineIssue(text: string, offset: number, code: string): SyntaxIssue | un
     };
   }
   if (code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR') {
-    if (line.startsWith('- ')) return colon(text, lineStart);
-    return { offset: lineStart, message: `missing colon: "${short(line)}" must be "key: value"` };
+    if (line.startsWith('- ')) return colonIssue(text, lineStart);
+    return { offset: lineStart, message: `missing colon: "${shorten(line)}" must be "key: value"` };
   }
   return undefined;
 }

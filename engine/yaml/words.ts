@@ -2,21 +2,24 @@ import leven from 'leven';
 
 /** Returns the candidate closest to a word, ignoring case and separators, or undefined if none is close. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const bare = plain(word);
-  const { length } = bare;
-  const allowed = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
+  const plainWord = normalize(word);
+  const { length } = plainWord;
+  const maxDistance = length < 2 ? 0 : length < 4 ? 1 : Math.max(2, length / 3);
   return candidates
-    .map((candidate) => ({ candidate, distance: leven(bare, plain(candidate)) }))
+    .map((candidate) => ({ candidate, distance: leven(plainWord, normalize(candidate)) }))
     .filter(
       ({ candidate, distance }) =>
-        (distance <= allowed && distance < bare.length) || letters(bare) === letters(plain(candidate)),
+        (distance <= maxDistance && distance < plainWord.length) ||
+        sortLetters(plainWord) === sortLetters(normalize(candidate)),
     )
     .sort((a, b) => a.distance - b.distance)[0]?.candidate;
 }
 
-const plain = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
+/** Converts a word to lowercase and removes separators. */
+const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g, '');
 
-const letters = (word: string): string => [...word].sort().join('');
+/** Sorts letters, so that words with transposed letters are equal. */
+const sortLetters = (word: string): string => [...word].sort().join('');
 
 /** Returns `. Did you mean "…"?` if a candidate is close, otherwise an empty string. */
 export function suggestion(word: string, candidates: readonly string[]): string {
@@ -24,7 +27,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return candidate === undefined ? '' : didYouMean(candidate);
 }
 
-/** Longer lists of names are not helpful. */
+/** Maximum number of listed candidates. */
 const maxListed = 12;
 
 /** Returns a {@link suggestion}, or a list of the candidates if none is close and they are few. */
@@ -34,10 +37,11 @@ export function suggestionOrList(word: string, candidates: readonly string[]): s
   return `. Available: ${candidates.join(', ')}`;
 }
 
+/** Returns a sentence that suggests a word. */
 export const didYouMean = (word: string): string => `. Did you mean "${word}"?`;
 
 /** Converts a name to snake case: `firstName`, `First Name` and `first-name` become `first_name`. */
-export const underscored = (name: string): string =>
+export const snakeCase = (name: string): string =>
   name
     .normalize('NFKD')
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -45,7 +49,7 @@ export const underscored = (name: string): string =>
     .replace(/[\s.-]+/g, '_')
     .replace(/[^a-z0-9_]|^[_0-9]+|_+$/g, '');
 
-/** A noun with its indefinite article, for example "an integer". */
+/** Returns a noun with its indefinite article, for example "an integer". */
 export const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
 
 /** Formats a value for a message, shortened to 40 characters. */

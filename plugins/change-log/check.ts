@@ -3,6 +3,7 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { lagWarningMs } from './lag.ts';
 
+/** Returns a query for transactions that have been open for longer than a threshold, in milliseconds. */
 const longSql = (ms: number) => `
   select kind, who, round(extract(epoch from now() - since))::text from (
     select 'process' as kind, pid::text as who, xact_start as since from pg_stat_activity where backend_xid is not null
@@ -12,16 +13,18 @@ const longSql = (ms: number) => `
   where since < now() - ${ms} * interval '1 ms'
   order by since`;
 
-/** Describes a transaction that has delayed the change feed for longer than a threshold, in milliseconds. */
+/**
+ * Returns a finding for each transaction that has delayed the change feed for longer than a threshold, in milliseconds.
+ */
 export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
-  return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, who, seconds]) => {
+  return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, id, seconds]) => {
     const isPrepared = kind === 'prepared';
     return {
-      place: isPrepared ? `prepared transaction ${who}` : `process ${who} of the database server`,
+      place: isPrepared ? `prepared transaction ${id}` : `process ${id} of the database server`,
       problem: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
       advice: isPrepared
-        ? `End it with: rollback prepared '${who}'; or commit prepared '${who}';`
-        : `End it in the client that started it, or run: select pg_terminate_backend(${who});`,
+        ? `End it with: rollback prepared '${id}'; or commit prepared '${id}';`
+        : `End it in the client that started it, or run: select pg_terminate_backend(${id});`,
     };
   });
 }

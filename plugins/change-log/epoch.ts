@@ -4,16 +4,16 @@ import { clusterSetting, type Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 
 /**
- * SQL of values that differ in a restored or moved database, and after the promotion of a replica. There, transaction
- * IDs restart, or some transactions are missing.
+ * SQL of a text that identifies the database. It changes when the database is restored or moved, or a replica is
+ * promoted, because transaction IDs then restart or some transactions are missing.
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 
-/** Source while changes are not recorded. */
+/** Source of epochs during which changes are not recorded. */
 const notRecorded = 'off';
 
 /** Advisory lock key, unlikely to be used by another program on the same database. */
-const lock = 7_263_140_561n;
+const lockKey = 7_263_140_561n;
 
 /**
  * Starts a new epoch, which invalidates earlier cursors, if the current one belongs to another database or the change
@@ -24,15 +24,15 @@ export async function ensureEpoch(database: Database, isRecorded: boolean): Prom
   const source = sourceOf(isRecorded);
   if (await isCurrent(tablesOf(database), source)) return;
   await transaction(database, async (tables) => {
-    await sql`select pg_advisory_xact_lock(${sql.lit(lock)})`.execute(tables);
+    await sql`select pg_advisory_xact_lock(${sql.lit(lockKey)})`.execute(tables);
     if (await isCurrent(tables, source)) return;
-    await begin(tables, source);
+    await startEpoch(tables, source);
   });
 }
 
-/** Starts a new epoch in any case, for a database that was just restored. Invalidates earlier cursors. */
+/** Starts a new epoch unconditionally, for a database that was just restored. Invalidates earlier cursors. */
 export const renewEpoch = (tables: Tables, isRecorded: boolean): Promise<void> =>
-  begin(tables, sourceOf(isRecorded));
+  startEpoch(tables, sourceOf(isRecorded));
 
 const sourceOf = (isRecorded: boolean): Source =>
   isRecorded ? sql.raw<string>(sourceSql) : sql.lit(notRecorded);
@@ -40,20 +40,21 @@ const sourceOf = (isRecorded: boolean): Source =>
 type Source = ReturnType<typeof sql.lit> | ReturnType<typeof sql.raw<string>>;
 
 async function isCurrent(tables: Tables, source: Source): Promise<boolean> {
-  const last = await tables
+  const epoch = await tables
     .selectFrom('crm_ledger_epochs')
     .select(({ eb }) => eb('source', '=', source as never).as('same'))
     .orderBy('id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  return last?.same === true;
+  return epoch?.same === true;
 }
 
-async function begin(tables: Tables, source: Source): Promise<void> {
+async function startEpoch(tables: Tables, source: Source): Promise<void> {
   await sql`insert into crm_ledger_epochs (epoch, source) values (${randomBytes(9).toString('base64url')}, ${source})`.execute(
     tables,
   );
-  // Transaction IDs of another server may be higher than the coming ones, so their rows would be unreadable.
+  // Rows from another server can have higher transaction IDs than this one assigns, which would hide them from the
+  // feed.
   await sql`set local statement_timeout = 0`.execute(tables);
   const organizations = await tables.selectFrom('crm_organizations').select('id').execute();
   for (const { id } of organizations) {

@@ -7,19 +7,19 @@ import { authenticateAgain, json, rejectOtherMethods } from '../../engine/http/i
 import type { Query } from '../../engine/query/index.ts';
 import type { Principal, RecordResource, TextSigner } from '../../engine/records/index.ts';
 import { ensureEpoch } from './epoch.ts';
-import { assertKept, type FeedPage, readPage } from './feed.ts';
+import { assertRetained, type FeedPage, readPage } from './feed.ts';
 import {
+  afterAllChanges,
+  beforeAllChanges,
   type FeedPosition,
-  feedBeginning,
   feedCursors,
-  feedEnding,
   type UnverifiedPosition,
 } from './position.ts';
 import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
 import { stream, waitForPage } from './stream.ts';
 import { createWaiters } from './waiters.ts';
 
-/** Services that the feed needs. */
+/** Services used by the feed. */
 export interface FeedServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -31,35 +31,38 @@ export interface FeedServices {
 export const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** Size of the records after which a page ends, in bytes. A stream buffers as much for its reader. */
+/** Size of the records after which a page ends, in bytes. A stream also buffers up to this size. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
-/** `GET /events`: an organization's changes in order, as pages or as a stream. */
+/** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */
 export function feed(app: FastifyInstance, services: FeedServices): void {
   const { config, database, resources, signing } = services;
-  const readers = createWaiters(database);
+  const waiters = createWaiters(database);
   const stopping = new AbortController();
   app.addHook('preClose', async () => stopping.abort());
 
-  /** Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the stream. */
+  /**
+   * Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the
+   * stream.
+   */
   const reader =
-    (request: FastifyRequest, asked: FeedRequest, maxBytes: number) =>
+    (request: FastifyRequest, query: FeedRequest, maxBytes: number) =>
     async (after: FeedPosition | UnverifiedPosition): Promise<FeedPage> => {
       const principal = await authenticateAgain(app, request);
       const caller = { principal, requestId: request.id };
-      const reading = {
+      const feedQuery = {
         caller,
-        fields: visibleFields(principal, resources, asked.resources),
+        fields: visibleFields(principal, resources, query.resources),
         after,
         maxBytes,
       };
-      let page = await readPage(database, reading);
+      let page = await readPage(database, feedQuery);
       if (page === undefined) {
         await ensureEpoch(database, config.audit);
-        page = await readPage(database, reading);
+        page = await readPage(database, feedQuery);
       }
       if (page === undefined) throw errors.overloaded();
-      // The position may be beyond changes of the new epoch.
+      // The position is meaningless in another epoch and could be beyond its changes.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
@@ -76,11 +79,12 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       const principal = request.principal as Principal;
       const { organization } = principal;
       const lastEventId = request.headers['last-event-id'];
-      const asked = feedRequest(request.query as Query, [lastEventId ?? []].flat()[0]);
-      visibleFields(principal, resources, asked.resources);
-      const { read: placeOf, write: cursorOf } = feedCursors(signing, organization);
-      const given = asked.after === undefined || asked.after === 'now' ? undefined : placeOf(asked.after);
-      if (given === undefined && asked.after !== undefined && asked.after !== 'now') {
+      const query = feedRequest(request.query as Query, [lastEventId ?? []].flat()[0]);
+      visibleFields(principal, resources, query.resources);
+      const { read: readCursor, write: cursorOf } = feedCursors(signing, organization);
+      const position =
+        query.after === undefined || query.after === 'now' ? undefined : readCursor(query.after);
+      if (position === undefined && query.after !== undefined && query.after !== 'now') {
         throw errors.invalidParameter(
           'after',
           'must be a cursor from a response to this organization, or now',
@@ -88,37 +92,42 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       }
       const isHead = request.method === 'HEAD';
       const isStream = !isHead && request.headers.accept?.includes(eventStream) === true;
-      const read = reader(request, asked, isStream ? streamBytes : pageBytes);
-      const first = await read(given ?? (asked.after === 'now' ? feedEnding : feedBeginning));
-      if (given !== undefined) assertKept(given, first);
+      const read = reader(request, query, isStream ? streamBytes : pageBytes);
+      const firstPage = await read(position ?? (query.after === 'now' ? afterAllChanges : beforeAllChanges));
+      if (position !== undefined) assertRetained(position, firstPage);
       reply.header('cache-control', 'no-store');
 
-      const isWaiting = !isHead && asked.waitMs > 0 && first.entries.length === 0;
-      let page = first;
+      const isWaiting = !isHead && query.waitMs > 0 && firstPage.entries.length === 0;
+      let page = firstPage;
       if (isStream || isWaiting) {
-        const leave = readers.enter(organization);
-        const revoked = new AbortController();
-        const signal = AbortSignal.any([stopping.signal, goneSignal(request, reply), revoked.signal]);
-        const following = { read, wait: readers.wait, organization, signal };
+        const release = waiters.enter(organization);
+        const revocation = new AbortController();
+        const signal = AbortSignal.any([
+          stopping.signal,
+          disconnectSignal(request, reply),
+          revocation.signal,
+        ]);
+        const context = { read, wait: waiters.wait, organization, signal };
         if (isStream) {
           // Ends the stream between two events; the client learns the reason when it reconnects.
-          request.assertAllowed = () => authenticateAgain(app, request).catch(() => revoked.abort());
+          request.assertAllowed = () => authenticateAgain(app, request).catch(() => revocation.abort());
           const { hold } = database.admission;
-          const events = stream(first, { ...following, cursorOf, hold });
+          const events = stream(firstPage, { ...context, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // The stream ends itself, but not while its reader is stalled.
-          const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
-          stopping.signal.addEventListener('abort', cut);
+          // An idle stream ends on its own, but a stalled reader would keep it open.
+          const disconnect = () =>
+            text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined;
+          stopping.signal.addEventListener('abort', disconnect);
           text.once('close', () => {
-            leave();
-            stopping.signal.removeEventListener('abort', cut);
+            release();
+            stopping.signal.removeEventListener('abort', disconnect);
           });
           // Tells proxies not to buffer the stream.
           reply.header('content-type', eventStream).header('x-accel-buffering', 'no');
           return reply.send(text);
         }
-        page = await waitForPage(first, asked.waitMs, following).finally(leave);
+        page = await waitForPage(firstPage, query.waitMs, context).finally(release);
       }
       const changes = page.entries.map(({ change }) => change).join(',');
       reply.header('content-type', json);
@@ -129,11 +138,11 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
 }
 
 /** Aborts when the client disconnects before the response is complete. */
-function goneSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  const abort = () => gone.abort();
+function disconnectSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
+  const disconnection = new AbortController();
+  const abort = () => disconnection.abort();
   // Without a started response, a closed connection does not emit "close".
   socket.once('close', abort);
   raw.once('close', () => socket.off('close', abort));
-  return gone.signal;
+  return disconnection.signal;
 }

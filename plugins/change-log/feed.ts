@@ -19,7 +19,7 @@ export interface FeedQuery {
 export interface FeedEntry {
   /** The change as JSON. */
   readonly change: string;
-  readonly place: UnverifiedPosition;
+  readonly position: UnverifiedPosition;
 }
 
 /** A page of the feed. */
@@ -29,35 +29,39 @@ export interface FeedPage {
   readonly end: UnverifiedPosition;
   /** Whether there are more changes to read. */
   readonly isFull: boolean;
-  /** Older changes may have been deleted. In milliseconds since 1970. */
+  /** Time before which changes may have been deleted, in milliseconds since 1970. */
   readonly prunedBefore: number;
 }
 
 /** Maximum number of changes per page. */
 const maxChanges = 500;
 
-/** SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable transaction. */
+/**
+ * SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable
+ * transaction ID.
+ */
 export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
 
+/** Converts SQL of a time to SQL of milliseconds since 1970. */
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
 /**
- * Returns the changes after a position, ordered by transaction and limited to those below every running transaction:
- * rows become visible out of order, and a reader must not skip any.
+ * Statement that returns the changes after a position in transaction order. Excludes transactions that started after
+ * the oldest running one, because rows become visible out of order and a reader must not skip any.
  */
 const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
   const organization = $(({ caller }) => caller.principal.organization);
   const resources = `${$(({ fields }) => arrayText([...fields.keys()]))}::text[]`;
-  const shown = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
+  const fieldLists = `${$(({ fields }) => arrayText([...fields.values()].map(arrayText)))}::text[]`;
   const after = `(${$(({ after }) => after.transaction)}::text::xid8, ${$(({ after }) => after.id)}::bigint)`;
   // Appending an empty string keeps the planner from using the index by resource, which has a different order.
-  const wanted = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
+  const conditions = `"organization_id" = ${organization}::bigint and ("transaction", "id") > ${after} and "transaction" < (select "horizon" from _now) and "object" || '' = any(${resources}) and "version" is not null`;
   const before = `(select octet_length(_p."record") from "crm_ledger" _p where ${hasPreviousVersionSql('_p', '_r')})`;
   const size = `coalesce(octet_length(_r."record"), 0) + coalesce(octet_length(_r."before"), ${before}, 0)`;
-  const fields = `(select _v."fields"::text[] from unnest(${resources}, ${shown}) _v("object", "fields") where _v."object" = l."object")`;
+  const fields = `(select _v."fields"::text[] from unnest(${resources}, ${fieldLists}) _v("object", "fields") where _v."object" = l."object")`;
   return [
     `with _now as materialized (${nowSql}),`,
-    `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${wanted} order by "transaction", "id" limit ${maxChanges}) _r),`,
+    `_sized as materialized (select _r.*, ${size} as "_size" from (select * from "crm_ledger" where ${conditions} order by "transaction", "id" limit ${maxChanges}) _r),`,
     `_rows as materialized (select *, sum("_size") over (order by "transaction", "id" rows unbounded preceding) - "_size" as "_before" from _sized)`,
     `select "epoch", "horizon"::text, ${milliseconds('now()')}, ${milliseconds('"pruned_before"')}, "same"::text, (select count(*) from _rows)::text from _now union all`,
     `select * from (${selectChanges(`select * from _rows where "_before" < ${$(({ maxBytes }) => String(maxBytes))}::bigint`, fields, 'l."transaction", l."id"', `, l."transaction"::text, l."id"::text, ${milliseconds('l."at"')}, null, null`)}) _c`,
@@ -69,20 +73,25 @@ const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
  * @returns undefined if the current epoch belongs to another database
  * @throws HttpError as `execute` does
  */
-export async function readPage(database: Database, asked: FeedQuery): Promise<FeedPage | undefined> {
-  const { organization } = asked.caller.principal;
-  const plan = { ...asked, organization };
+export async function readPage(database: Database, query: FeedQuery): Promise<FeedPage | undefined> {
+  const { organization } = query.caller.principal;
+  const plan = { ...query, organization };
   const [head = [], ...rows] = await execute(database, { statement: page.bind }, plan);
-  const [epoch, horizon, now, prunedBefore, same, found] = head.map(String);
+  const [epoch, horizon, now, prunedBefore, same, rowCount] = head.map(String);
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
   const entries = rows.map((row) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
-    // At least as recent as the oldest accepted cursor, so that a reader starting at the beginning can continue.
-    const place = { epoch, transaction, id, at: Math.max(Number(at), oldestKept(Number(prunedBefore))) };
-    return { change, place };
+    // Never older than the oldest accepted cursor, so that a reader who starts with the oldest change can continue.
+    const position = {
+      epoch,
+      transaction,
+      id,
+      at: Math.max(Number(at), oldestRetained(Number(prunedBefore))),
+    };
+    return { change, position };
   });
-  const isFull = entries.length === maxChanges || entries.length < Number(found);
-  const last = entries.at(-1)?.place;
+  const isFull = entries.length === maxChanges || entries.length < Number(rowCount);
+  const last = entries.at(-1)?.position;
   return {
     entries,
     isFull,
@@ -91,20 +100,20 @@ export async function readPage(database: Database, asked: FeedQuery): Promise<Fe
   };
 }
 
-const ending = prepare<undefined>(
+const endStatement = prepare<undefined>(
   'ledger_end',
   'read',
   () =>
     `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
 );
 
-/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are not available at the moment */
+/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are temporarily unavailable */
 export async function feedEnd(database: Database): Promise<{
   readonly end: Omit<UnverifiedPosition, 'at'>;
   readonly prunedBefore: number;
 }> {
   for (const isSecond of [false, true]) {
-    const [[epoch, transaction, prunedBefore, same] = []] = await database.run(ending.bind(undefined));
+    const [[epoch, transaction, prunedBefore, same] = []] = await database.run(endStatement.bind(undefined));
     if (String(same) === 'true')
       return {
         end: { epoch: String(epoch), transaction: String(transaction), id: '0' },
@@ -118,18 +127,18 @@ export async function feedEnd(database: Database): Promise<{
 /** Maximum age of a writing transaction, in milliseconds. */
 const longestTransactionMs = 3_600_000;
 
-/** Time of the oldest position after which no change is missing. */
-const oldestKept = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
+/** Returns the time of the oldest position after which no change has been deleted. */
+const oldestRetained = (prunedBefore: number): number => prunedBefore + longestTransactionMs + 1;
 
-/** @throws HttpError 410 if changes after the position may be missing from the feed */
-export function assertKept(
-  given: UnverifiedPosition,
+/** Checks that no change after a position has been deleted. @throws HttpError 410 if changes may be missing */
+export function assertRetained(
+  position: UnverifiedPosition,
   {
     end,
     prunedBefore,
   }: { readonly end: Omit<UnverifiedPosition, 'at' | 'id'>; readonly prunedBefore: number },
 ): void {
-  const isKept = given.at >= oldestKept(prunedBefore);
-  if (given.epoch !== end.epoch || !isKept || BigInt(given.transaction) > BigInt(end.transaction))
+  const isRetained = position.at >= oldestRetained(prunedBefore);
+  if (position.epoch !== end.epoch || !isRetained || BigInt(position.transaction) > BigInt(end.transaction))
     throw errors.cursorExpired();
 }

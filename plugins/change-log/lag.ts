@@ -5,12 +5,15 @@ import { prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch } from './epoch.ts';
 
 /** Interval between checks, in milliseconds. */
-const everyMs = 10_000;
+const intervalMs = 10_000;
 /** Age at which a blocking transaction is logged, in milliseconds. */
 export const lagWarningMs = 10_000;
 
-/** Statement that returns the server's oldest writing transaction, its age, and the number of transactions started since. */
-const oldest = prepare<undefined>(
+/**
+ * Statement that returns the server's oldest writing transaction, its age, and the number of transactions started
+ * since.
+ */
+const oldestTransaction = prepare<undefined>(
   'ledger_lag',
   'read',
   () =>
@@ -29,9 +32,11 @@ export interface FeedBlocker {
   readonly behind: number;
 }
 
-/** Returns the transaction before which the feed ends. */
+/** Returns the oldest writing transaction, before which the feed ends. */
 export async function findFeedBlocker(database: Database): Promise<FeedBlocker> {
-  const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(oldest.bind(undefined));
+  const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(
+    oldestTransaction.bind(undefined),
+  );
   return {
     transaction: String(transaction),
     pid: pid === null ? null : String(pid),
@@ -53,34 +58,34 @@ export const feedMetrics = (database: Database): Metrics => ({
     },
   },
   ofInstance: true,
-  read: async (tell) => {
+  read: async (report) => {
     const { pid, seconds, behind } = await findFeedBlocker(database);
-    if (pid === null || seconds !== null) tell('crm_feed_lag_seconds', Math.max(0, seconds ?? 0));
-    tell('crm_feed_behind_transactions', behind);
+    if (pid === null || seconds !== null) report('crm_feed_lag_seconds', Math.max(0, seconds ?? 0));
+    report('crm_feed_behind_transactions', behind);
   },
 });
 
 /** Maintains the epoch, and logs transactions that delay the feed. */
 export function watchFeed(app: FastifyInstance, database: Database, isRecorded: boolean): void {
-  let seen = { transaction: '', since: 0, isTold: false };
-  const look = async (): Promise<void> => {
+  let blocker = { transaction: '', since: 0, isLogged: false };
+  const check = async (): Promise<void> => {
     await ensureEpoch(database, isRecorded);
     const { transaction, pid } = await findFeedBlocker(database);
     const now = performance.now();
-    if (transaction !== seen.transaction) seen = { transaction, since: now, isTold: false };
-    // On an idle server, the next transaction keeps this ID for a long time.
-    if (pid === null || seen.isTold || now - seen.since < lagWarningMs) return;
-    seen.isTold = true;
-    const lagMs = Math.round(now - seen.since);
+    if (transaction !== blocker.transaction) blocker = { transaction, since: now, isLogged: false };
+    // Without a running transaction, the ID belongs to the next one and can stay the same for a long time.
+    if (pid === null || blocker.isLogged || now - blocker.since < lagWarningMs) return;
+    blocker.isLogged = true;
+    const lagMs = Math.round(now - blocker.since);
     app.log.warn(
       { pid, lag_ms: lagMs },
       'the change feed is waiting for a long transaction on the database server',
     );
   };
   let isFailing = false;
-  app.background.every(app, 'the change feed', everyMs, async () => {
+  app.background.every(app, 'the change feed', intervalMs, async () => {
     try {
-      await look();
+      await check();
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };

@@ -10,7 +10,7 @@ import { feedMetrics, watchFeed } from './lag.ts';
 import { changeLogRetention } from './retention.ts';
 import { feedSigning } from './signing.ts';
 
-/** Services that the change log needs. */
+/** Services used by the change log. */
 export interface ChangeLogServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -19,7 +19,7 @@ export interface ChangeLogServices {
   readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
 }
 
-/** The change log's retention, feed and metrics. Its rows are written by the statements of changes. */
+/** The change log's retention, feed and metrics. An effect of each write adds its rows. */
 export const changeLogModule: Module<
   ChangeLogServices,
   unknown,

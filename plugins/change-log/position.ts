@@ -1,7 +1,7 @@
 import { cursorParts, encodeCursor } from '../../engine/query/index.ts';
 import type { TextSigner } from '../../engine/records/index.ts';
 
-/** A position in an organization's feed: after this change. */
+/** A position in an organization's feed, immediately after a change. */
 export interface FeedPosition {
   /** Transaction ID as decimal text. All changes with lower IDs have been read. */
   readonly transaction: string;
@@ -18,24 +18,24 @@ export interface UnverifiedPosition extends FeedPosition {
 }
 
 /** The position before all changes. */
-export const feedBeginning: FeedPosition = { transaction: '0', id: '0' };
+export const beforeAllChanges: FeedPosition = { transaction: '0', id: '0' };
 
-/** The position after all possible changes, for requests that only need the end of the feed. */
-export const feedEnding: FeedPosition = { transaction: '18446744073709551615', id: '0' };
+/** The position after all possible changes, which reads no changes but returns the end of the feed. */
+export const afterAllChanges: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
-/** Encodes positions as signed cursors of one organization. */
+/** Returns functions that encode and decode an organization's signed cursors. */
 export const feedCursors = ({ sign, verify }: TextSigner, organization: string) => {
-  const signed = (text: string) => JSON.stringify([organization, 'events', text]);
+  const signedText = (text: string) => JSON.stringify([organization, 'events', text]);
   return {
     write: ({ epoch, transaction, id, at }: UnverifiedPosition): string => {
       const text = Buffer.from(JSON.stringify([epoch, transaction, id, at])).toString('base64url');
-      return encodeCursor(text, sign(signed(text)));
+      return encodeCursor(text, sign(signedText(text)));
     },
     /** Returns undefined if the cursor is invalid or belongs to another organization. */
     read: (cursor: string): UnverifiedPosition | undefined => {
-      const given = cursorParts(cursor);
-      if (given === undefined || !verify(signed(given.text), given.signature)) return undefined;
-      const [epoch, transaction, id, at] = JSON.parse(Buffer.from(given.text, 'base64url').toString()) as [
+      const parts = cursorParts(cursor);
+      if (parts === undefined || !verify(signedText(parts.text), parts.signature)) return undefined;
+      const [epoch, transaction, id, at] = JSON.parse(Buffer.from(parts.text, 'base64url').toString()) as [
         string,
         string,
         string,

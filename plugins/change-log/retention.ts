@@ -5,34 +5,34 @@ import type { Tables } from '../../engine/tables/index.ts';
 /** Deletes changes older than a number of days, up to about one batch. @returns the number of deleted changes */
 export async function changeLogRetention(tables: Tables, days: number): Promise<number> {
   const organizations = await tables.selectFrom('crm_organizations').select('id').orderBy('id').execute();
-  let removed = 0;
+  let deletedCount = 0;
   for (const { id } of organizations) {
-    removed += await pruneOne(tables, id, days);
-    if (removed >= retentionBatch) return retentionBatch;
+    deletedCount += await deleteExpiredChanges(tables, id, days);
+    if (deletedCount >= retentionBatch) return retentionBatch;
   }
-  return removed;
+  return deletedCount;
 }
 
 /** Deletes an organization's oldest expired changes, in feed order. */
-async function pruneOne(tables: Tables, organization: string, days: number): Promise<number> {
-  const since = sql`now() - ${days}::int * interval '1 day'`;
-  const bound = sql`organization_id = ${organization}::bigint`;
+async function deleteExpiredChanges(tables: Tables, organization: string, days: number): Promise<number> {
+  const threshold = sql`now() - ${days}::int * interval '1 day'`;
+  const inOrganization = sql`organization_id = ${organization}::bigint`;
   const { numAffectedRows = 0n } = await sql`
     with old as materialized (
       select * from (
-        select * from crm_ledger where ${bound}
+        select * from crm_ledger where ${inOrganization}
         order by transaction, id limit ${sql.lit(retentionBatch)} for update skip locked) l
-      where at < ${since}),
-    -- What a record was before a change that stays is in the row that goes.
+      where at < ${threshold}),
+    -- The next row's previous state is only in the deleted row, so it is copied.
     kept as (
       update crm_ledger n set before = old.record from old
-      where n.${bound} and n.object = old.object and n.object_id = old.object_id
+      where n.${inOrganization} and n.object = old.object and n.object_id = old.object_id
         and n.version = old.version + 1 and n.action = 'update' and n.before is null
         and not exists (select from old o where o.transaction = n.transaction and o.id = n.id)),
     told as (
-      update crm_ledger_epochs set pruned_before = greatest(pruned_before, ${since})
+      update crm_ledger_epochs set pruned_before = greatest(pruned_before, ${threshold})
       where id = (select max(id) from crm_ledger_epochs) and exists (select from old))
     delete from crm_ledger l using old
-    where l.${bound} and l.transaction = old.transaction and l.id = old.id`.execute(tables);
+    where l.${inOrganization} and l.transaction = old.transaction and l.id = old.id`.execute(tables);
   return Number(numAffectedRows);
 }

@@ -4,12 +4,12 @@ import type { UnverifiedPosition } from './position.ts';
 import type { Waiters } from './waiters.ts';
 
 /** Interval of heartbeats on a stream without changes, in milliseconds. */
-const silenceMs = 10_000;
-/** Size of one write, in bytes. */
-const slice = 16 * 1024;
+const defaultHeartbeatMs = 10_000;
+/** Maximum size of one write, in bytes. */
+const chunkSize = 16 * 1024;
 
-/** What continued reading needs. */
-export interface Following {
+/** The context for reading more pages. */
+export interface ReaderContext {
   /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
   readonly wait: Waiters['wait'];
@@ -18,40 +18,40 @@ export interface Following {
   readonly signal: AbortSignal;
 }
 
-/** Additional inputs of a stream. */
-export interface Streaming extends Following {
-  readonly cursorOf: (place: UnverifiedPosition) => string;
-  /** Counts bytes that the client has not read yet. */
+/** The context of a stream. */
+export interface StreamContext extends ReaderContext {
+  readonly cursorOf: (position: UnverifiedPosition) => string;
+  /** Counts bytes that the client has not read yet, until the returned function is called. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
 
-/** Returns the first page with changes, or the last page when the time is up. */
+/** Waits for a page with changes. Returns the last page read if the time is up. */
 export async function waitForPage(
   first: FeedPage,
   ms: number,
-  { read, wait, organization, signal }: Following,
+  { read, wait, organization, signal }: ReaderContext,
 ): Promise<FeedPage> {
-  const until = performance.now() + ms;
+  const deadline = performance.now() + ms;
   let page = first;
   for (;;) {
-    const left = until - performance.now();
-    if (page.entries.length > 0 || page.isFull || left <= 0 || signal.aborted) return page;
-    await wait(organization, page.end, left, signal);
+    const remainingMs = deadline - performance.now();
+    if (page.entries.length > 0 || page.isFull || remainingMs <= 0 || signal.aborted) return page;
+    await wait(organization, page.end, remainingMs, signal);
     page = await read(page.end);
   }
 }
 
 /** Streams the feed as server-sent events. Their IDs are cursors, with which a client resumes. */
-export async function* stream(first: FeedPage, streaming: Streaming): AsyncGenerator<Buffer> {
-  const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = silenceMs } = streaming;
+export async function* stream(first: FeedPage, context: StreamContext): AsyncGenerator<Buffer> {
+  const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = defaultHeartbeatMs } = context;
   let page = first;
   // The first write must not be delayed, because it carries the response headers.
   let sentAt = Number.NEGATIVE_INFINITY;
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Allocated outside the heap. An event without data only updates the client's last ID.
+    // Buffers are allocated outside the heap. A heartbeat also updates the client's last event ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );
@@ -59,8 +59,8 @@ export async function* stream(first: FeedPage, streaming: Streaming): AsyncGener
     page = { ...page, entries: [] };
     const release = hold(organization, bytes.length);
     try {
-      for (let at = 0; at < bytes.length; at += slice) {
-        yield bytes.subarray(at, at + slice);
+      for (let offset = 0; offset < bytes.length; offset += chunkSize) {
+        yield bytes.subarray(offset, offset + chunkSize);
         if (signal.aborted) return;
       }
     } finally {
@@ -72,11 +72,11 @@ export async function* stream(first: FeedPage, streaming: Streaming): AsyncGener
     try {
       page = await read(end);
     } catch {
-      // The client reconnects with its last ID, and gets the error if reading fails again.
+      // The client reconnects with its last event ID, and receives the error if reading fails again.
       return;
     }
   }
 }
 
-const eventsOf = ({ entries }: FeedPage, cursorOf: Streaming['cursorOf']): string =>
-  entries.map(({ change, place }) => `id: ${cursorOf(place)}\ndata: ${change}\n\n`).join('');
+const eventsOf = ({ entries }: FeedPage, cursorOf: StreamContext['cursorOf']): string =>
+  entries.map(({ change, position }) => `id: ${cursorOf(position)}\ndata: ${change}\n\n`).join('');

@@ -21,76 +21,79 @@ export interface Waiters {
 
 /** Maximum number of readers waiting in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
-/** Interval between statements that check for all readers, and the interval after a failure, in milliseconds. */
-const [everyMs, afterFailureMs] = [100, 1000];
+/** Interval between two polls, and between a failed poll and the next one, in milliseconds. */
+const [pollIntervalMs, retryIntervalMs] = [100, 1000];
 
+/** A reader waiting for changes after its position. */
 interface Reader extends FeedPosition {
   readonly organization: string;
   readonly wake: () => void;
 }
 
-const which = prepare<readonly Reader[]>('ledger_new', 'read', ($) => {
+/** Statement that returns the 1-based indexes of the readers that have changes to read. */
+const findReadyReaders = prepare<readonly Reader[]>('ledger_new', 'read', ($) => {
   const texts = (value: (reader: Reader) => string) =>
     `${$((readers) => arrayText(readers.map(value)))}::text[]`;
-  const given = [
+  const arrays = [
     texts(({ organization }) => organization),
     texts(({ transaction }) => transaction),
     texts(({ id }) => id),
   ];
-  return `select w."number"::text from unnest(${given.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
+  return `select w."number"::text from unnest(${arrays.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
 });
 
 /** Creates the waiters of a process. */
 export function createWaiters(database: Database): Waiters {
   const readers = new Set<Reader>();
-  const places = new Map<string, number>();
-  let all = 0;
-  let isAsking = false;
-  const ask = async (): Promise<void> => {
-    const asked = [...readers];
-    let next = everyMs;
+  const counts = new Map<string, number>();
+  let total = 0;
+  let isPolling = false;
+  const poll = async (): Promise<void> => {
+    const polledReaders = [...readers];
+    let next = pollIntervalMs;
     try {
-      for (const [number] of await database.run(which.bind(asked))) asked[Number(number) - 1]?.wake();
+      for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
+        polledReaders[Number(number) - 1]?.wake();
     } catch {
-      // The readers will see the error themselves when their time is up.
-      next = afterFailureMs;
+      // When their time is up, the readers read a page and receive the error themselves.
+      next = retryIntervalMs;
     }
-    isAsking = readers.size > 0;
-    if (isAsking) setTimeout(ask, next).unref();
+    isPolling = readers.size > 0;
+    if (isPolling) setTimeout(poll, next).unref();
   };
   return {
     enter: (organization) => {
-      const taken = places.get(organization) ?? 0;
-      if (taken >= maxOfOrganization || all >= maxTotal) throw errors.overloaded();
-      places.set(organization, taken + 1);
-      all++;
-      let isIn = true;
+      const count = counts.get(organization) ?? 0;
+      if (count >= maxOfOrganization || total >= maxTotal) throw errors.overloaded();
+      counts.set(organization, count + 1);
+      total++;
+      let isActive = true;
       return () => {
-        if (!isIn) return;
-        isIn = false;
-        all--;
-        const left = (places.get(organization) ?? 1) - 1;
-        if (left === 0) places.delete(organization);
-        else places.set(organization, left);
+        if (!isActive) return;
+        isActive = false;
+        total--;
+        const remaining = (counts.get(organization) ?? 1) - 1;
+        if (remaining === 0) counts.delete(organization);
+        else counts.set(organization, remaining);
       };
     },
     wait: (organization, { transaction, id }, ms, signal) =>
       new Promise((resolve) => {
         const wake = () => {
           readers.delete(reader);
-          clearTimeout(late);
+          clearTimeout(timeout);
           signal.removeEventListener('abort', wake);
           resolve();
         };
         const reader: Reader = { organization, transaction, id, wake };
-        const late = setTimeout(wake, ms);
+        const timeout = setTimeout(wake, ms);
         if (signal.aborted) return wake();
         signal.addEventListener('abort', wake);
         readers.add(reader);
-        if (isAsking) return;
-        isAsking = true;
-        // The statement serves all readers, so it does not belong to the request of the first one.
-        runOutsideRequests(() => setTimeout(ask, everyMs).unref());
+        if (isPolling) return;
+        isPolling = true;
+        // The poll serves all readers, so it must not be part of the first reader's request.
+        runOutsideRequests(() => setTimeout(poll, pollIntervalMs).unref());
       }),
   };
 }

@@ -116,7 +116,7 @@ onBothDrivers(
           '',
           'list',
           () => `select a as "id", b as "_one", c as "_two" from (values ${rows}) _v(a, b, c)`,
-          { fields, further: ['_one', '_two'] },
+          { fields, additional: ['_one', '_two'] },
         ).bind(null);
       const [row = []] = await database.run(rowsOf(`(1, 'x', null), (2, 'y', 'Grüße')`));
       assert.deepEqual(

@@ -26,7 +26,7 @@ const problemsOf = (text: string): readonly YamlIssue[] =>
       return [];
     } catch (error) {
       assert.ok(error instanceof YamlError, String(error));
-      return error.problems;
+      return error.issues;
     }
   });
 
@@ -209,7 +209,7 @@ describe('the folder of definitions', () => {
         writeFileSync(join(path, name), bytes);
         writeFileSync(join(path, 'b.yaml'), things('colour: red'));
         const sources = await readSources(path);
-        const { problems } = assertYamlError(() => checkSources(sources));
+        const { issues: problems } = assertYamlError(() => checkSources(sources));
         const [told, ...more] = problems.filter(({ file }) => file.endsWith(name));
         assert.equal(`${told?.line}:${told?.column}`, place);
         assert.match(told?.message ?? '', typeof message === 'string' ? new RegExp(`^${message}$`) : message);

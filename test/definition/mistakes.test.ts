@@ -12,7 +12,7 @@ function messagesOf(files: Files): string[] {
     return [];
   } catch (error) {
     assert.ok(error instanceof YamlError, String(error));
-    assert.equal(error.problems.length, error.message.split('\n').length);
+    assert.equal(error.issues.length, error.message.split('\n').length);
     return error.message.split('\n');
   }
 }

@@ -49,7 +49,7 @@ search: [name, fax]
       file: leads.file,
       description: leads.description,
       fields: leads.fields.map((field) => field.name),
-      name: [name?.maxLength, name?.description, name?.place],
+      name: [name?.maxLength, name?.description, name?.location],
       uniques: leads.uniques.map((unique) => unique.map((field) => field.name)),
       filters: leads.filters.map(({ field }) => field.name),
       search: leads.search.map((field) => field.name),

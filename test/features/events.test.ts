@@ -13,7 +13,7 @@ import { findFeedBlocker } from '../../plugins/change-log/lag.ts';
 import { feedCursors } from '../../plugins/change-log/position.ts';
 import { changeLogRetention } from '../../plugins/change-log/retention.ts';
 import { feedSigning } from '../../plugins/change-log/signing.ts';
-import { type Streaming, stream } from '../../plugins/change-log/stream.ts';
+import { type StreamContext, stream } from '../../plugins/change-log/stream.ts';
 import type { Change } from '../support/changes.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
@@ -423,7 +423,7 @@ describe('a stream', () => {
   const place = { epoch: 'e', transaction: '1', id: '1', at: 0 };
   const empty = { entries: [], isFull: false, end: place, prunedBefore: 0 };
   const { signal } = new AbortController();
-  const parts: Streaming = {
+  const parts: StreamContext = {
     organization: '1',
     signal,
     read: async () => empty,
@@ -450,7 +450,7 @@ describe('a stream', () => {
         held -= bytes;
       };
     };
-    const page = { ...empty, entries: [{ change: 'x'.repeat(40_000), place }] };
+    const page = { ...empty, entries: [{ change: 'x'.repeat(40_000), position: place }] };
     const texts = stream(page, { ...parts, hold });
     await texts.next();
     assert.ok(held > 40_000);

@@ -168,7 +168,7 @@ for (const driver of drivers) {
       await until(async () => {
         told.push(
           ...(await logged(async () => {
-            background.begin();
+            background.start();
             await new Promise((resolve) => setTimeout(resolve, 50));
           })),
         );

@@ -25,7 +25,7 @@ export function wrongSecrets(): WrongSecrets {
         return otherwise;
       } catch (rejection) {
         if (!(rejection instanceof RateLimiterRes)) throw rejection;
-        return errors.throttled(Math.max(1, Math.ceil(rejection.msBeforeNext / 1000)));
+        return errors.tooManyAttempts(Math.max(1, Math.ceil(rejection.msBeforeNext / 1000)));
       }
     },
   };

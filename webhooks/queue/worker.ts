@@ -109,7 +109,7 @@ export function startWorker<Row>(
         if (isRequested) wake();
       });
   };
-  const { now } = app.background.every(app, queue.name, pollMs, wake);
+  const { runNow: now } = app.background.every(app, queue.name, pollMs, wake);
   app.addHook('preClose', async () => {
     stopping = true;
     await running;

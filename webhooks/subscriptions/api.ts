@@ -15,7 +15,7 @@ import {
 } from '../../engine/records/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
-import { assertKept, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
+import { assertRetained, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
 import { listItems, type QueueItem, states } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { profileGrants } from './deliver.ts';
@@ -90,7 +90,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
         const load = async () => {
           const { id } = request.params as { id: string };
           const [subscription] = isRowId(id) ? await listSubscriptions(tables, organization, id) : [];
-          if (subscription === undefined) throw errors.noRecord('event_subscription');
+          if (subscription === undefined) throw errors.recordNotFound('event_subscription');
           return subscription;
         };
         const context: SubscriptionRequest = {
@@ -277,7 +277,7 @@ async function replayOf(
   const position = typeof after === 'string' ? feedCursors(signing, organization).read(after) : undefined;
   if (position === undefined)
     throw invalid('after', 'must be a cursor from GET /events of this organization');
-  assertKept(position, await feedEnd(database));
+  assertRetained(position, await feedEnd(database));
   return { position };
 }
 

@@ -70,7 +70,7 @@ export function startFanOut(
     isStopping = true;
   });
   let isFailing = false;
-  const { now } = app.background.every(app, 'events of subscriptions', pollMs, async () => {
+  const { runNow: now } = app.background.every(app, 'events of subscriptions', pollMs, async () => {
     try {
       await poll();
       isFailing = false;

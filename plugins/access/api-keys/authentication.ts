@@ -30,7 +30,7 @@ export const keyVariables = {
   /** The prefix of API keys. */
   keyPrefix: {
     name: 'KEY_PREFIX',
-    refusesBlank: true,
+    rejectsBlank: true,
     fallback: 'crm_',
     expected: 'lower-case letters and digits, then "_", such as crm_',
     read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
@@ -83,9 +83,9 @@ function principalOf(session: Session, { org }: Query): Principal {
   if (Array.isArray(org)) throw errors.invalidParameter('org', 'must not be repeated');
   const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
   const named = typeof org === 'string' && org !== '' ? org : undefined;
-  if (named === undefined && memberships.size > 1) throw errors.organizationNeeded();
+  if (named === undefined && memberships.size > 1) throw errors.organizationRequired();
   const membership = named === undefined ? only : membershipNamed(memberships, named);
-  if (membership === undefined) throw errors.noSuchMembership();
+  if (membership === undefined) throw errors.notAMember();
   const { organization, grants } = membership;
   return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };
 }

@@ -80,4 +80,4 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
 }
 
 const refusal = (msBeforeNext = windowSeconds * 1000) =>
-  errors.throttled(Math.max(1, Math.ceil(msBeforeNext / 1000)));
+  errors.tooManyAttempts(Math.max(1, Math.ceil(msBeforeNext / 1000)));

@@ -6,8 +6,8 @@ const firstSteps = `**To try it, paste an API key** under *Authentication*, open
 The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
- * Adapts the OpenAPI document for the explorer. Scalar sends every parameter with a known value, for example the first of
- * an enumeration, so an empty example keeps optional parameters from being sent.
+ * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter with a known value, for
+ * example the first one of an enumeration. An empty example prevents this for optional parameters.
  */
 export function explorerDocument(document: JsonSchema): JsonSchema {
   const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };
@@ -27,6 +27,7 @@ export function explorerDocument(document: JsonSchema): JsonSchema {
   };
 }
 
+/** Returns whether Scalar would send an optional parameter. */
 const hasValue = ({ required, schema }: JsonSchema): boolean =>
   required !== true &&
   ['default', 'enum', 'examples'].some((key) => Object.hasOwn(schema as JsonSchema, key));

@@ -3,10 +3,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 import { json, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { explorerDocument } from './explorer-document.ts';
-import { documentPath, explorablePath, renderedScalar, scriptPath } from './scalar.ts';
+import { documentPath, explorerDocumentPath, renderedScalar, scriptPath } from './scalar.ts';
 import { scalarFixesScript } from './scalar-fixes.ts';
 
-/** The OpenAPI document of the API. */
+/** Options of the API documentation. */
 export interface DocumentationOptions {
   /** Builds the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
@@ -17,17 +17,17 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /** Serves a document that is built on the first request, which many processes never receive. */
-  const serve = (path: string, make: () => Promise<JsonSchema>) => {
+  /** Serves a document. Builds it on the first request, because many processes never receive one. */
+  const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
-      document ??= make().then((made) => sharedFile(app, Buffer.from(JSON.stringify(made))));
+      document ??= build().then((content) => sharedFile(app, Buffer.from(JSON.stringify(content))));
       reply.header('content-type', json).header('cache-control', 'no-cache');
       return (await document)(request, reply);
     });
   };
   serve(documentPath, description);
-  serve(explorablePath, async () => explorerDocument(await description()));
+  serve(explorerDocumentPath, async () => explorerDocument(await description()));
 
   let rendered: ReturnType<typeof renderExplorer> | undefined;
   // Rendered on the first request, and again after a failure.
@@ -55,30 +55,32 @@ export async function documentation(
     return script(request, reply);
   });
 
-  for (const url of [documentPath, explorablePath, '/docs', '/docs/', scriptPath])
+  for (const url of [documentPath, explorerDocumentPath, '/docs', '/docs/', scriptPath])
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
+/** Sends a file in response to a request. */
 type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
-/** Sends shared bytes with an entity tag, or 304 if the client already has them. */
+/** Returns a function that sends bytes with an entity tag, or 304 if the client already has them. */
 function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   const body = app.sharedBody(bytes);
   const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
   return (request, reply) => {
     // A weak tag, because compressed bodies differ.
     reply.header('etag', `W/${tag}`);
-    const known = request.headers['if-none-match'];
-    if (known === undefined || !(known.trim() === '*' || known.includes(tag))) return body(request, reply);
+    const ifNoneMatch = request.headers['if-none-match'];
+    if (ifNoneMatch === undefined || !(ifNoneMatch.trim() === '*' || ifNoneMatch.includes(tag)))
+      return body(request, reply);
     return reply.header('vary', 'accept-encoding').code(304).send();
   };
 }
 
-/** Prevents a request for an icon, and keeps Zod inside Scalar from using `eval`, which the page's policy forbids. */
+/** Prevents a request for an icon, and disables Zod's use of `eval`, which the page's policy forbids. */
 const beforeScalar = `<link rel="icon" href="data:,"><script>
 globalThis.__zod_globalConfig = { jitless: true };${scalarFixesScript}</script>`;
 
-/** Prepares Scalar's page and script, which are the same for every request. */
+/** Prepares Scalar's page, its policy and its script, which are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
   const rendered = await renderedScalar();
   const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);

@@ -3,34 +3,33 @@ import { join } from 'node:path';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 
 /** Scalar's page and script. */
-export interface Rendered {
+export interface RenderedExplorer {
   readonly page: string;
   readonly script: Uint8Array;
 }
 
 export const documentPath = '/docs/openapi.json';
 /** The OpenAPI document with additions for the explorer. */
-export const explorablePath = '/docs/explorer.json';
+export const explorerDocumentPath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
-/** Scalar's page, rendered when the package is built so that it needs no Scalar at run time. Absent in a clone. */
-const kept = join(import.meta.dirname, 'rendered');
+/** Folder with Scalar's page and script, rendered when the package is built. Absent in a clone of the repository. */
+const renderedFolder = join(import.meta.dirname, 'rendered');
 
 /** Returns Scalar's page and script. */
-export async function renderedScalar(): Promise<Rendered> {
-  if (!existsSync(kept)) return renderInWorker();
+export async function renderedScalar(): Promise<RenderedExplorer> {
+  if (!existsSync(renderedFolder)) return renderInWorker();
   return {
-    page: readFileSync(join(kept, 'page.html'), 'utf8'),
-    script: readFileSync(join(kept, 'scalar.js')),
+    page: readFileSync(join(renderedFolder, 'page.html'), 'utf8'),
+    script: readFileSync(join(renderedFolder, 'scalar.js')),
   };
 }
 
 /**
- * Renders Scalar's page and script in a worker thread that ends afterwards, because Scalar's modules would keep 25 MB in
- * memory.
+ * Renders Scalar's page and script in a temporary worker thread, because Scalar's modules would occupy 25 MB of memory.
  */
-export function renderInWorker(): Promise<Rendered> {
-  const { promise, resolve, reject } = Promise.withResolvers<Rendered>();
+export function renderInWorker(): Promise<RenderedExplorer> {
+  const { promise, resolve, reject } = Promise.withResolvers<RenderedExplorer>();
   const worker = new Worker(new URL(import.meta.url));
   worker.once('message', resolve);
   worker.once('error', reject);
@@ -38,8 +37,8 @@ export function renderInWorker(): Promise<Rendered> {
 }
 
 /**
- * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and shows
- * the response above the parameters.
+ * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and
+ * shows the response above the parameters.
  */
 const styles = `
 .light-mode {
@@ -55,7 +54,7 @@ const styles = `
 }
 `;
 
-async function render(): Promise<Rendered> {
+async function render(): Promise<RenderedExplorer> {
   const [{ default: fastify }, { default: scalar }] = await Promise.all([
     import('fastify'),
     import('@scalar/fastify-api-reference'),
@@ -64,8 +63,8 @@ async function render(): Promise<Rendered> {
   await renderer.register(scalar, {
     routePrefix: '/docs',
     configuration: {
-      url: explorablePath,
-      // Would download the explorer's variant; the page links to the original document instead.
+      url: explorerDocumentPath,
+      // A download would contain the explorer's additions. The page links to the original document instead.
       documentDownloadType: 'none',
       pageTitle: 'CRM API',
       cdn: scriptPath,

@@ -1,4 +1,4 @@
-// Idempotency: stores responses to requests with an Idempotency-Key for a day.
+// Idempotency: deletes stored responses to requests with an Idempotency-Key after a day.
 // May import engine.
 
 export { idempotency } from './module.ts';

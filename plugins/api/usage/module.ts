@@ -7,7 +7,7 @@ import { lastUsed } from '../../access/last-used/index.ts';
 import { usageTables } from './tables.ts';
 import { usageRetention } from './usage.ts';
 
-/** Records which API keys use which resources and fields: in memory immediately, in the database once a day per name. */
+/** Records which API keys use which resources and fields. Each name is written to the database once a day. */
 export const usageModule: Module<{ readonly database: Database }> = {
   name: 'usage',
   tables: usageTables,
@@ -24,37 +24,39 @@ const dayMs = 86_400_000;
 function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesSent'] {
   const uses = lastUsed<readonly [organization: string, key: string, resource: string, name: string]>(
     app,
-    (used) => store(tables, [...used.values()]),
+    (entries) => store(tables, [...entries.values()]),
   );
   let day = 0;
   /** Names recorded today, by key and resource. */
-  let known = new Map<string, Set<string>>();
+  let recordedNames = new Map<string, Set<string>>();
   return ({ kind, actor, organization }, resource, names) => {
     if (kind !== 'key' || actor === null) return;
     const today = Math.floor(Date.now() / dayMs);
     if (today !== day) {
       day = today;
-      known = new Map();
+      recordedNames = new Map();
     }
-    const place = `${actor} ${resource}`;
-    let seen = known.get(place);
+    const prefix = `${actor} ${resource}`;
+    let seen = recordedNames.get(prefix);
     if (seen === undefined) {
       seen = new Set();
-      known.set(place, seen);
-      uses.record(place, [organization, actor, resource, '']);
+      recordedNames.set(prefix, seen);
+      uses.record(prefix, [organization, actor, resource, '']);
     }
     for (const name of names) {
       if (seen.has(name)) continue;
       seen.add(name);
-      uses.record(`${place} ${name}`, [organization, actor, resource, name]);
+      uses.record(`${prefix} ${name}`, [organization, actor, resource, name]);
     }
   };
 }
 
+/** A name used by a key. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
+/** Writes the time of the last use for each name. */
 async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
-  const column = (place: number) => uses.map((use) => use[place]);
+  const column = (position: number) => uses.map((use) => use[position]);
   await sql`
     insert into crm_name_uses (organization_id, key_id, resource, name, last_used_at)
     select o, k, r, n, now() from unnest(${column(0)}::bigint[], ${column(1)}::bigint[], ${column(2)}::text[], ${column(3)}::text[]) u(o, k, r, n)

@@ -24,11 +24,11 @@ const uses = defineTable(
   },
   {
     indexes: [{ name: 'crm_name_uses_last_used_at', properties: ['last_used_at'] }],
-    // A few rows per key, queried for all organizations together.
+    // Replicated, because there are few rows per key and queries span all organizations.
     placement: 'everywhere',
     resourceColumns: ['resource'],
   },
 );
 
-/** The day on which each API key last used a resource or a field. */
+/** The table with the day on which each API key last used a resource or field. */
 export const usageTables = [uses];

@@ -22,13 +22,13 @@ export interface KeyUsage extends UsedName {
 }
 
 /** Returns the keys that used one of the names within {@link usageDays}. */
-export async function findUsage(tables: Tables, named: readonly UsedName[]): Promise<KeyUsage[]> {
-  if (named.length === 0) return [];
+export async function findUsage(tables: Tables, names: readonly UsedName[]): Promise<KeyUsage[]> {
+  if (names.length === 0) return [];
   // Pending migrations may not have created the table yet.
-  const { rows: found } = await sql<{ table: string | null }>`
+  const { rows: tableRows } = await sql<{ table: string | null }>`
     select to_regclass('crm_name_uses')::text as table`.execute(tables);
-  if (found[0]?.table == null) return [];
-  const pairs = sql.join(named.map(({ resource, field = '' }) => sql`(${resource}::text, ${field}::text)`));
+  if (tableRows[0]?.table == null) return [];
+  const pairs = sql.join(names.map(({ resource, field = '' }) => sql`(${resource}::text, ${field}::text)`));
   const { rows } = await sql<KeyUsage & { field: string }>`
     select o.slug as organization, k.name || ' (…' || k.last_four || ')' as key, u.resource, u.name as field,
       to_char(u.last_used_at, 'YYYY-MM-DD') as "lastUsed"

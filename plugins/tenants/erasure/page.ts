@@ -206,7 +206,7 @@ export function erasurePages(
         erasure.check({ organization, records, texts });
         const request = await sealed.sealRequest({ wish: { records, texts }, actor });
         const id = await transact((tables) => requestSearch(tables, organization, request));
-        erasures.now();
+        erasures.runNow();
         return { to: pageOf(slug, id) };
       },
       cancel: async ({ membership: { organization }, transact }, form) => {
@@ -224,7 +224,7 @@ export function erasurePages(
         // The change log attributes the erasure to the member who confirmed it.
         const request = await sealed.sealRequest({ wish, actor });
         await transact((tables) => confirmErasure(tables, organization, id, request));
-        erasures.now();
+        erasures.runNow();
         return { to: pageOf(slug, id) };
       },
     },

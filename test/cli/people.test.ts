@@ -382,7 +382,7 @@ describe('commands beside a running service (postgresql)', () => {
     const user = await crm(member('c@gamma.example', 'gamma', 'p'), environment);
     assert.match(
       user.stdout,
-      /^User c@gamma\.example created as p of "gamma"\.\nPassword (shown only once): \S{16,}\n$/,
+      /^User c@gamma\.example created as p of "gamma"\.\nPassword \(shown only once\): \S{16,}\n$/,
     );
     const made = await crm(['key', 'create', '--org', 'gamma', '--profile', 'administrator'], environment);
     assert.match(

@@ -162,11 +162,12 @@ async function record(world: World, base: Target): Promise<Target> {
     };
     return { ...base, kind: `${base.method} a batch`, headers, expected };
   }
+  const part = more.filter((segment) => segment !== ':id').join('/');
   const made = await world.instance.call(`POST /api/v1/${resource}`, { key, body: {} });
   return {
     ...base,
     path: base.route.url.replace(':id', String(made.status === 201 ? made.json.id : 1)),
-    kind: `${base.method} a record${more.length === 0 ? '' : ' by id'}`,
+    kind: `${base.method} a record${more[0] === ':id' ? ' by id' : ''}${part === '' ? '' : `, ${part}`}`,
     headers,
     expected: await documented(world, base),
   };

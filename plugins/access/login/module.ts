@@ -9,15 +9,15 @@ import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
 import type { LoginServices } from './services.ts';
 
-/** Login and logout with a password, as API and as pages; a person's own page; forgotten passwords. */
+/** Login and logout in the API and the admin UI, the user's own page, and password resets. */
 export const loginModule: Module<LoginServices> = {
   name: 'login',
   openApi: loginFragment,
   register: async (app, services) => {
     await app.register(login, services);
   },
-  pages: (screens, services) => {
-    addDoneTexts(screens, {
+  pages: (app, services) => {
+    addDoneTexts(app, {
       'session-ended': 'That session is ended.',
       'password-changed': 'The password is changed, and every other session is ended.',
       'logged-out': 'You are logged out.',
@@ -26,10 +26,10 @@ export const loginModule: Module<LoginServices> = {
       'password-reset': 'The password is changed, and every session is ended. Log in with the new one.',
       'invite-accepted': 'Welcome. Log in with your e-mail address and password.',
     });
-    loginPages(screens, services);
-    secondStep(screens, services);
-    passkeyLogin(screens, services);
-    resetPages(screens, services);
-    personalPages(screens, services);
+    loginPages(app, services);
+    secondStep(app, services);
+    passkeyLogin(app, services);
+    resetPages(app, services);
+    personalPages(app, services);
   },
 };

@@ -12,25 +12,27 @@ import type { LoginServices } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** Data: `links`, each with `organization` (name or null), `link` and `code`. */
+/** View data: `links`, each with `organization` (name or null), `link` and `code`. */
 const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
 
-/** Mails that wait to be sent; further requests get the same response, but no mail. */
+/** Maximum number of emails waiting to be sent. Further requests get the same response, but no email. */
 const maxPending = 100;
 
-/** Forgotten passwords: the form that requests a mail, and the page that its link opens. */
+/** Registers the pages for forgotten passwords: the form that requests an email, and the page that its link opens. */
 export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
-  const perAddress = attempts('resets', { failures: 10, waiting: 10 });
+  const perNetwork = attempts('resets', { failures: 10, waiting: 10 });
   const sending = pLimit(2);
-  const underWay = new Set<Promise<void>>();
-  app.addHook('onClose', () => Promise.all(underWay));
+  const pendingMails = new Set<Promise<void>>();
+  app.addHook('onClose', () => Promise.all(pendingMails));
 
-  /** Looks the address up and mails its links, after the response, so that its timing reveals nothing. */
+  /**
+   * Looks up an email address and mails its reset links. Runs after the response, so that its timing reveals nothing.
+   */
   const sendLinks = async (email: string, origin: string): Promise<void> => {
     try {
-      const made = await transaction(database, (tables) => mailedResets(tables, email));
-      if (made.length === 0) return;
-      const links = made.map(({ publicId, code, organization }) => ({
+      const resets = await transaction(database, (tables) => mailedResets(tables, email));
+      if (resets.length === 0) return;
+      const links = resets.map(({ publicId, code, organization }) => ({
         organization,
         code,
         link: `${origin}/setup/reset/${publicId}`,
@@ -59,8 +61,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
 
   app.post('/forgot', { preHandler: app.csrfProtection }, async (request, reply) => {
     try {
-      // Every request counts, also for unknown addresses.
-      await perAddress.run(networkOf(request), async () => undefined);
+      // Every request counts, including those for unknown addresses.
+      await perNetwork.run(networkOf(request), async () => undefined);
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
@@ -71,8 +73,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
     if (email !== undefined && mailer.sendsLinks() && sending.pendingCount < maxPending) {
       const origin = app.site.origin(request);
-      const work = sending(() => sendLinks(email, origin)).finally(() => underWay.delete(work));
-      underWay.add(work);
+      const work = sending(() => sendLinks(email, origin)).finally(() => pendingMails.delete(work));
+      pendingMails.add(work);
     }
     return reply.redirect('/setup/login?done=reset-mailed', 303);
   });

@@ -19,28 +19,28 @@ import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts
 import { cancelInvite, type Invite, invite, listInvites, replaceUnmailedCode } from './invites.ts';
 import { changeMember, listMembers, type MemberInfo, removeMember } from './members.ts';
 
-/** Data: `organization` (name), `link`, `code`. */
+/** View data: `organization` (name), `link` and `code`. */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
 
-/** Members and invitations. */
+/** Registers the pages for members and invitations. */
 export function memberPages(
   app: FastifyInstance,
   { database, mailer }: { readonly database: Database; readonly mailer: Mailer },
 ): void {
-  const memberOf = async (organization: string, given: Form): Promise<MemberInfo> => {
-    const id = idField(given, 'id');
-    const member = (await listMembers(tablesOf(database), organization)).find((each) => each.id === id);
+  const memberOf = async (organization: string, form: Form): Promise<MemberInfo> => {
+    const id = idField(form, 'id');
+    const member = (await listMembers(tablesOf(database), organization)).find((row) => row.id === id);
     if (member === undefined) throw new UserError('this member does not exist');
     return member;
   };
-  const inviteOf = async (organization: string, given: Form): Promise<Invite> => {
-    const id = idField(given, 'id');
-    const open = (await listInvites(tablesOf(database), organization)).find((each) => each.id === id);
-    if (open === undefined) throw new UserError('this invitation is no longer open');
-    return open;
+  const inviteOf = async (organization: string, form: Form): Promise<Invite> => {
+    const id = idField(form, 'id');
+    const invitation = (await listInvites(tablesOf(database), organization)).find((row) => row.id === id);
+    if (invitation === undefined) throw new UserError('this invitation is no longer open');
+    return invitation;
   };
-  /** A link and its code, to be passed on. */
-  const passedOn = (
+  /** Returns the view of a link and its code, which the administrator passes on. */
+  const linkAndCode = (
     title: string,
     text: string,
     ids: readonly [string, string],
@@ -66,8 +66,8 @@ export function memberPages(
     load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);
       const path = `/setup/o/${slug}/members`;
-      const at = (page: string) => `${path}/${page}`;
-      const primary = { label: 'Invite member', href: at('invite') };
+      const pageUrl = (page: string) => `${path}/${page}`;
+      const primary = { label: 'Invite member', href: pageUrl('invite') };
       const [members, invites] = await Promise.all([
         listMembers(tables, organization),
         listInvites(tables, organization),
@@ -104,7 +104,7 @@ export function memberPages(
               {
                 label: 'Cancel invitation',
                 name: `Cancel the invitation for ${email}`,
-                href: `${at('cancel')}?id=${id}`,
+                href: `${pageUrl('cancel')}?id=${id}`,
               },
             ],
           }),
@@ -126,7 +126,7 @@ export function memberPages(
             {
               label: 'Change profile',
               name: `Change profile of ${email}`,
-              href: `${at('change')}?id=${id}`,
+              href: `${pageUrl('change')}?id=${id}`,
             },
             ...(mailer.sendsLinks()
               ? []
@@ -134,10 +134,10 @@ export function memberPages(
                   {
                     label: 'Reset password',
                     name: `Reset password of ${email}`,
-                    href: `${at('reset')}?id=${id}`,
+                    href: `${pageUrl('reset')}?id=${id}`,
                   },
                 ]),
-            { label: 'Remove', name: `Remove ${email}`, href: `${at('remove')}?id=${id}` },
+            { label: 'Remove', name: `Remove ${email}`, href: `${pageUrl('remove')}?id=${id}` },
           ],
         }),
         empty: { text: 'Members log in and work with records, as their profile permits.', link: primary },
@@ -224,7 +224,7 @@ export function memberPages(
     actions: {
       invite: async ({ membership: { organization, name }, actor, transact }, form, request) => {
         const mailed = mailer.sendsLinks();
-        const { id, email, ...made } = await transact(async (tables) =>
+        const { id, email, ...invitation } = await transact(async (tables) =>
           invite(tables, actor, {
             organization,
             email: field(form, 'email'),
@@ -232,21 +232,21 @@ export function memberPages(
             mailed,
           }),
         );
-        const link = `${app.site.origin(request)}/setup/invite/${made.publicId}`;
+        const link = `${app.site.origin(request)}/setup/invite/${invitation.publicId}`;
         if (mailed) {
-          const mail = inviteMail(email, { organization: name, link, code: made.code });
+          const mail = inviteMail(email, { organization: name, link, code: invitation.code });
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
-        // A mail that failed may have arrived nevertheless, so its code is replaced.
+        // An email that was reported as failed may have arrived nevertheless, so its code is replaced.
         const code = mailed
           ? await transaction(database, (tables) => replaceUnmailedCode(tables, organization, id))
-          : made.code;
+          : invitation.code;
         return {
           shown: {
             ...(mailed && {
               problem: 'The email could not be sent. Pass on the link and the code yourself.',
             }),
-            made: passedOn(
+            made: linkAndCode(
               `Invitation for ${email}`,
               'Send both. The code is shown this once; the invitation can be used once, within 7 days.',
               ['link', 'invitation-code'],
@@ -263,7 +263,7 @@ export function memberPages(
         const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
         return {
           shown: {
-            made: passedOn(
+            made: linkAndCode(
               `Reset link for ${email}`,
               'Send both. The code is shown this once; the link can be used once, within 24 hours.',
               ['reset-link', 'reset-code'],

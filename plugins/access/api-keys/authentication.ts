@@ -6,7 +6,7 @@ import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import type { Principal } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { bearerOf, membershipNamed, type Session } from '../identity/index.ts';
+import { bearerOf, membershipBySlug, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { describeHolder, type KeyHolder } from './holder.ts';
 import { publicIdOf } from './key-format.ts';
@@ -89,7 +89,7 @@ function principalOf(session: Session, { org }: Query): Principal {
   const soleMembership = memberships.size === 1 ? [...memberships.values()][0] : undefined;
   const slug = typeof org === 'string' && org !== '' ? org : undefined;
   if (slug === undefined && memberships.size > 1) throw errors.organizationNeeded();
-  const membership = slug === undefined ? soleMembership : membershipNamed(memberships, slug);
+  const membership = slug === undefined ? soleMembership : membershipBySlug(memberships, slug);
   if (membership === undefined) throw errors.noSuchMembership();
   const { organization, grants } = membership;
   return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };

@@ -128,7 +128,7 @@ export function keyPages(
         ...listing(request, keys, {
           searchLabel: 'Search keys',
           text: ({ name, profile, last_four, created_by }) => `${name} ${profile} ${last_four} ${created_by}`,
-          parts: {
+          views: {
             live: inState('Live', 'live'),
             expired: inState('Expired', 'expired'),
             revoked: inState('Revoked', 'revoked'),

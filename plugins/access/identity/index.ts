@@ -21,14 +21,14 @@ export {
   resetSecondFactor,
   type UserInfo,
   unlinkUser,
-  verifyEmail as verifyAddress,
+  verifyEmail,
 } from './operator-users.ts';
 export type { Site } from './origin.ts';
 export { generatePassword } from './passwords.ts';
 export {
-  createMailedResets as mailedResets,
-  createMemberReset as memberReset,
-  redeemReset as useReset,
+  createMailedResets,
+  createMemberReset,
+  redeemReset,
 } from './resets.ts';
 export {
   hasSecondFactor,
@@ -42,11 +42,11 @@ export {
   endAllSessions,
   endReplacedSession,
   endSession,
-  endSessionsOfAllUsers as endSessionsOfAll,
+  endSessionsOfAllUsers,
   findMemberships,
   listSessions,
   type Membership,
-  membershipBySlug as membershipNamed,
+  membershipBySlug,
   type Proof,
   recordEverywhere,
   type Session,
@@ -54,8 +54,8 @@ export {
 } from './sessions.ts';
 export { tokens } from './tokens.ts';
 export {
-  type AuthenticatedUser as KnownUser,
-  addExistingUser as addExisting,
+  type AuthenticatedUser,
+  addExistingUser,
   addMembership,
   changePassword,
   createUser,

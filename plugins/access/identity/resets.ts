@@ -1,7 +1,7 @@
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
 import { markEmailProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
@@ -96,7 +96,7 @@ async function insertReset(
   organization_id: string | null,
   lifetimeMs: number,
 ): Promise<ResetLink> {
-  const [publicId, code] = [makePublicId(), makeCode()];
+  const [publicId, code] = [generatePublicId(), generateCode()];
   await tables
     .deleteFrom('crm_resets')
     .where('expires_at', '<', new Date(Date.now() - adminLinkMs))

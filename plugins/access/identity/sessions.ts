@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type Grants, grantMasks } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { hashSecret, makePublicId, makeSecret } from '../secrets/index.ts';
+import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 
 /** A user's membership of one organization, with its grants. */
@@ -86,8 +86,8 @@ export async function startSession(
     .where('user_id', '=', user)
     .where('expires_at', '<', new Date())
     .execute();
-  const token = makeSecret();
-  const jti = makePublicId();
+  const token = generateSecret();
+  const jti = generatePublicId();
   const expires = new Date(Date.now() + options.durationMs);
   const row = await tables
     .insertInto('crm_sessions')

@@ -1,7 +1,7 @@
 import {
-  type KnownUser,
+  type AuthenticatedUser,
   type Membership,
-  membershipNamed,
+  membershipBySlug,
   type Proof,
   type Session,
   type User,
@@ -21,7 +21,7 @@ export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
 
 /** A user whose password matched, with the user's memberships. */
 export interface Candidate {
-  readonly user: KnownUser;
+  readonly user: AuthenticatedUser;
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
@@ -29,7 +29,7 @@ export interface Candidate {
 export const pickBy =
   (slug: string | undefined): PickUser =>
   (users) =>
-    slug === undefined ? users[0] : users.find(({ memberships }) => membershipNamed(memberships, slug));
+    slug === undefined ? users[0] : users.find(({ memberships }) => membershipBySlug(memberships, slug));
 
 /** The result of a login. */
 export interface Login {

@@ -1,7 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { enabledUsers, type KnownUser, type Site, type User, usersWithPassword } from '../identity/index.ts';
+import {
+  type AuthenticatedUser,
+  enabledUsers,
+  type Site,
+  type User,
+  usersWithPassword,
+} from '../identity/index.ts';
 import { createLoginLimiter } from '../rate-limiting/index.ts';
 import { type InstanceSecrets, signing } from '../secrets/index.ts';
 import { devices } from './devices.ts';
@@ -22,7 +28,10 @@ export interface CredentialCheck {
    * Yields the users that a password matches: first users who have logged in on this device before, then the others.
    * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
-  readonly matchingUsers: (request: FastifyRequest, attempt: Attempt) => AsyncGenerator<readonly KnownUser[]>;
+  readonly matchingUsers: (
+    request: FastifyRequest,
+    attempt: Attempt,
+  ) => AsyncGenerator<readonly AuthenticatedUser[]>;
   /** Remembers that a user has logged in on this device. */
   readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;
 }

@@ -1,6 +1,6 @@
 import { isRowId } from '../../../engine/fields/index.ts';
 import type { TextSigner } from '../../../engine/records/index.ts';
-import { makePublicId } from '../secrets/index.ts';
+import { generatePublicId } from '../secrets/index.ts';
 
 /** Browsers with previous logins, identified by a signed cookie. */
 export interface Devices {
@@ -26,7 +26,7 @@ export function devices({ sign, verify }: TextSigner): Devices {
     read,
     remember: (cookie, user) => {
       const ids = read(cookie);
-      const id = ids.get(user) ?? makePublicId();
+      const id = ids.get(user) ?? generatePublicId();
       const entries = [[user, id] as const, ...[...ids].filter(([userId]) => userId !== user)];
       return entries
         .slice(0, maxUsers)

@@ -5,7 +5,7 @@ import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
 import { mailTemplate } from '../../operations/mail/index.ts';
-import { mailedResets, parseEmail, useReset } from '../identity/index.ts';
+import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks } from './links.ts';
 import type { LoginServices } from './services.ts';
@@ -30,7 +30,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
    */
   const sendLinks = async (email: string, origin: string): Promise<void> => {
     try {
-      const resets = await transaction(database, (tables) => mailedResets(tables, email));
+      const resets = await transaction(database, (tables) => createMailedResets(tables, email));
       if (resets.length === 0) return;
       const links = resets.map(({ publicId, code, organization }) => ({
         organization,
@@ -96,7 +96,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       const password = field(form, 'new');
       if (password !== field(form, 'again')) throw new UserError('the new passwords differ');
       await transaction(database, (tables) =>
-        useReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
+        redeemReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
       );
       return await reply.redirect('/setup/login?done=password-reset', 303);
     } catch (error) {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../../../engine/errors.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
-import { findMemberships, hasSecondFactor, type KnownUser } from '../identity/index.ts';
+import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
 import { tickets } from '../secrets/index.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
@@ -10,7 +10,7 @@ const view = viewsIn(import.meta.dirname);
 
 /** A login waiting for its second factor. */
 interface FirstStep {
-  readonly user: KnownUser;
+  readonly user: AuthenticatedUser;
   /** How the user was authenticated so far, as text. */
   readonly method: string;
   readonly next: string;

@@ -12,7 +12,7 @@ import {
   type User,
   userFor,
 } from '../identity/index.ts';
-import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
 import { listMembers } from './members.ts';
 
 /** An invitation as listed for administrators. */
@@ -57,8 +57,8 @@ export async function invite(
   if (members.some((member) => member.email === email)) {
     throw new UserError(`${email} is already a member of this organization`);
   }
-  const publicId = makePublicId();
-  const code = makeCode();
+  const publicId = generatePublicId();
+  const code = generateCode();
   const row = await tables
     .insertInto('crm_invites')
     .values({
@@ -89,7 +89,7 @@ export async function invite(
  * @returns the new code
  */
 export async function replaceUnmailedCode(tables: Tables, organization: string, id: string): Promise<string> {
-  const code = makeCode();
+  const code = generateCode();
   await tables
     .updateTable('crm_invites')
     .set({ mailed: false, code_hash: hashSecret(code) })

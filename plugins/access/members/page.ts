@@ -14,7 +14,7 @@ import {
   section,
 } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { memberReset } from '../identity/index.ts';
+import { createMemberReset } from '../identity/index.ts';
 import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
 import { cancelInvite, type Invite, invite, listInvites, replaceUnmailedCode } from './invites.ts';
 import { changeMember, listMembers, type MemberInfo, removeMember } from './members.ts';
@@ -258,7 +258,7 @@ export function memberPages(
       reset: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
         const { publicId, email, code } = await transact((tables) =>
-          memberReset(tables, actor, organization, id),
+          createMemberReset(tables, actor, organization, id),
         );
         const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
         return {

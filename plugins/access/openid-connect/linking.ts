@@ -2,13 +2,13 @@ import type { Actor } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { organizationId, type Tables } from '../../../engine/tables/index.ts';
 import {
+  type AuthenticatedUser,
   changePassword,
   createUser,
   endAllSessions,
   findMemberships,
   findUsers,
   generatePassword,
-  type KnownUser,
   linkedUser,
   linkIdentity,
   markEmailProven,
@@ -41,7 +41,7 @@ export async function findOrLinkUser(
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   { name, new_users = {} }: ProviderSettings,
   claims: ProviderClaims,
-): Promise<KnownUser> {
+): Promise<AuthenticatedUser> {
   const linked = await linkedUser(tables, claims);
   if (linked !== undefined) return assertEnabled(linked);
   if (claims.isReadOnly) {

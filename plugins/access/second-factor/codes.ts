@@ -1,7 +1,7 @@
 import type { Database } from '../../../engine/database/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { attempts } from '../rate-limiting/index.ts';
-import { hashSecret, makeCode, type Sealing } from '../secrets/index.ts';
+import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 
 /** Number of recovery codes per user. */
 const recoveryCodeCount = 10;
@@ -84,7 +84,7 @@ export async function storeTotp(
  * @returns the codes
  */
 export async function generateRecoveryCodes(tables: Tables, user: string): Promise<string[]> {
-  const codes = Array.from({ length: recoveryCodeCount }, makeCode);
+  const codes = Array.from({ length: recoveryCodeCount }, generateCode);
   await tables.deleteFrom('crm_recovery_codes').where('user_id', '=', user).execute();
   await tables
     .insertInto('crm_recovery_codes')

@@ -168,8 +168,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     });
   };
   const newOffer = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
-    const { generateTotpSecret: makeTotpSecret } = await import('./totp.ts');
-    const offer = { user: personOf(request).session.user.id, secret: makeTotpSecret() };
+    const { generateTotpSecret } = await import('./totp.ts');
+    const offer = { user: personOf(request).session.user.id, secret: generateTotpSecret() };
     return showApp(request, reply, offer, await offers.issue(offer), more);
   };
   const showCodes = (

@@ -4,8 +4,8 @@ import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { claimForm, type Form, field } from '../../admin-ui/shell/index.ts';
-import type { KnownUser } from '../identity/index.ts';
-import { type InstanceSecrets, makeSecret, tickets } from '../secrets/index.ts';
+import type { AuthenticatedUser } from '../identity/index.ts';
+import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.ts';
 
 /** Data with which a page asks a browser for a passkey. */
 export interface PasskeyOffer {
@@ -33,14 +33,14 @@ export interface Passkeys {
   /**
    * Returns the user of the passkey whose response a form contains, or undefined if it is not valid or was sent before.
    */
-  readonly use: (request: FastifyRequest, form: Form) => Promise<KnownUser | undefined>;
+  readonly use: (request: FastifyRequest, form: Form) => Promise<AuthenticatedUser | undefined>;
   /** Asks for a new passkey of a user. Returns undefined in the same case as `offer`. */
   readonly offerNew: (request: FastifyRequest, user: UserRef) => Promise<PasskeyOffer | undefined>;
   /** Returns the new passkey whose response a form contains, or undefined if it is not valid. */
   readonly verifyNew: (request: FastifyRequest, user: UserRef, form: Form) => Promise<NewPasskey | undefined>;
 }
 
-type UserRef = Pick<KnownUser, 'id' | 'email'>;
+type UserRef = Pick<AuthenticatedUser, 'id' | 'email'>;
 
 interface Challenge {
   readonly challenge: string;
@@ -84,7 +84,7 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
     offer: async (request) => {
       const party = partyOf(request);
       if (party === undefined) return undefined;
-      const challenge = makeSecret();
+      const challenge = generateSecret();
       const options = { challenge, rpId: party.id, userVerification: 'required' };
       return { options: JSON.stringify(options), ticket: await challenges.issue({ challenge, user: null }) };
     },

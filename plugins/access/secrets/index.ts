@@ -12,9 +12,9 @@ export { secretsModule } from './module.ts';
 export { renewSealed } from './renew-sealed.ts';
 export { cachedOpener, type Sealing, sealing } from './sealing.ts';
 export {
-  generateCode as makeCode,
-  generatePublicId as makePublicId,
-  generateSecret as makeSecret,
+  generateCode,
+  generatePublicId,
+  generateSecret,
   hashSecret,
   isSecret,
 } from './secrets.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../../engine/modules/index.ts';
 import { organizationId, type Tables, transaction } from '../../../engine/tables/index.ts';
 import {
-  addExisting,
+  addExistingUser,
   createUser,
   disableUser,
   enableUser,
@@ -24,7 +24,7 @@ import {
   type UserInfo,
   unlinkUser,
   userFor,
-  verifyAddress,
+  verifyEmail,
 } from '../identity/index.ts';
 import { profileId } from '../profiles/index.ts';
 
@@ -113,7 +113,7 @@ const create = (
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
-      if (existing) return addExisting(tables, actor, { email, organization, profile });
+      if (existing) return addExistingUser(tables, actor, { email, organization, profile });
       if ((await userFor(tables, email, organization)) !== undefined) {
         throw new UserError(
           `${email} already has a user. Pass --existing to add it to "${options.org}" with its current password.`,
@@ -219,11 +219,7 @@ const unlink = change(
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');
 
-const verify = change(
-  verifyAddress,
-  { verified: true },
-  'is verified. Other organizations can add the user.',
-);
+const verify = change(verifyEmail, { verified: true }, 'is verified. Other organizations can add the user.');
 
 /** Reads or generates a password. Only a generated password is shown. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {

@@ -39,20 +39,20 @@ class Cells extends Transform {
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
     // Iterating over bytes is several times slower.
-    for (let at = 0; at < chunk.length; at++) {
-      const byte = chunk[at] as number;
+    for (let index = 0; index < chunk.length; index++) {
+      const byte = chunk[index] as number;
       if (this.isHeld) {
         this.isHeld = false;
         if (!formulas.has(byte)) output[length++] = apostrophe;
       } else if (this.isStart && byte !== quote && byte !== comma && byte !== lineFeed) {
-        const what = this.change({ first: byte, column: this.column, isHead: this.line === 0 });
+        const edit = this.change({ first: byte, column: this.column, isHead: this.line === 0 });
         this.isStart = false;
-        if (what === 'hold') {
+        if (edit === 'hold') {
           this.isHeld = true;
           continue;
         }
         // A line break is not a cell.
-        if (what === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
+        if (edit === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
       }
       if (byte === quote) {
         // The opening quote is not part of the cell.
@@ -73,7 +73,10 @@ class Cells extends Transform {
   }
 }
 
-/** Prefixes text cells that spreadsheets would evaluate as formulas with an apostrophe. @param isText whether a column contains text */
+/**
+ * Adds an apostrophe to text cells that spreadsheets would evaluate as formulas.
+ * @param isText reports whether a column contains text
+ */
 export const escapeFormulas = (isText: (column: number) => boolean): Transform =>
   new Cells(({ first, column, isHead }) =>
     !isHead && isText(column) && formulas.has(first) ? 'add' : 'keep',

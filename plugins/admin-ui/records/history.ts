@@ -49,7 +49,7 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
 }
 
 /** URLs of a record's history. */
-interface HistoryAddresses {
+interface HistoryUrls {
   /** URL for undoing a change, or undefined if the member is not allowed to. */
   readonly undo: ((change: Change) => string | undefined) | undefined;
   /** URL of older changes, by cursor. */
@@ -62,17 +62,17 @@ interface HistoryAddresses {
 export const historyEntries = (
   resource: Resource,
   response: Response,
-  addresses: HistoryAddresses,
+  urls: HistoryUrls,
 ): NonNullable<RecordPage['changes']> => {
   const cursor = nextCursor(response);
   return {
     title: 'History',
     all: changesIn(response).map((change) => {
-      const href = undoValues(resource, change) === undefined ? undefined : addresses.undo?.(change);
+      const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
       return {
         at: change.at,
         text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'someone'}`,
-        fields: change.action === 'update' ? fieldsOf(resource, change, addresses) : [],
+        fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
         ...(href !== undefined && {
           link: {
             label: change.action === 'delete' ? 'Restore' : 'Undo',
@@ -82,12 +82,12 @@ export const historyEntries = (
         }),
       };
     }),
-    older: cursor === undefined ? undefined : addresses.older(cursor),
+    older: cursor === undefined ? undefined : urls.older(cursor),
   };
 };
 
-/** Returns the changed fields, without those that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAddresses) =>
+/** Returns the changed fields, except those that every write changes. */
+const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')

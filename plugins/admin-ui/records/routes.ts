@@ -17,11 +17,11 @@ export interface DataRequest {
   readonly titles: Titles;
   readonly references: References;
   /** Sends a page with the resource's navigation. */
-  readonly shown: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
+  readonly sendPage: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
 }
 
 /** Handles a request for a page of records. */
-export type DataHandler = (asked: DataRequest) => Promise<unknown>;
+export type DataHandler = (context: DataRequest) => Promise<unknown>;
 
 /** Adds routes for pages of records. `path` is relative to the list's URL. */
 export interface DataRoutes {

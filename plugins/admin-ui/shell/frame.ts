@@ -11,7 +11,7 @@ export interface NavigationEntry {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The setup pages of an organization, in navigation order. */
+    /** The pages of an organization's setup, in navigation order. */
     setupSections: NavigationEntry[];
     /** The resources that a member can list, in navigation order. Modules add their own. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
@@ -40,8 +40,8 @@ export function navigationOf(
   org: Membership | undefined,
   current: string | undefined,
 ) {
-  const entries = (all: readonly NavigationEntry[]) =>
-    all.map(({ name, title }) => ({
+  const entries = (navigation: readonly NavigationEntry[]) =>
+    navigation.map(({ name, title }) => ({
       href: `/setup/o/${org?.slug}/${name}`,
       label: title,
       current: name === current,

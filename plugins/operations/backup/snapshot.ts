@@ -5,15 +5,15 @@ import { fileReason, UserError } from '../../../engine/errors.ts';
 import { withDatabase } from '../../../engine/schema/index.ts';
 import type { BackupConfig } from './dump.ts';
 
-/** A model without tables: what runs here names its own. */
+/** A model without tables, for work that names its tables itself. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** What is older was left by a process that ended, in milliseconds. */
-const leftMs = 86_400_000;
+/** Age after which a folder was left by a process that no longer runs, in milliseconds. */
+const abandonedMs = 86_400_000;
 
 /**
- * Opens a database a second time for work that takes long: PostgreSQL by connections of its own, the embedded one, which has
- * only one, as a copy. Others wait as long as its files are copied.
+ * Opens a database a second time for long work. PostgreSQL is opened with separate connections. The embedded database
+ * has only one, so its files are copied; other work waits during the copy.
  */
 export async function withSnapshot<T>(
   { copyTo }: Database,
@@ -32,7 +32,7 @@ export async function withSnapshot<T>(
   }
 }
 
-/** The error for a disk without room for a copy of the database; says how much is needed and free. */
+/** Creates the error for a disk that is too full for a copy of the database, with the space that the copy needs. */
 function noRoom(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');
   let needed = 0;
@@ -45,13 +45,13 @@ function noRoom(dataFolder: string): UserError {
   );
 }
 
-/** Makes a folder within another, and removes what was left there. */
+/** Creates a folder in another one, and deletes abandoned folders there. */
 function folderIn(parent: string): string {
   try {
     mkdirSync(parent, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(parent)) {
       const path = join(parent, name);
-      if (statSync(path).mtimeMs < Date.now() - leftMs) rmSync(path, { recursive: true, force: true });
+      if (statSync(path).mtimeMs < Date.now() - abandonedMs) rmSync(path, { recursive: true, force: true });
     }
     return mkdtempSync(join(parent, 'of-'));
   } catch (cause) {

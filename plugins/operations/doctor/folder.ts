@@ -14,12 +14,12 @@ export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   run: ({ config }) => {
     const folder = config.dataFolder;
     if (!existsSync(folder)) return [];
-    const found = contents.map((name) => join(folder, name)).filter((path) => existsSync(path));
-    return [...unusable(folder), ...found.flatMap(open)];
+    const paths = contents.map((name) => join(folder, name)).filter((path) => existsSync(path));
+    return [...usabilityFindings(folder), ...paths.flatMap(permissionFindings)];
   },
 };
 
-function unusable(folder: string): readonly Finding[] {
+function usabilityFindings(folder: string): readonly Finding[] {
   const { uid } = statSync(folder);
   const own = process.getuid?.();
   try {
@@ -41,7 +41,7 @@ function unusable(folder: string): readonly Finding[] {
   ];
 }
 
-function open(path: string): readonly Finding[] {
+function permissionFindings(path: string): readonly Finding[] {
   const mode = statSync(path).mode & 0o777;
   if ((mode & 0o077) === 0 || process.platform === 'win32') return [];
   return [

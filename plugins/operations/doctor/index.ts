@@ -1,4 +1,4 @@
-// Doctor: what `crm doctor` looks at besides the checks of modules: machine, data folder, variables, database server.
+// Doctor: checks of `crm doctor` that belong to no other module: machine, data folder, variables and database server.
 // May import engine.
 
 export { doctorModule } from './module.ts';

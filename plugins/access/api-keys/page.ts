@@ -85,22 +85,22 @@ export function keyPages(
   });
 
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
-    const soon = new Date(Date.now() + expiryNoticeMs).toISOString();
-    const live = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
-    const expiring = live.filter(({ expires_at }) => expires_at !== null && expires_at < soon);
+    const noticeTime = new Date(Date.now() + expiryNoticeMs).toISOString();
+    const liveKeys = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
+    const expiringKeys = liveKeys.filter(({ expires_at }) => expires_at !== null && expires_at < noticeTime);
     const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
-    const usage = quotaLine('API keys', live.length, quota.keys);
+    const usage = quotaLine('API keys', liveKeys.length, quota.keys);
     const listUrl = `/setup/o/${slug}/keys?sort=State`;
-    if (expiring.length > maxListed)
+    if (expiringKeys.length > maxListed)
       return [
         ...usage,
         {
           state: 'warn' as const,
-          text: `${expiring.length} API keys expire within two weeks.`,
+          text: `${expiringKeys.length} API keys expire within two weeks.`,
           link: { label: 'Show keys', href: listUrl },
         },
       ];
-    const lines = expiring.map((key) => ({
+    const lines = expiringKeys.map((key) => ({
       state: 'warn' as const,
       text: `The API key ${labelOf(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
       link: {

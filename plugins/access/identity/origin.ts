@@ -32,8 +32,10 @@ export interface Site {
 /** Creates the site of this instance. @param publicUrl returns the configured URL, or `''` to use the Host header */
 export function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
-    const configured = publicUrl();
-    return URL.canParse(configured) ? new URL(configured).origin : `${request.protocol}://${request.host}`;
+    const configuredUrl = publicUrl();
+    return URL.canParse(configuredUrl)
+      ? new URL(configuredUrl).origin
+      : `${request.protocol}://${request.host}`;
   };
   const isSecure: Site['isSecure'] = (request) => {
     const url = origin(request);

@@ -33,14 +33,14 @@ export async function createMailedResets(tables: Tables, email: string): Promise
   const [first] = users;
   const links: MailedReset[] = [];
   for (const user of first?.verified === true ? [first] : users) {
-    const recent = await tables
+    const recentResets = await tables
       .selectFrom('crm_resets')
       .select('id')
       .where('user_id', '=', user.id)
       .where('organization_id', 'is', null)
       .where('created_at', '>', new Date(Date.now() - mailedLinkMs))
       .execute();
-    if (recent.length >= maxMailed) continue;
+    if (recentResets.length >= maxMailed) continue;
     const organization =
       user.organization === null
         ? undefined
@@ -75,7 +75,7 @@ export async function createMemberReset(
     .where('m.user_id', '=', user)
     .executeTakeFirst();
   if (row === undefined) throw new UserError('this member does not exist');
-  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAlone);
+  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAloneText);
   if (row.disabled_at !== null) throw new UserError('this user is disabled');
   const link = await insertReset(tables, user, organization, adminLinkMs);
   await recordChanges(tables, actor, {
@@ -87,7 +87,7 @@ export async function createMemberReset(
   return { ...link, email: row.email };
 }
 
-const notAlone =
+const notAloneText =
   'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
 
 async function insertReset(
@@ -116,7 +116,7 @@ async function insertReset(
 }
 
 /** One message for every unusable link. */
-const unusable = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
+const unusableText = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
 
 /**
  * Changes the password of a user and ends all sessions. A mailed code also verifies the email address.
@@ -128,7 +128,7 @@ export async function redeemReset(
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   input: ResetLink & { readonly password: string },
 ): Promise<void> {
-  if (!/^[\w-]{1,64}$/.test(input.publicId)) throw new UserError(unusable);
+  if (!/^[\w-]{1,64}$/.test(input.publicId)) throw new UserError(unusableText);
   const row = await tables
     .selectFrom('crm_resets as r')
     .innerJoin('crm_users as u', 'u.id', 'r.user_id')
@@ -139,12 +139,12 @@ export async function redeemReset(
     .where('r.expires_at', '>', new Date())
     .executeTakeFirst();
   if (row === undefined || !isSecret(input.code.trim().toUpperCase(), row.code_hash)) {
-    throw new UserError(unusable);
+    throw new UserError(unusableText);
   }
   // An administrator's link is void as soon as the user belongs to other organizations too.
   const isMailed = row.organization_id === null;
   if (row.disabled_at !== null || (!isMailed && row.home !== row.organization_id))
-    throw new UserError(unusable);
+    throw new UserError(unusableText);
   const rows = await tables
     .updateTable('crm_resets')
     .set({ used_at: new Date() })
@@ -152,7 +152,7 @@ export async function redeemReset(
     .where('used_at', 'is', null)
     .returning('id')
     .execute();
-  if (!rows.some(({ id }) => id === row.id)) throw new UserError(unusable);
+  if (!rows.some(({ id }) => id === row.id)) throw new UserError(unusableText);
   const user = { id: row.user, email: row.email };
   await resetPassword(
     tables,

@@ -34,10 +34,10 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     return render(request, reply, view('login'), {
       title: 'Log in to CRM',
       waysIn: links
-        .filter(({ isLoginMethod: isWayIn }) => isWayIn)
+        .filter(({ isLoginMethod }) => isLoginMethod)
         .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
       passkey: await app.passkeys.offer(request),
-      links: links.filter(({ isLoginMethod: isWayIn }) => !isWayIn),
+      links: links.filter(({ isLoginMethod }) => !isLoginMethod),
       organization: (request.query as { organization?: unknown }).organization,
       ...more,
       next,

@@ -134,7 +134,8 @@ export async function cancelInvite(
 }
 
 /** One message for every unusable invitation, so that it does not reveal who was invited. */
-const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+const unusableText =
+  'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 
 /** Cancels all open invitations of all organizations. @returns the number of cancelled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
@@ -167,7 +168,7 @@ export async function openInvite(
   tables: Tables,
   { publicId, code }: { readonly publicId: string; readonly code: string },
 ): Promise<OpenInvite> {
-  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusable);
+  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusableText);
   const row = await tables
     .selectFrom('crm_invites as i')
     .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
@@ -178,7 +179,8 @@ export async function openInvite(
     .where('i.used_at', 'is', null)
     .where('i.expires_at', '>', new Date())
     .executeTakeFirst();
-  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw new UserError(unusable);
+  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash))
+    throw new UserError(unusableText);
   const organization = row.organization_id;
   return {
     organization,
@@ -255,7 +257,7 @@ export async function acceptInvite(
   if (user?.verified === true && user.id !== input.verifiedUserId) {
     throw new UserError(`${email} already has a user here. Enter that user’s password.`);
   }
-  if (!(await claim(tables, organization, id))) throw new UserError(unusable);
+  if (!(await claim(tables, organization, id))) throw new UserError(unusableText);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
     const password = () => input.password;

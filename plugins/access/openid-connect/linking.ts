@@ -42,8 +42,8 @@ export async function findOrLinkUser(
   { name, new_users = {} }: ProviderSettings,
   claims: ProviderClaims,
 ): Promise<AuthenticatedUser> {
-  const linked = await linkedUser(tables, claims);
-  if (linked !== undefined) return assertEnabled(linked);
+  const existingUser = await linkedUser(tables, claims);
+  if (existingUser !== undefined) return assertEnabled(existingUser);
   if (claims.isReadOnly) {
     throw new UserError(`This instance is read-only, so ${name} cannot be linked now. Try again later.`);
   }

@@ -40,7 +40,7 @@ class LoginFailure extends Error {
   }
 }
 
-const unreachable = ({ name }: ProviderSettings, cause: unknown): LoginFailure =>
+const unreachableFailure = ({ name }: ProviderSettings, cause: unknown): LoginFailure =>
   new LoginFailure(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
 
 /** Registers the pages for logins at providers. */
@@ -58,7 +58,7 @@ export function openIdPages(
     availableProviders().map(([id, { name }]) => ({
       path: `${base}/${id}`,
       label: `Log in with ${name}`,
-      isWayIn: true,
+      isLoginMethod: true,
     })),
   );
   const providerOf = (request: FastifyRequest): { id: string; settings: ProviderSettings } => {
@@ -84,7 +84,7 @@ export function openIdPages(
     const next = safeNext((request.query as { next?: unknown }).next);
     try {
       const client = await clientOf(settings).catch((cause: unknown) => {
-        throw unreachable(settings, cause);
+        throw unreachableFailure(settings, cause);
       });
       const openid = await import('openid-client');
       const verifier = openid.randomPKCECodeVerifier();
@@ -112,11 +112,11 @@ export function openIdPages(
     reply.clearCookie(cookie, cookieOptions(request));
     try {
       const pendingLogin = await pendingLogins.open(ticket);
-      if (pendingLogin?.provider !== id) throw new LoginFailure(400, stale);
+      if (pendingLogin?.provider !== id) throw new LoginFailure(400, staleText);
       const claims = await fetchClaims(settings, pendingLogin, request);
       const candidate = await transaction(database, async (tables) => {
         await claimForm(tables, pendingLogin.state).catch((cause: unknown) => {
-          throw cause instanceof UserError ? new LoginFailure(400, stale) : cause;
+          throw cause instanceof UserError ? new LoginFailure(400, staleText) : cause;
         });
         const visitor = { requestId: request.id, audited: config.audit };
         const user = await findOrLinkUser(tables, visitor, settings, claims).catch((cause: unknown) => {
@@ -128,7 +128,7 @@ export function openIdPages(
       return await app
         .continueLogin(request, reply, candidate, { proof, next: pendingLogin.next })
         .catch((cause) => {
-          throw cause instanceof HttpError && cause.status === 401 ? new LoginFailure(401, stale) : cause;
+          throw cause instanceof HttpError && cause.status === 401 ? new LoginFailure(401, staleText) : cause;
         });
     } catch (error) {
       return showFailure(request, reply, id, error);
@@ -174,7 +174,7 @@ export function openIdPages(
         );
       }
       if (codeOf(cause) === 'OAUTH_TIMEOUT' || cause instanceof TypeError) {
-        throw unreachable(settings, cause);
+        throw unreachableFailure(settings, cause);
       }
       throw new LoginFailure(
         401,
@@ -185,7 +185,7 @@ export function openIdPages(
   }
 }
 
-const stale =
+const staleText =
   'This login was begun in another browser, was finished already, or took longer than ten minutes. Try again.';
 
 /** Returns the code of an error for the log, without text written by the provider. */

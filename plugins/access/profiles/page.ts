@@ -51,7 +51,7 @@ export function profilePages(
   };
   /** Renders the matrix. Grants on everything are shown in every row and cannot be removed there. */
   const matrix = (profile: Profile, submittedGrants: readonly string[]): Input => {
-    const edited = submittedGrants.length === 0 ? profile : { ...profile, grants: new Set(submittedGrants) };
+    const draft = submittedGrants.length === 0 ? profile : { ...profile, grants: new Set(submittedGrants) };
     return {
       kind: 'grants',
       name: 'grant',
@@ -60,11 +60,11 @@ export function profilePages(
       objects: [wildcard, ...objects].map((object) => ({
         label: labels[object] ?? object,
         cells: actionNames.map((action) => {
-          const isImplied = resourceNames.includes(object) && has(edited, wildcard, action);
+          const isImplied = resourceNames.includes(object) && has(draft, wildcard, action);
           return {
             value: `${object}:${action}`,
             name: `${profile.name}: ${action} on ${labels[object] ?? object}${isImplied ? ', granted on everything' : ''}`,
-            granted: isImplied || has(edited, object, action),
+            granted: isImplied || has(draft, object, action),
             fixed: isImplied,
           };
         }),

@@ -44,6 +44,6 @@ export function networkOf({ ip: address }: Pick<FastifyRequest, 'ip'>): string {
   const [head = '', tail = ''] = address.split('::');
   const groups = head.split(':');
   const missing = 8 - groups.length - (address.includes('::') ? tail.split(':').length : 0);
-  const full = address.includes('::') ? [...groups, ...Array<string>(missing).fill('0')] : groups;
-  return full.slice(0, 4).join(':');
+  const allGroups = address.includes('::') ? [...groups, ...Array<string>(missing).fill('0')] : groups;
+  return allGroups.slice(0, 4).join(':');
 }

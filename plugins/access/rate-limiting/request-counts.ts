@@ -27,7 +27,7 @@ export type StoreCounts = (
 /**
  * How often this node stores its counts and reads those of other nodes, and how soon for a new caller, in milliseconds.
  */
-const [settleMs, soonMs] = [1000, 50];
+const [settleMs, newCallerMs] = [1000, 50];
 
 /** A caller's requests in the current window. */
 interface Count {
@@ -64,7 +64,7 @@ export function requestCounts(
   let window = 0;
   let counts = new Map<string, Count>();
   let timer: NodeJS.Timeout | undefined;
-  let settling: Promise<void> | undefined;
+  let settlement: Promise<void> | undefined;
 
   const settle = async () => {
     const unsettledCounts = [...counts.values()].filter(({ unsettled }) => unsettled > 0);
@@ -87,8 +87,8 @@ export function requestCounts(
   const schedule = (delayMs: number) => {
     clearTimeout(timer);
     const run = () => {
-      settling = settle().finally(() => {
-        [timer, settling] = [undefined, undefined];
+      settlement = settle().finally(() => {
+        [timer, settlement] = [undefined, undefined];
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
@@ -111,14 +111,14 @@ export function requestCounts(
       const resetMs = window + windowMs - now;
       if (remaining <= 0) return { isAllowed: false, remaining: 0, resetMs };
       count.unsettled++;
-      if (settling === undefined && (timer === undefined || existing === undefined)) {
-        schedule(existing === undefined ? soonMs : regularMs);
+      if (settlement === undefined && (timer === undefined || existing === undefined)) {
+        schedule(existing === undefined ? newCallerMs : regularMs);
       }
       return { isAllowed: true, remaining: remaining - 1, resetMs };
     },
     close: async () => {
       clearTimeout(timer);
-      await settling;
+      await settlement;
       clearTimeout(timer);
       await settle();
     },

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { errors, type FieldIssue } from '../../../engine/errors.ts';
 import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { typedTimestamp } from '../shell/index.ts';
+import { completeTimestamp } from '../shell/index.ts';
 
 /** Names of actors that are neither users nor keys. */
 const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
@@ -53,7 +53,7 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
     const text = parameters[name];
     if (text === undefined) continue;
     // An unescaped "+" in a URL is a space.
-    const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
+    const at = parseInstant(completeTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
     if (at !== undefined) instants.set(name, at);
     else {
       const message = `${name} must be a date (for example 2026-03-01) or an RFC 3339 timestamp (for example 2026-03-01T09:30:00+01:00)`;

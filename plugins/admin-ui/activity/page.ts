@@ -6,7 +6,7 @@ import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import {
   adminOf,
-  keptParameters,
+  hiddenParameters,
   linkWithParameters,
   parametersOf,
   section,
@@ -54,7 +54,7 @@ export function activityPage(
             "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
         }),
         filter: {
-          keep: keptParameters(parameters, without),
+          keep: hiddenParameters(parameters, without),
           fields: Object.entries(activityFilters).map(([value, { label }]) => ({ value, label })),
           values: [],
         },

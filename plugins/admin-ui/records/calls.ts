@@ -57,7 +57,7 @@ type Runnable = ReturnType<typeof routedOperations>[number];
 
 /** The API's operations as called by one member, with the same permissions, validation and change log. */
 export interface Calls {
-  readonly may: (resource: Resource, action: Action) => boolean;
+  readonly allows: (resource: Resource, action: Action) => boolean;
   /** @throws HttpError as the API does */
   readonly call: (resource: Resource, operation: OperationName, input?: OperationInput) => Promise<Response>;
   /**
@@ -87,8 +87,11 @@ export function prepareCalls(
   const names = Object.keys(operations) as OperationName[];
   const runnable = new Map(
     resources.map((resource) => {
-      const routed = routedOperations(resource.operations);
-      return [resource.name, new Map(names.map((name, index) => [name, routed[index] as Runnable]))];
+      const compiledOperations = routedOperations(resource.operations);
+      return [
+        resource.name,
+        new Map(names.map((name, index) => [name, compiledOperations[index] as Runnable])),
+      ];
     }),
   );
   const excerpts = compileExcerpts(
@@ -125,7 +128,7 @@ export function prepareCalls(
       headers,
     });
     return {
-      may: (resource, action) => allows(grants, resource.name, action),
+      allows: (resource, action) => allows(grants, resource.name, action),
       call: async (resource, name, input = {}) => {
         const entry = runnable.get(resource.name)?.get(name);
         if (entry === undefined) throw errors.notFound();

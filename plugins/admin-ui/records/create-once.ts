@@ -24,7 +24,7 @@ export async function createOnce(
     const response = await calls.call(resource, 'create', { body, headers: { 'idempotency-key': current } });
     const id = textOf(response.body.id);
     const isNew = response.headers['idempotency-replayed'] === undefined;
-    if (isNew || !calls.may(resource, 'read') || (await exists(calls, resource, id))) return response.body;
+    if (isNew || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return response.body;
     // Concurrent requests derive the same key, so they create one record.
     current = tries < maxTries ? `${key}-${id}` : randomUUID();
   }

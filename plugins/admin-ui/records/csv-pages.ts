@@ -143,9 +143,9 @@ function importForm(
   { resource, path, calls }: DataRequest,
   { match = '', content, report }: { match?: string; content?: string | undefined; report?: ImportSummary },
 ): FormPage & { readonly kind: 'form' } {
-  if (!calls.may(resource, 'create')) throw errors.forbidden(resource.name, 'create');
+  if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
   const { uniques } = resource.definition;
-  const matches = calls.may(resource, 'update')
+  const matches = calls.allows(resource, 'update')
     ? uniques.map((unique) => unique.map(({ name }) => name).join())
     : [];
   return {

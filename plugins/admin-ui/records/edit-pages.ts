@@ -23,7 +23,7 @@ const keyReusedText =
 export function editPages({ get, post }: DataRoutes): void {
   get('/new', async (context) => {
     const { resource, calls } = context;
-    assertMay(context, 'create');
+    assertAllowed(context, 'create');
     const empty = Object.fromEntries(
       writable(resource).map((formField) => [
         formField.name,
@@ -65,7 +65,7 @@ export function editPages({ get, post }: DataRoutes): void {
   });
 
   get('/:id/edit', async (context) => {
-    assertMay(context, 'update');
+    assertAllowed(context, 'update');
     const { record, tag, texts } = await readStored(context);
     return context.sendPage(
       await editForm(context, record, { texts, ...(await suggestionsFor(context, context.calls)) }, tag),
@@ -120,8 +120,8 @@ export function editPages({ get, post }: DataRoutes): void {
 }
 
 /** Checks the permission before showing a form, with the same rule as the API. */
-function assertMay({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
-  if (!calls.may(resource, action))
+function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
+  if (!calls.allows(resource, action))
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
@@ -162,7 +162,7 @@ async function suggestionsFor(
   const suggestions = new Map<string, readonly string[]>();
   for (const reference of referenceInputs(resource)) {
     const target = references.target(reference);
-    if (target === undefined || !calls.may(target, 'list')) continue;
+    if (target === undefined || !calls.allows(target, 'list')) continue;
     const q = target.definition.search.length > 0 ? searchTexts.get(reference.name) : undefined;
     const records = await firstMatches(calls, target, q);
     suggestions.set(

@@ -2,7 +2,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths, nextCursor, type Response } from './calls.ts';
 import { writable } from './inputs.ts';
-import { cut, fieldLabel, isCut, textOf } from './values.ts';
+import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
 
 /** A change to a record, as returned by the API. */
 export interface Change {
@@ -96,7 +96,7 @@ const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryUr
       const label = fieldLabel(field);
       const texts = { before: textOf(change.before?.[name]), after: textOf(change.after?.[name]) };
       const whole = sides
-        .filter((side) => isCut(texts[side], changeLength))
+        .filter((side) => isTruncated(texts[side], changeLength))
         .map((side) => ({
           label: `Show full value ${side}`,
           name: `Show full value of ${label} ${side} the change at ${change.at}`,
@@ -104,8 +104,8 @@ const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryUr
         }));
       return {
         label,
-        before: cut(texts.before, changeLength),
-        after: cut(texts.after, changeLength),
+        before: truncate(texts.before, changeLength),
+        after: truncate(texts.after, changeLength),
         whole,
       };
     });

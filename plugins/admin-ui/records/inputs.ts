@@ -1,9 +1,9 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Field, type FieldTypeName, jsonNumber } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, type Input, typedTimestamp } from '../shell/index.ts';
+import { completeTimestamp, type Form, field as fieldOf, type Input } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { cut, fieldLabel, textOf } from './values.ts';
+import { fieldLabel, textOf, truncate } from './values.ts';
 
 /** How values of a field type are edited. `value` parses a text, and returns undefined if there is no value. */
 interface FieldInput {
@@ -20,7 +20,7 @@ const asNumber = (text: string): unknown =>
 /** Parses the ID of a record, also in the form that pages show: "ID 12". */
 const asReference = (text: string): unknown => asNumber(text.replace(/^(?:ID|no\.) /, ''));
 /** Text that is not a timestamp is passed to the API, which reports the error. */
-const asTimestamp = (text: string): unknown => typedTimestamp(text) ?? textOrUndefined(text);
+const asTimestamp = (text: string): unknown => completeTimestamp(text) ?? textOrUndefined(text);
 
 /** The input of each field type. */
 const fieldInputs: Readonly<Record<FieldTypeName, FieldInput>> = {
@@ -84,7 +84,7 @@ export const formInputs = (
         kind: 'fixed',
         name: field.name,
         label: fieldLabel(field),
-        value: cut(before, 300),
+        value: truncate(before, 300),
         help,
         error,
       };
@@ -96,7 +96,7 @@ export const formInputs = (
       help,
       currentText === undefined
         ? undefined
-        : `Current value: ${currentText === '' ? 'empty' : cut(currentText, 300)}`,
+        : `Current value: ${currentText === '' ? 'empty' : truncate(currentText, 300)}`,
     ];
     return {
       // Known values are suggestions; like the API, the form accepts others.

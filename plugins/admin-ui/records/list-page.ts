@@ -133,7 +133,7 @@ export async function listPage({
     ];
   });
   const isSearched = (parameters.get('q') ?? '') !== '';
-  const create = calls.may(resource, 'create')
+  const create = calls.allows(resource, 'create')
     ? { label: `Create ${resourceNoun(resource)}`, href: `${path}/new` }
     : undefined;
   const name = humanize(resource.name);
@@ -173,16 +173,16 @@ export async function listPage({
       return {
         id,
         cells: [
-          { text: title, ...(calls.may(resource, 'read') && { href: recordPath }) },
+          { text: title, ...(calls.allows(resource, 'read') && { href: recordPath }) },
           ...columns.map((field) =>
             displayValue(field, record[field.name], referredValue(references, field, record)),
           ),
         ],
         links: [
-          ...(calls.may(resource, 'update') && calls.may(resource, 'read')
+          ...(calls.allows(resource, 'update') && calls.allows(resource, 'read')
             ? [{ label: 'Edit', name: `Edit ${title}`, href: `${recordPath}/edit` }]
             : []),
-          ...(calls.may(resource, 'delete') && calls.may(resource, 'read')
+          ...(calls.allows(resource, 'delete') && calls.allows(resource, 'read')
             ? [{ label: 'Delete', name: `Delete ${title}`, href: `${recordPath}/delete` }]
             : []),
         ],

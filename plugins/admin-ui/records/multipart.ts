@@ -102,9 +102,9 @@ class Incoming {
   }
 
   /** Reads until a condition is met or the form ends. @throws HttpError 400 or 413 */
-  async readUntil(isEnough: (incoming: Incoming) => boolean): Promise<void> {
+  async readUntil(isDone: (incoming: Incoming) => boolean): Promise<void> {
     try {
-      while (!isEnough(this)) {
+      while (!isDone(this)) {
         const { value: chunk, done } = await this.chunks.next();
         if (done === true) {
           this.parser.end();
@@ -114,8 +114,8 @@ class Incoming {
         if (this.size > maxForm) throw errors.tooLarge(maxForm);
         for (let offset = 0; offset < chunk.length; offset += sliceBytes) {
           const slice = chunk.subarray(offset, offset + sliceBytes);
-          const written = new Promise<void>((resolve) => this.parser.write(slice, () => resolve()));
-          await Promise.race([written, this.failure.promise]);
+          const write = new Promise<void>((resolve) => this.parser.write(slice, () => resolve()));
+          await Promise.race([write, this.failure.promise]);
         }
       }
     } catch (cause) {

@@ -7,7 +7,7 @@ import { type Change, changeAt, changesIn, historyEntries, type Side, sides, und
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { cut, displayValue, fieldLabel, humanize, isCut, resourceNoun, textOf } from './values.ts';
+import { displayValue, fieldLabel, humanize, isTruncated, resourceNoun, textOf, truncate } from './values.ts';
 
 const conflictText = 'Someone else has changed this record since you opened it. This is the current version.';
 
@@ -15,7 +15,7 @@ const conflictText = 'Someone else has changed this record since you opened it. 
 export function recordPages({ get, post }: DataRoutes): void {
   get('/:id', showRecord);
   get('/:id/value', sendValue);
-  get('/:id/delete', (context) => askDelete(context));
+  get('/:id/delete', (context) => confirmDelete(context));
   post('/:id/delete', async (context) => {
     const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
@@ -23,10 +23,10 @@ export function recordPages({ get, post }: DataRoutes): void {
     const response = await unlessConflict(() =>
       calls.call(resource, 'remove', { id, headers: { 'if-match': tagIn(request.body) } }),
     );
-    if (response === undefined) return askDelete(context, conflictText);
+    if (response === undefined) return confirmDelete(context, conflictText);
     return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, body) });
   });
-  get('/:id/undo', (context) => askUndo(context, field(context.request.query as Form, 'change')));
+  get('/:id/undo', (context) => confirmUndo(context, field(context.request.query as Form, 'change')));
   post('/:id/undo', async (context) => {
     const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
@@ -41,7 +41,7 @@ export function recordPages({ get, post }: DataRoutes): void {
     const response = await unlessConflict(() =>
       calls.call(resource, 'patch', { id, body: values, headers: { 'if-match': tagIn(request.body) } }),
     );
-    if (response === undefined) return askUndo(context, position, conflictText);
+    if (response === undefined) return confirmUndo(context, position, conflictText);
     return redirectDone(request, reply, `${path}/${id}`, 'record-undone', {
       name: titles.of(resource, response.body),
     });
@@ -83,7 +83,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
     // The history of a deleted record is still available.
     const deletion = changesIn(history).find(({ action }) => action === 'delete');
     const last = deletion?.before ?? {};
-    const restore = calls.may(resource, 'create') ? undo : undefined;
+    const restore = calls.allows(resource, 'create') ? undo : undefined;
     return sendPage({
       kind: 'record',
       title: titles.of(resource, { ...last, id }),
@@ -94,11 +94,11 @@ async function showRecord(context: DataRequest): Promise<unknown> {
         .map((recordField) => {
           const label = fieldLabel(recordField);
           const text = textOf(last[recordField.name]);
-          const isLong = isCut(text, excerptLengths.many);
+          const isLong = isTruncated(text, excerptLengths.many);
           return {
             label,
             ...(isLong
-              ? { long: cut(text, excerptLengths.many) }
+              ? { long: truncate(text, excerptLengths.many) }
               : displayValue(recordField, last[recordField.name], undefined, excerptLengths.many)),
             ...(isLong &&
               deletion !== undefined && {
@@ -123,7 +123,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
     kind: 'record',
     title,
     above,
-    ...(calls.may(resource, 'update') && {
+    ...(calls.allows(resource, 'update') && {
       primary: {
         label: `Edit ${resourceNoun(resource)}`,
         href: `${path}/${id}/edit`,
@@ -137,12 +137,12 @@ async function showRecord(context: DataRequest): Promise<unknown> {
         const storedValue = body[recordField.name];
         const text = textOf(storedValue);
         const label = fieldLabel(recordField);
-        const isLong = isCut(text, excerptLengths.one);
+        const isLong = isTruncated(text, excerptLengths.one);
         return {
           label,
           isReadOnly: recordField.readOnly,
           ...((recordField.typeName === 'text' && text !== '') || isLong
-            ? { long: cut(text, excerptLengths.one) }
+            ? { long: truncate(text, excerptLengths.one) }
             : displayValue(
                 recordField,
                 storedValue,
@@ -159,7 +159,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
         };
       }),
     changes: historyEntries(resource, history, {
-      undo: calls.may(resource, 'update')
+      undo: calls.allows(resource, 'update')
         ? (change) => (change.action === 'update' ? undo(change) : undefined)
         : undefined,
       older,
@@ -188,12 +188,12 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   return textOf(record[name]);
 }
 
-async function askDelete(
+async function confirmDelete(
   { request, reply, resource, calls, titles, path, sendPage }: DataRequest,
   problem?: string,
 ) {
   const { id } = request.params as { id: string };
-  if (!calls.may(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
+  if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const { body, headers } = await calls.excerpt(resource, 'read', { id });
   if (problem !== undefined) reply.code(412);
   const title = titles.of(resource, body);
@@ -224,7 +224,7 @@ async function readUndo(
   return [change, values];
 }
 
-async function askUndo(context: DataRequest, position: string, problem?: string) {
+async function confirmUndo(context: DataRequest, position: string, problem?: string) {
   const { request, reply, resource, calls, titles, path, sendPage } = context;
   const { id } = request.params as { id: string };
   const [change, values] = await readUndo(context, position);
@@ -260,8 +260,8 @@ async function askUndo(context: DataRequest, position: string, problem?: string)
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({
           label: fieldLabel(field),
-          before: cut(textOf(body[field.name]), excerptLengths.many),
-          after: cut(textOf(values[field.name]), excerptLengths.many),
+          before: truncate(textOf(body[field.name]), excerptLengths.many),
+          after: truncate(textOf(values[field.name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },

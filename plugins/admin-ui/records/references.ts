@@ -22,7 +22,7 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
       fields
         .filter((field) => {
           const to = target(field);
-          return to !== undefined && calls.may(to, 'read');
+          return to !== undefined && calls.allows(to, 'read');
         })
         .map(({ name }) => name),
     title: (field, record) => {

@@ -32,6 +32,6 @@ export interface DataRoutes {
 
 /** Returns the link to the deletion's confirmation page, or undefined if the member cannot delete the record. */
 export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
-  calls.may(resource, 'delete')
+  calls.allows(resource, 'delete')
     ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }
     : undefined;

@@ -92,13 +92,13 @@ async function findMatch(
   const hasTitle = (title: string) => (record: DataRecord) =>
     oneLine(titles.of(target, record)) === oneLine(title);
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
-  const mayRead = calls.may(target, 'read');
-  const isSearched = calls.may(target, 'list') && target.definition.search.length > 0;
+  const canRead = calls.allows(target, 'read');
+  const isSearched = calls.allows(target, 'list') && target.definition.search.length > 0;
   // The API reports the error in the text.
   if (id === undefined && !isSearched) return { id: text };
   const matches = isSearched ? await firstMatches(calls, target, searchQuery(text)) : [];
   const exact = matches.filter(hasTitle(text));
-  if (id !== undefined && mayRead) {
+  if (id !== undefined && canRead) {
     const record = await recordOf(calls, target, id);
     if (record !== undefined && hasTitle(title)(record)) {
       return exact.length === 0
@@ -112,7 +112,7 @@ async function findMatch(
   if (match !== undefined)
     return { problem: `Several ${humanize(target.name).toLowerCase()} match. Choose one from the list.` };
   // The name cannot be looked up, or another user changed it after the form was opened.
-  if (id !== undefined && (!mayRead || id === current)) return { id };
+  if (id !== undefined && (!canRead || id === current)) return { id };
   return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
 }
 

@@ -38,13 +38,13 @@ export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
 /** Reports whether a text is longer than a number of characters. */
-export const isCut = (text: string, length: number): boolean =>
+export const isTruncated = (text: string, length: number): boolean =>
   // A character may be two UTF-16 code units.
   text.length > length && (text.length > 2 * length || [...text].length > length);
 
 /** Truncates a text to a number of characters and an ellipsis. */
-export const cut = (text: string, length: number): string =>
-  isCut(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
+export const truncate = (text: string, length: number): string =>
+  isTruncated(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
 
 /** Maximum number of characters of a title and of a value in a list. */
 const titleLength = 200;
@@ -92,7 +92,7 @@ export function titlesOf(resources: readonly Resource[]): Titles {
         .map(({ name }) => textOf(record[name]).trim())
         .filter((text) => text !== '')
         .join(' ');
-      return cut(title, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
+      return truncate(title, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
     },
   };
 }
@@ -124,5 +124,5 @@ export function displayValue(
   if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
   if (field.typeName === 'timestamp')
     return field.set === undefined ? { text: timestampText(text) } : { time: text };
-  return { text: cut(text, length), ...(isNumeric(field) && { numeric: true }) };
+  return { text: truncate(text, length), ...(isNumeric(field) && { numeric: true }) };
 }

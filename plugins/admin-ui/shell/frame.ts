@@ -48,7 +48,7 @@ export function navigationOf(
     }));
   const others = memberships.filter(({ slug }) => slug !== org?.slug);
   const isSetup = app.setupSections.some(({ name }) => name === current);
-  const switches: Link[] = others.map((other) => ({
+  const switcherLinks: Link[] = others.map((other) => ({
     label: other.name,
     href: `/setup/o/${other.slug}${isSetup && isAdministrator(other) ? `/${current}` : ''}`,
   }));
@@ -56,6 +56,6 @@ export function navigationOf(
     records: org && entries(recordEntries(app, org)),
     setup: org && isAdministrator(org) ? entries(app.setupSections) : undefined,
     isHome: current === '',
-    others: switches.length <= maxListed ? switches : [],
+    others: switcherLinks.length <= maxListed ? switcherLinks : [],
   };
 }

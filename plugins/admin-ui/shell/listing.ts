@@ -40,8 +40,8 @@ export function linkWithParameters(
   parameters: Readonly<Record<string, string>>,
   changes: Readonly<Record<string, string | undefined>>,
 ): string {
-  const { done: _done, at: _at, ...persistent } = parameters;
-  const entries = Object.entries({ ...persistent, ...changes }).flatMap(([name, value]) =>
+  const { done: _done, at: _at, ...persistentParameters } = parameters;
+  const entries = Object.entries({ ...persistentParameters, ...changes }).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name, value] satisfies [string, string]],
   );
   const text = String(new URLSearchParams(entries));
@@ -49,7 +49,7 @@ export function linkWithParameters(
 }
 
 /** Returns the parameters as hidden fields, except those that the form already contains. */
-export const keptParameters = (
+export const hiddenParameters = (
   parameters: Readonly<Record<string, string>>,
   excluded: readonly string[],
 ): HiddenField[] =>
@@ -100,7 +100,7 @@ export function listing<T>(request: FastifyRequest, items: readonly T[], options
     search: {
       label: options.searchLabel,
       value: parameters.q ?? '',
-      keep: keptParameters(parameters, ['q']),
+      keep: hiddenParameters(parameters, ['q']),
     },
     chips,
     columns: columns.map(({ title, by, numeric = false }): TableColumn => {

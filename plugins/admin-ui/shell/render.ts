@@ -49,7 +49,7 @@ export function redirectDone(
 }
 
 /** Returns the subject of the last action, and clears it. */
-function takeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
+function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   const text = request.cookies[subjectCookie];
   if (text === undefined) return {};
   reply.clearCookie(subjectCookie, { path: '/setup' });
@@ -88,7 +88,7 @@ export async function render(
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
   const text = typeof done === 'string' ? app.doneTexts.get(done) : undefined;
-  const { name, id } = text === undefined ? {} : takeSubject(request, reply);
+  const { name, id } = text === undefined ? {} : consumeSubject(request, reply);
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,

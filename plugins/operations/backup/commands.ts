@@ -13,7 +13,7 @@ import type { BackupLines, Manifest } from './format.ts';
 import { type RestoreConfig, type RestoreOptions, type RestoreResult, restoreInto } from './restore.ts';
 import { recordRun } from './runs.ts';
 import { noModel, withSnapshot } from './snapshot.ts';
-import { type VerifiedBackup, walk } from './walk.ts';
+import { type VerifiedBackup, verifyBackup } from './walk.ts';
 
 type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;
 
@@ -63,7 +63,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
         file,
         (save) => withSnapshot(database, config, (snapshot) => withDump(snapshot, config, save)),
         async (path) => {
-          const { end } = verify ? await checkFile(config, path) : await walk(linesOf(path));
+          const { end } = verify ? await checkFile(config, path) : await verifyBackup(linesOf(path));
           counts = Object.entries(end.tables).map(([table, { rows }]) => [table, rows]);
         },
       ),
@@ -80,12 +80,12 @@ async function restore(
   file: string,
   keys: RestoreOptions['keys'],
 ): Promise<CommandResult> {
-  const { manifest } = await withFileName(file, walk(linesOf(file)));
-  const restored = await withFileName(
+  const { manifest } = await withFileName(file, verifyBackup(linesOf(file)));
+  const result = await withFileName(
     file,
     restoreInto(config, manifest, () => linesOf(file), { keys, logins: 'end' }),
   );
-  const { rows, tables, ended, migrated, notes } = restored;
+  const { rows, tables, ended, migrated, notes } = result;
   const keysText =
     keys === 'keep'
       ? 'API keys were restored as they were, including keys revoked after the backup.'
@@ -104,7 +104,7 @@ async function restore(
 }
 
 async function checkRestore(config: RestoreConfig, file: string): Promise<CommandResult> {
-  const { rows, tables } = (await withFileName(file, checkFile(config, file))).restored;
+  const { rows, tables } = (await withFileName(file, checkFile(config, file))).result;
   return {
     json: { file, rows, tables, ok: true },
     text: `${file} is complete: a test restore verified ${rows} rows of ${tables} tables.`,
@@ -118,15 +118,15 @@ async function checkRestore(config: RestoreConfig, file: string): Promise<Comman
 async function checkFile(
   config: RestoreConfig,
   file: string,
-): Promise<VerifiedBackup & { readonly restored: RestoreResult }> {
-  const verifiedBackup = await walk(linesOf(file));
+): Promise<VerifiedBackup & { readonly result: RestoreResult }> {
+  const verifiedBackup = await verifyBackup(linesOf(file));
   const dataFolder = mkdtempSync(join(tmpdir(), 'crm-restore-'));
   try {
     const temporaryConfig = { ...config, ...embeddedIn(dataFolder) };
     const options = { keys: 'keep', logins: 'keep' } as const;
     return {
       ...verifiedBackup,
-      restored: await restoreInto(temporaryConfig, verifiedBackup.manifest, () => linesOf(file), options),
+      result: await restoreInto(temporaryConfig, verifiedBackup.manifest, () => linesOf(file), options),
     };
   } finally {
     rmSync(dataFolder, { recursive: true, force: true });

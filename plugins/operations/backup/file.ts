@@ -11,9 +11,9 @@ import { type BackupLines, incompleteBackup } from './format.ts';
 /** The gzip level. Level 6 takes twice the time and saves 5 %. */
 const level = 3;
 /** Prefix and suffix of a file's name until the file is complete. */
-const partial = { prefix: '.', suffix: '.partial' } as const;
+const partialName = { prefix: '.', suffix: '.partial' } as const;
 /** Error codes of file systems without hard links, for example some network storage. */
-const noLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
+const noLinkCodes = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
  * Writes a backup to a new file that only its owner can read. The file gets its final name once it is complete and on
@@ -29,12 +29,12 @@ export async function writeBackup(
   check: (path: string) => Promise<unknown>,
 ): Promise<number> {
   if (existsSync(file)) throw new UserError(`${file} cannot be written because it already exists`);
-  const name = `${partial.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partial.suffix}`;
+  const name = `${partialName.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partialName.suffix}`;
   const path = join(dirname(file), name);
   try {
     await write((lines) =>
       pipeline(
-        Readable.from(asText(lines)),
+        Readable.from(batchTexts(lines)),
         createGzip({ level }),
         // Flushed to disk before it is closed.
         createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }),
@@ -57,14 +57,14 @@ async function publish(path: string, file: string): Promise<void> {
   try {
     await link(path, file);
   } catch (cause) {
-    if (!noLinks.includes((cause as NodeJS.ErrnoException).code ?? '') || existsSync(file)) throw cause;
+    if (!noLinkCodes.includes((cause as NodeJS.ErrnoException).code ?? '') || existsSync(file)) throw cause;
     await rename(path, file);
   }
   const folder = await open(dirname(file), 'r');
   await folder.sync().finally(() => folder.close());
 }
 
-async function* asText(lines: BackupLines): AsyncGenerator<string> {
+async function* batchTexts(lines: BackupLines): AsyncGenerator<string> {
   for await (const batch of lines) yield `${batch.join('\n')}\n`;
 }
 

@@ -20,7 +20,7 @@ import { type BackupConfig, fingerprints, tablesIn } from './dump.ts';
 import { type BackupLines, Counter, incompleteBackup, type Manifest } from './format.ts';
 import { backupColumns, backupSequences, insertRows, removeTimeouts, rowsOf, run } from './rows.ts';
 import { noModel } from './snapshot.ts';
-import { compare, walk } from './walk.ts';
+import { compare, verifyBackup } from './walk.ts';
 
 /** Configuration that a restore needs. */
 export type RestoreConfig = BackupConfig & AuditConfig;
@@ -128,7 +128,7 @@ interface ForeignKey {
 async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
   await removeTimeouts(tables);
   let keys: ForeignKey[] = [];
-  const { manifest, end } = await walk(open(), async ({ migrations, tables: storedTables }) => {
+  const { manifest, end } = await verifyBackup(open(), async ({ migrations, tables: storedTables }) => {
     const names = tablesIn(config, migrations);
     const ownTables = await backupColumns(tables, names);
     if (JSON.stringify(ownTables) !== JSON.stringify(storedTables)) {

@@ -29,7 +29,7 @@ export async function lastBackups(
     finished.where('error', 'is', null).executeTakeFirst(),
     finished.executeTakeFirst(),
   ]);
-  return { lastSuccess: lastSuccess && asRun(lastSuccess), lastRun: lastRun && asRun(lastRun) };
+  return { lastSuccess: lastSuccess && toRun(lastSuccess), lastRun: lastRun && toRun(lastRun) };
 }
 
 /** What is wrong with the backups of an instance. */
@@ -49,7 +49,7 @@ export function problemOf(
   return isLate ? 'late' : undefined;
 }
 
-const asRun = ({
+const toRun = ({
   bytes,
   ...run
 }: Omit<BackupRun, 'bytes'> & { readonly bytes: string | null }): BackupRun => ({

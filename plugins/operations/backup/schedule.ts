@@ -10,7 +10,7 @@ import { linesOf, writeBackup } from './file.ts';
 import type { BackupLines } from './format.ts';
 import { reasonOf, recordRun } from './runs.ts';
 import { withSnapshot } from './snapshot.ts';
-import { walk } from './walk.ts';
+import { verifyBackup } from './walk.ts';
 
 /** When backups are created, and which are kept (`backups` in config.yaml). */
 export interface BackupSettings {
@@ -103,14 +103,14 @@ async function createBackup(
     .where('scheduled', '=', true)
     .execute();
   await recordRun(tables, { file, scheduled: true }, async () => {
-    prepare(folder);
+    prepareFolder(folder);
     return writeBackup(
       file,
-      (save) => withDump(snapshot, config, (lines) => save(until(lines, signal))),
-      (path) => walk(until(linesOf(path), signal)),
+      (save) => withDump(snapshot, config, (lines) => save(abortable(lines, signal))),
+      (path) => verifyBackup(abortable(linesOf(path), signal)),
     );
   });
-  removeOld(folder, backups);
+  removeOldBackups(folder, backups);
   return file;
 }
 
@@ -124,7 +124,7 @@ const [backupName, incompleteName] = [
  * Creates the folder, and deletes the incomplete files of interrupted backups.
  * @throws UserError if the folder cannot be used
  */
-function prepare(folder: string): void {
+function prepareFolder(folder: string): void {
   try {
     createFolder(folder, 0o700);
     for (const name of readdirSync(folder)) if (incompleteName.test(name)) rmSync(join(folder, name));
@@ -134,18 +134,18 @@ function prepare(folder: string): void {
 }
 
 /** Deletes backups that exceed the maximum number or age, except the last one. Other files are not affected. */
-function removeOld(folder: string, { keep, keep_days: days }: BackupSettings): void {
-  const oldest = Date.now() - days * 86_400_000;
+function removeOldBackups(folder: string, { keep, keep_days: days }: BackupSettings): void {
+  const oldestTime = Date.now() - days * 86_400_000;
   const names = readdirSync(folder).filter((name) => backupName.test(name));
   const [, ...others] = names.sort().reverse();
   for (const [index, name] of others.entries()) {
     const path = join(folder, name);
-    if (index + 1 >= keep || statSync(path).mtimeMs < oldest) rmSync(path, { force: true });
+    if (index + 1 >= keep || statSync(path).mtimeMs < oldestTime) rmSync(path, { force: true });
   }
 }
 
 /** Yields lines until a signal is aborted. @throws the reason of the signal */
-async function* until(lines: BackupLines, signal: AbortSignal): BackupLines {
+async function* abortable(lines: BackupLines, signal: AbortSignal): BackupLines {
   for await (const batch of lines) {
     signal.throwIfAborted();
     yield batch;

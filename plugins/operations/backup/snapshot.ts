@@ -24,7 +24,7 @@ export async function withSnapshot<T>(
   const dataFolder = folderIn(join(config.dataFolder, 'snapshots'));
   try {
     await copyTo(join(dataFolder, 'pgdata')).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOSPC' ? noRoom(config.dataFolder) : cause;
+      throw cause.code === 'ENOSPC' ? diskFullError(config.dataFolder) : cause;
     });
     return await withDatabase({ ...config, dataFolder }, noModel, work);
   } finally {
@@ -33,15 +33,15 @@ export async function withSnapshot<T>(
 }
 
 /** Creates the error for a disk that is too full for a copy of the database, with the space that the copy needs. */
-function noRoom(dataFolder: string): UserError {
+function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');
-  let needed = 0;
+  let neededBytes = 0;
   for (const entry of readdirSync(cluster, { recursive: true, withFileTypes: true })) {
-    if (entry.isFile()) needed += statSync(join(entry.parentPath, entry.name)).size;
+    if (entry.isFile()) neededBytes += statSync(join(entry.parentPath, entry.name)).size;
   }
   const megabytes = (bytes: number) => Math.ceil(bytes / 1024 / 1024);
   return new UserError(
-    `the backup needs ${megabytes(needed)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
+    `the backup needs ${megabytes(neededBytes)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
   );
 }
 

@@ -27,7 +27,7 @@ export interface VerifiedBackup {
  * @param begin receives the manifest and returns a visitor for the rows; if absent, the rows are only verified
  * @throws UserError if the backup is incomplete or was altered
  */
-export async function walk(
+export async function verifyBackup(
   lines: BackupLines,
   begin?: (manifest: Manifest) => Promise<BackupVisitor>,
 ): Promise<VerifiedBackup> {

@@ -21,7 +21,7 @@ export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
 
 function usabilityFindings(folder: string): readonly Finding[] {
   const { uid } = statSync(folder);
-  const own = process.getuid?.();
+  const processUid = process.getuid?.();
   try {
     if (!statSync(folder).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' });
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -31,7 +31,7 @@ function usabilityFindings(folder: string): readonly Finding[] {
     const advice = 'Set DATA_DIR to a folder that this user can write, or change its owner with chown.';
     return [{ place: folder, problem: `the data folder cannot be used: ${reason}`, advice }];
   }
-  if (own !== 0 || uid === 0) return [];
+  if (processUid !== 0 || uid === 0) return [];
   return [
     {
       place: folder,

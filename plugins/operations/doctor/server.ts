@@ -98,13 +98,13 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
      from pg_database, pg_roles where datname = current_database() and rolname = current_user`,
   );
   const required = connectionsOf(config);
-  const places = ['max_connections', 'connection limit of the database', 'connection limit of the role'];
+  const limitNames = ['max_connections', 'connection limit of the database', 'connection limit of the role'];
   return limits.flatMap((limit, index) =>
     limit === '' || Number(limit) >= required
       ? []
       : [
           {
-            place: places[index] ?? '',
+            place: limitNames[index] ?? '',
             problem: `it allows ${limit} connections, but each node uses up to ${required}`,
             advice: 'Raise it, lower DATABASE_POOL or WORKERS, or use PgBouncer.',
           },

@@ -44,7 +44,7 @@ interface Value {
 
 /** Runs one read at a time. Concurrent callers share its result. */
 function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
-  let running: Promise<readonly Value[] | undefined> | undefined;
+  let currentRead: Promise<readonly Value[] | undefined> | undefined;
   const start = async (): Promise<readonly Value[] | undefined> => {
     const values: Value[] = [];
     try {
@@ -53,12 +53,12 @@ function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefin
     } catch {
       return undefined;
     } finally {
-      running = undefined;
+      currentRead = undefined;
     }
   };
   return () => {
-    running ??= start();
-    return running;
+    currentRead ??= start();
+    return currentRead;
   };
 }
 

@@ -104,12 +104,12 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
 
 /** Returns attributes that are known once the response was sent. */
 function outcomeOf({ principal, trace: requestTrace }: FastifyRequest, status: number | undefined) {
-  const isKnown = principal?.kind === 'key' || principal?.kind === 'user';
+  const hasActorId = principal?.kind === 'key' || principal?.kind === 'user';
   return {
     ...(status !== undefined && { 'http.response.status_code': status }),
     ...(principal !== null && {
       'crm.organization.id': principal.organization,
-      ...(isKnown && { [`crm.${principal.kind}.id`]: principal.actor ?? '' }),
+      ...(hasActorId && { [`crm.${principal.kind}.id`]: principal.actor ?? '' }),
     }),
     ...(requestTrace?.lane !== undefined && {
       'crm.lane': requestTrace.lane,
@@ -133,12 +133,12 @@ function withFailureLog(exporter: SpanExporter, log: FastifyInstance['log']): Sp
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        const fails = result.code !== ExportResultCode.SUCCESS;
+        const hasFailed = result.code !== ExportResultCode.SUCCESS;
         // Only the code, because the message can contain a URL with credentials.
         const { code } = (result.error ?? {}) as { code?: string | number };
-        if (fails && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
-        if (!fails && isFailing) log.warn('traces are being sent again');
-        isFailing = fails;
+        if (hasFailed && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
+        if (!hasFailed && isFailing) log.warn('traces are being sent again');
+        isFailing = hasFailed;
         done({ code: ExportResultCode.SUCCESS });
       }),
     forceFlush: async () => exporter.forceFlush?.(),

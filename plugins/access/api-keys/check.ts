@@ -2,9 +2,9 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 
-/** Keys that expire within this time are reported, in milliseconds. */
+/** Time before its expiry at which a key is reported, in milliseconds. */
 export const expiryNoticeMs = 14 * 86_400_000;
-/** A key used within this time counts as in use, in milliseconds. */
+/** Time since its last use during which a key counts as in use, in milliseconds. */
 const recentUseMs = 86_400_000;
 /** Maximum number of keys to report. */
 const maxListed = 20;

@@ -143,8 +143,8 @@ const rotate = (
     const actor = commandLine(config);
     const key = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, org);
-      const old = { organization, id, overlapMs: +overlap * 3_600_000 };
-      return rotateKey(tables, actor, config.keyPrefix, old);
+      const previous = { organization, id, overlapMs: +overlap * 3_600_000 };
+      return rotateKey(tables, actor, config.keyPrefix, previous);
     });
     return {
       json: { id: key.id, key: key.plaintext, name: key.name, last_four: key.lastFour, replaces: id },

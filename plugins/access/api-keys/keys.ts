@@ -165,18 +165,18 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
 }
 
 /**
- * Replaces a key with a new one that has the same name, profile and expiry. The old key stays valid for a while.
- * @param old `overlapMs` is how long the old key stays valid, in milliseconds
+ * Replaces a key with a new one that has the same name, profile and expiry. The previous key stays valid for a while.
+ * @param previous `overlapMs` is how long the previous key stays valid, in milliseconds
  * @throws UserError if the key does not exist or is not live
  */
 export async function rotateKey(
   tables: Tables,
   actor: Actor,
   prefix: string,
-  old: { readonly organization: string; readonly id: string; readonly overlapMs: number },
+  previous: { readonly organization: string; readonly id: string; readonly overlapMs: number },
 ): Promise<NewApiKey> {
-  const key = (await listKeys(tables, old.organization)).find((info) => info.id === old.id);
-  const overlapEnd = new Date(Date.now() + old.overlapMs);
+  const key = (await listKeys(tables, previous.organization)).find((info) => info.id === previous.id);
+  const overlapEnd = new Date(Date.now() + previous.overlapMs);
   const expiresAt = key?.expires_at == null ? null : new Date(key.expires_at);
   if (key === undefined || key.revoked_at !== null || (expiresAt !== null && expiresAt <= new Date())) {
     throw new UserError('this key does not exist or is not live');
@@ -184,17 +184,17 @@ export async function rotateKey(
   const row = await tables
     .updateTable('crm_api_keys')
     .set({ expires_at: expiresAt !== null && expiresAt < overlapEnd ? expiresAt : overlapEnd })
-    .where('organization_id', '=', old.organization)
-    .where('id', '=', old.id)
+    .where('organization_id', '=', previous.organization)
+    .where('id', '=', previous.id)
     // The key may have been revoked since it was read.
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
   if (row === undefined) throw new UserError('this key does not exist or is not live');
-  const entry = { organization: old.organization, object: 'key', objectId: old.id };
+  const entry = { organization: previous.organization, object: 'key', objectId: previous.id };
   await recordChanges(tables, actor, { ...entry, action: 'rotate' });
   return createKey(tables, actor, prefix, {
-    organization: old.organization,
+    organization: previous.organization,
     profile: key.profile_id,
     name: key.name,
     user: actor.kind === 'user' ? actor.id : null,

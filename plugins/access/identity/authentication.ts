@@ -27,7 +27,8 @@ declare module 'fastify' {
     /**
      * Authenticates the user that sent a request, by session cookie or token.
      * @param options `settingUp` also accepts a user who must set up a second factor first
-     * @throws HttpError 401 if the credential is missing or not valid; 403 for a cross-site write
+     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403 for a
+     *   cross-site write
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**

@@ -17,7 +17,7 @@ export function parseEmail(text: string): string | undefined {
   const at = normal.lastIndexOf('@');
   const local = normal.slice(0, Math.max(at, 0));
   const domainText = normal.slice(at + 1).replace(/[.\u3002]$/, '');
-  // The URL parser silently drops some characters of a host, so they are rejected before.
+  // The URL parser silently drops some characters of a host, so they are rejected first.
   const domain = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}/?#@:\\%]/u.test(domainText)
     ? ''
     : domainToASCII(domainText);

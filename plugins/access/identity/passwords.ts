@@ -48,7 +48,7 @@ export async function checkNewPassword(password: string, email: string): Promise
  *   only one hash for all of them
  */
 export function hashPassword(password: string, sameSalt: readonly string[] = []): Promise<string> {
-  const [salt] = sameSalt.flatMap((stored) => saltPattern.exec(stored)?.[1] ?? []);
+  const [salt] = sameSalt.flatMap((storedHash) => saltPattern.exec(storedHash)?.[1] ?? []);
   return limit(() => hashWith(normalPassword(password) ?? '', salt));
 }
 
@@ -61,17 +61,17 @@ const dummyHash = hash(randomBytes(32), parameters);
 /**
  * Compares a password with stored hashes. Hashes with the same salt take the time of one. A password that is too long
  * matches none.
- * @param stored hashes of users; if empty, the comparison takes as long as for one hash
+ * @param hashes hashes of users; if empty, the comparison takes as long as for one hash
  * @returns for each hash, whether the password matches
  */
-export async function checkPassword(password: string, stored: readonly string[]): Promise<boolean[]> {
+export async function checkPassword(password: string, hashes: readonly string[]): Promise<boolean[]> {
   const normalized = normalPassword(password);
   const input = normalized ?? '';
-  if (stored.length === 0) await limit(async () => verify(await dummyHash, input));
+  if (hashes.length === 0) await limit(async () => verify(await dummyHash, input));
   const bySalt = new Map<string, Promise<string>>();
   const matches = await Promise.all(
-    stored.map((storedHash) => {
-      const salt = stored.length > 1 ? saltPattern.exec(storedHash)?.[1] : undefined;
+    hashes.map((storedHash) => {
+      const salt = hashes.length > 1 ? saltPattern.exec(storedHash)?.[1] : undefined;
       if (salt === undefined) return limit(() => verify(storedHash, input));
       const rehash = bySalt.get(salt) ?? limit(() => hashWith(input, salt));
       bySalt.set(salt, rehash);
@@ -83,6 +83,6 @@ export async function checkPassword(password: string, stored: readonly string[])
 }
 
 /** Reports whether a hash was created with weaker parameters than the current ones. */
-export const isOutdated = (stored: string): boolean =>
+export const isOutdated = (storedHash: string): boolean =>
   // The library compares the numbers only, not the argon2 variant.
-  needsRehash(stored, parameters) || !stored.startsWith('$argon2id$');
+  needsRehash(storedHash, parameters) || !storedHash.startsWith('$argon2id$');

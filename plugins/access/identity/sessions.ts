@@ -30,7 +30,7 @@ export interface Session {
   readonly startedAt: number;
   /** Time of the last use, in Unix milliseconds. */
   readonly lastSeen: number;
-  /** Time of expiry even if the session is in use, in Unix milliseconds. */
+  /** Time at which the session expires even if it is in use, in Unix milliseconds. */
   readonly expires: number;
   /** Memberships by slug. */
   readonly memberships: ReadonlyMap<string, Membership>;

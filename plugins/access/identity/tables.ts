@@ -20,7 +20,7 @@ declare module '../../../engine/tables/index.ts' {
       /** Normalized. Unique among verified users, and among the unverified users of an organization. */
       email: string;
       password_hash: string;
-      /** When the owner or the operator verified the email address, or null. */
+      /** When the owner or the operator verified the email address; null until then. */
       verified_at: Date | null;
       /** The only organization that an unverified user can belong to; null for a verified user. */
       organization_id: string | null;
@@ -92,7 +92,7 @@ declare module '../../../engine/tables/index.ts' {
       code_hash: string;
     };
     crm_identities: {
-      /** The OpenID Connect provider; `subject` is its ID for the user. */
+      /** URL of the OpenID Connect provider. `subject` is the provider's ID of the user. */
       issuer: string;
       subject: string;
       user_id: string;

@@ -1,4 +1,4 @@
 // Last used: collects the times at which keys and sessions were last used, and stores them periodically.
-// May import nothing else of this project.
+// Must not import other modules of this project.
 
 export { lastUsed } from './last-used.ts';

@@ -10,7 +10,7 @@ export interface LoginLink {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Functions that return the links on the login page, for the current configuration. */
+    /** Functions that return the links on the login page under the current configuration. */
     loginLinks: (() => readonly LoginLink[])[];
   }
 }

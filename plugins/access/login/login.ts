@@ -32,7 +32,7 @@ import { type LoginServices, sessionRoute } from './services.ts';
  */
 const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 
-/** How a session with a password is named in the list of sessions. */
+/** Login method of a session with a password, as shown in the list of sessions. */
 export const byPassword = 'Password';
 
 /** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
@@ -109,8 +109,8 @@ export const login = fastifyPlugin(
 
     app.decorate('logInAs', async (request, reply, { user, memberships }, proof) => {
       const previousToken = request.cookies[cookieName(site, request)];
-      const { session, ended } = await transaction(database, async (tables) => {
-        const ended =
+      const { session, endedSession } = await transaction(database, async (tables) => {
+        const endedSession =
           previousToken === undefined
             ? undefined
             : await endReplacedSession(tables, (previous) => app.actor(request, previous), previousToken);
@@ -123,9 +123,9 @@ export const login = fastifyPlugin(
         if (session === undefined) throw errors.unauthenticated();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
         await recordEverywhere(tables, app.actor(request, user), organizations, 'login', session.id);
-        return { session, ended };
+        return { session, endedSession };
       });
-      if (ended !== undefined) app.forgetSession({ token: previousToken, jti: ended.jti });
+      if (endedSession !== undefined) app.forgetSession({ token: previousToken, jti: endedSession.jti });
       reply.setCookie(cookieName(site, request), session.token, cookieOptions(request));
       remember(request, reply, user.id);
       return {

@@ -21,7 +21,7 @@ const view = viewsIn(import.meta.dirname);
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Shows the login page. @param more additional view data, for example the `problem` with a login */
+    /** Shows the login page. @param more additional view data, for example a `problem` */
     showLogin: (request: FastifyRequest, reply: FastifyReply, more?: ViewData) => Promise<string>;
   }
 }

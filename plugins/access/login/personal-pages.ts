@@ -85,7 +85,7 @@ export function personalPages(app: FastifyInstance, { database }: LoginServices)
       reply.code(400);
       return show(request, reply, { problem: error.message });
     }
-    // All sessions were ended, in case an attacker has one, so this browser starts a new one.
+    // An attacker may have a session, so all of them were ended. This browser starts a new one.
     const credentials = { email: session.user.email, password: field(form, 'new') };
     const candidate = await app.provePassword(request, credentials, (users) =>
       users.find(({ user }) => user.id === session.user.id),

@@ -21,7 +21,7 @@ const maxPending = 100;
 /** Registers the pages for forgotten passwords: the form that requests an email, and the page that its link opens. */
 export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
   const perNetwork = attempts('resets', { failures: 10, waiting: 10 });
-  const sending = pLimit(2);
+  const limit = pLimit(2);
   const pendingMails = new Set<Promise<void>>();
   app.addHook('onClose', () => Promise.all(pendingMails));
 
@@ -71,9 +71,9 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
-    if (email !== undefined && mailer.sendsLinks() && sending.pendingCount < maxPending) {
+    if (email !== undefined && mailer.sendsLinks() && limit.pendingCount < maxPending) {
       const origin = app.site.origin(request);
-      const work = sending(() => sendLinks(email, origin)).finally(() => pendingMails.delete(work));
+      const work = limit(() => sendLinks(email, origin)).finally(() => pendingMails.delete(work));
       pendingMails.add(work);
     }
     return reply.redirect('/setup/login?done=reset-mailed', 303);

@@ -235,8 +235,8 @@ async function claim(tables: Tables, organization: string, id: string): Promise<
 }
 
 /**
- * Accepts an invitation. A verified user must enter their password. Otherwise the invitation creates an unverified user
- * of this organization, or uses the existing one, and sets the entered password. Unverified users of other
+ * Accepts an invitation. A verified user must enter their password. Otherwise this organization's unverified user is
+ * used, or created, with the entered password; a mailed code also verifies the email address. Unverified users of other
  * organizations are ignored, because they may be different people.
  * @param input `verifiedUserId` is the ID of the user whose password was verified
  * @throws UserError with the same message for every unusable invitation

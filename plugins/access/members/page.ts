@@ -39,7 +39,7 @@ export function memberPages(
     if (invitation === undefined) throw new UserError('this invitation is no longer open');
     return invitation;
   };
-  /** Returns the view of a link and its code, which the administrator passes on. */
+  /** Returns the notice with a link and its code, which the administrator passes on. */
   const linkAndCode = (
     title: string,
     text: string,

@@ -22,7 +22,7 @@ declare module '../../../engine/tables/index.ts' {
       email: string;
       profile_id: string;
       invited_by_id: string | null;
-      /** Whether the code was only sent to the email address, so that it verifies the address. */
+      /** Whether the code was only sent to the email address, so that using it verifies the address. */
       mailed: Generated<boolean>;
       created_at: Generated<Date>;
       expires_at: Date;

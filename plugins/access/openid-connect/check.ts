@@ -19,8 +19,8 @@ export async function problemOf(
 }
 
 /**
- * Returns why discovery failed. It contains only the issuer from the provider's response, because the rest may echo the
- * request.
+ * Describes why discovery failed. Of the provider's response, the text contains only the issuer, because the rest may
+ * echo the request.
  */
 function reasonOf(error: unknown, limitSeconds: number): string {
   const { code, cause, message } = error as Error & { readonly code?: string };

@@ -11,7 +11,7 @@ export interface ProviderSettings {
   readonly client_secret: string;
   /** Whether the provider verifies a second factor itself, so that this instance does not ask for one. */
   readonly verifies_second_factor?: boolean;
-  /** Which new users are created. If absent, a login without a user is rejected. */
+  /** Rules for creating new users. If absent, users must already exist here. */
   readonly new_users?: {
     /** Whether a login accepts an open invitation to the email address. */
     readonly invited?: boolean;
@@ -29,9 +29,9 @@ export const timeoutSeconds = 5;
 /** How long a discovery document is cached, in milliseconds. */
 const cacheMs = 3_600_000;
 
-/** Creates clients of providers from their discovery documents. */
+/** Creates clients for providers from their discovery documents. */
 export interface Providers {
-  /** @throws the error of a failed discovery */
+  /** Returns the client for a provider. @throws the error of a failed discovery */
   readonly clientOf: (settings: ProviderSettings) => Promise<Configuration>;
 }
 

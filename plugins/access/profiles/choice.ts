@@ -5,7 +5,7 @@ import { type Form, field, type Input, idField } from '../../admin-ui/shell/inde
 import { listProfiles, type Profile } from './profiles.ts';
 
 /**
- * Returns the input for a profile. No profile is preselected, so that administrators choose deliberately. The
+ * Returns the input that selects a profile. No profile is preselected, so that administrators choose deliberately. The
  * administrator profile is last.
  */
 export const profileChoice = (profiles: readonly Profile[], selectedId: string, help: string): Input => ({

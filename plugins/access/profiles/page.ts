@@ -30,7 +30,7 @@ export function profilePages(
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
   const objects = grantableObjects(resources);
-  /** Resources that a grant on everything includes. Events are excluded. */
+  /** Objects to which a grant on everything applies. Events are excluded. */
   const resourceNames = resources.map(({ name }) => name);
   const labels: Readonly<Record<string, string>> = {
     [wildcard]: 'everything, also what comes later',
@@ -213,7 +213,7 @@ export function profilePages(
   });
 }
 
-/** @throws UserError if the profile is built in */
+/** Checks that a profile can be changed. @throws UserError if the profile is built in */
 function assertCustom({ name, builtIn }: Profile): void {
   if (builtIn) throw new UserError(`the profile "${name}" cannot be changed`);
 }

@@ -6,13 +6,13 @@ import { failureCounter, windowSeconds } from './counter.ts';
 const maxDelayMs = 5000;
 
 /**
- * Limits failed attempts per key, including concurrent ones. Failures are counted on this node, attempts in flight in
- * this process.
+ * Limits failed attempts per key, including concurrent ones. Failures are counted across this node, and attempts in
+ * flight within this process.
  */
 export interface Attempts {
   /**
-   * Runs an attempt, which returns undefined if it fails. The attempts in flight never exceed the remaining failures.
-   * Others wait for them, so that any number of concurrent successes can pass.
+   * Runs an attempt, which returns undefined if it fails. There are never more attempts in flight than failures
+   * remaining. Other attempts wait, so that any number of concurrent successes can pass.
    * @throws HttpError 429 with Retry-After if no failure remains or too many attempts are waiting
    */
   readonly run: <T>(key: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
@@ -26,7 +26,7 @@ export interface AttemptLimits {
   readonly failures: number;
   /** Maximum number of attempts per key waiting at the same time. */
   readonly waiting: number;
-  /** Beyond the failures, runs attempts one at a time after a growing delay, instead of rejecting them. */
+  /** If true, attempts beyond the limit run one at a time after a growing delay, instead of being rejected. */
   readonly slowDown?: boolean;
 }
 

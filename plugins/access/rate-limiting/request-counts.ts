@@ -25,7 +25,8 @@ export type StoreCounts = (
 ) => Promise<readonly (number | undefined)[]>;
 
 /**
- * How often this node stores its counts and reads those of other nodes, and how soon for a new caller, in milliseconds.
+ * Interval at which this node stores its counts and reads those of other nodes, and the shorter delay for a new caller,
+ * in milliseconds.
  */
 const [settleMs, newCallerMs] = [1000, 50];
 
@@ -41,12 +42,12 @@ interface Count {
 
 /** Counts each caller's requests in fixed windows, on all nodes that share a database. */
 export interface RequestCounts {
-  /** Counts a request of a caller if any remain. */
+  /** Counts a request of a caller, if the limit allows it. */
   readonly consume: (
     organization: string,
     caller: string,
   ) => { readonly isAllowed: boolean; readonly remaining: number; readonly resetMs: number };
-  /** Stores the remaining counts. */
+  /** Stores the counts that are not stored yet. */
   readonly close: () => Promise<void>;
 }
 

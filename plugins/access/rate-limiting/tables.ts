@@ -33,7 +33,7 @@ const requestCounts = defineTable(
   { placement: 'coordinator' },
 );
 
-/** Each caller's requests in the latest window, if they are limited. One row per caller. */
+/** Each caller's requests in the latest window, in one row per caller. Empty if requests are not limited. */
 export const rateLimitingTables = [requestCounts];
 
 interface Counts {
@@ -41,7 +41,10 @@ interface Counts {
   readonly batch: readonly UnstoredCounts[];
 }
 
-/** The rows are ordered, so that two nodes cannot deadlock. An older window of a slow clock does not change the row. */
+/**
+ * The rows are sorted, so that two nodes cannot deadlock. An older window, from a node with a slow clock, does not
+ * change the row.
+ */
 const addCounts = prepare<Counts>(
   'request_counts',
   'write',

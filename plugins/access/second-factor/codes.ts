@@ -16,7 +16,7 @@ export type CodeKind = 'code' | 'recovery code';
  */
 export type CheckCode = (user: string, code: string) => Promise<CodeKind | undefined>;
 
-/** Creates the check of codes. @param sealing opens the secrets of authenticator apps */
+/** Creates the function that checks codes. @param sealing opens the secrets of authenticator apps */
 export function codeCheck(database: Database, sealing: Sealing): CheckCode {
   const limiter = attempts('second factors', { failures: 5, waiting: 10 });
   return (user, code) =>
@@ -40,7 +40,7 @@ async function useTotp(tables: Tables, sealing: Sealing, user: string, code: str
   const { stepOf } = await import('./totp.ts');
   const step = stepOf(await sealing.open(row.secret), code);
   if (step === undefined) return false;
-  // Of two concurrent uses of a code, only one updates the row.
+  // If a code is used twice concurrently, only one of the uses updates the row.
   const updatedRow = await tables
     .updateTable('crm_totps')
     .set({ last_step: String(step) })

@@ -30,7 +30,7 @@ const view = viewsIn(import.meta.dirname);
 const base = '/setup/me/second-factor';
 const above = { label: 'Second factor', href: base };
 
-/** Changes require a login within this time, in milliseconds, so that an unattended browser is not enough. */
+/** Changes require a login within this time in milliseconds, so that access to an unattended browser is not enough. */
 const recentMs = 15 * 60_000;
 
 /** The secret of an authenticator app during its setup, with the user's ID. */
@@ -82,7 +82,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   };
 
   /**
-   * Adds a second factor that a form has confirmed, once.
+   * Adds a second factor confirmed by a form. Each form can be used once.
    * @returns recovery codes to show, or undefined if the user already has some
    */
   const addFactor = (

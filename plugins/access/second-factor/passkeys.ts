@@ -26,17 +26,18 @@ export interface NewPasskey {
 /** Passkeys (WebAuthn). A passkey verifies its user by itself, so a login with one needs neither password nor code. */
 export interface Passkeys {
   /**
-   * Asks for any passkey of this instance. Returns undefined if the page's host is an IP address, because browsers
-   * require a host name.
+   * Creates an offer that accepts any passkey of this instance. Returns undefined if the page's host is an IP address,
+   * because browsers require a host name.
    */
   readonly offer: (request: FastifyRequest) => Promise<PasskeyOffer | undefined>;
   /**
-   * Returns the user of the passkey whose response a form contains, or undefined if it is not valid or was sent before.
+   * Verifies the response in a form. Returns the user of the passkey, or undefined if the response is not valid or was
+   * sent before.
    */
   readonly use: (request: FastifyRequest, form: Form) => Promise<AuthenticatedUser | undefined>;
-  /** Asks for a new passkey of a user. Returns undefined in the same case as `offer`. */
+  /** Creates an offer to register a new passkey. Returns undefined in the same case as `offer`. */
   readonly offerNew: (request: FastifyRequest, user: UserRef) => Promise<PasskeyOffer | undefined>;
-  /** Returns the new passkey whose response a form contains, or undefined if it is not valid. */
+  /** Verifies the response in a form. Returns the new passkey, or undefined if the response is not valid. */
   readonly verifyNew: (request: FastifyRequest, user: UserRef, form: Form) => Promise<NewPasskey | undefined>;
 }
 

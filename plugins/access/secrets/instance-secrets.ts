@@ -28,7 +28,7 @@ export const secretsVariables = {
 /** The sources of the instance's secrets. */
 export type SecretsConfig = VariableValues<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
 
-/** Secrets that all nodes of the instance share. Read once. */
+/** Secrets shared by all nodes of the instance, read once. */
 export interface InstanceSecrets {
   /** The first secret signs and all verify, so that secrets can be rotated without an outage. */
   readonly all: readonly string[];

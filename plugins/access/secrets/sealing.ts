@@ -4,10 +4,10 @@ import { LRUCache } from 'lru-cache';
 import { UserError } from '../../../engine/errors.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
-/** Encrypts secrets that are needed in plaintext later, for example a provider's (JWE, direct AES-256-GCM). */
+/** Encrypts secrets that are needed in plaintext later, for example those of a provider (JWE, direct AES-256-GCM). */
 export interface Sealing {
   readonly seal: (plaintext: string) => Promise<string>;
-  /** @throws UserError if none of the instance's secrets opens it */
+  /** Decrypts a sealed secret. @throws UserError if none of the instance's secrets opens it */
   readonly open: (sealed: string) => Promise<string>;
   /** Seals a secret again with the first key; returns undefined if it already is. @throws as `open` */
   readonly renew: (sealed: string) => Promise<string | undefined>;

@@ -6,7 +6,7 @@ import type { InstanceSecrets } from './instance-secrets.ts';
 /** State for one purpose that a browser keeps for some minutes. It is encrypted and cannot be read or forged. */
 export interface Tickets<Content extends object> {
   readonly issue: (content: Content) => Promise<string>;
-  /** @returns undefined if the text is not a ticket for this purpose or has expired */
+  /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
   readonly open: (ticket: string | undefined) => Promise<Content | undefined>;
 }
 

@@ -109,7 +109,7 @@ const create = (
         '--existing keeps the password: leave out --password-stdin, or use "user reset-password"',
       );
     }
-    const { password, shown } = await passwordFor(options);
+    const { password, output } = await passwordFor(options);
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
@@ -131,9 +131,9 @@ const create = (
         organization: options.org,
         profile: options.profile,
         created: !existing,
-        ...(existing ? {} : shown.json),
+        ...(existing ? {} : output.json),
       },
-      text: existing ? text : `${text}${shown.text}`,
+      text: existing ? text : `${text}${output.text}`,
     };
   });
 
@@ -170,15 +170,15 @@ const reset = (
   options: { passwordStdin?: true | undefined },
 ): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
-    const { password, shown } = await passwordFor(options);
+    const { password, output } = await passwordFor(options);
     const user = await transaction(database, async (tables) => {
       const user = await findUserBy(tables, emailOrId);
       await resetPassword(tables, commandLine(config), user, password);
       return user;
     });
     return {
-      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
-      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${shown.text}`,
+      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...output.json },
+      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${output.text}`,
     };
   });
 
@@ -221,11 +221,11 @@ const enable = change(enableUser, { disabled: false }, 'can log in again.');
 
 const verify = change(verifyEmail, { verified: true }, 'is verified. Other organizations can add the user.');
 
-/** Reads or generates a password. Only a generated password is shown. */
+/** Reads or generates a password. Only a generated password is output. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
-  if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
+  if (passwordStdin) return { password: await firstLineOfInput(), output: { json: {}, text: '' } };
   const password = generatePassword();
-  return { password, shown: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
+  return { password, output: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
 }
 
 const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>

@@ -5,7 +5,10 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { completeTimestamp } from '../shell/index.ts';
 
 /** Names of actors that are neither users nor keys. */
-const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
+const fallbackNames: Readonly<Record<string, string>> = {
+  command: 'command line',
+  partner: 'partner endpoint',
+};
 
 /** An entry of the change log, with the actor's name at that time. */
 export interface ActivityLine {
@@ -99,7 +102,7 @@ export async function listActivity(
   }
   const { actor, action, object, record } = filters;
   if (actor !== undefined) {
-    const kind = Object.keys(unnamed).find((name) => unnamed[name] === actor);
+    const kind = Object.keys(fallbackNames).find((name) => fallbackNames[name] === actor);
     query = kind === undefined ? query.where('actor_name', '=', actor) : query.where('actor_kind', '=', kind);
   }
   if (action !== undefined) query = query.where('action', '=', action);
@@ -115,7 +118,7 @@ export async function listActivity(
     position: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
-    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `ID ${row.actor_id}`,
+    actor: row.actor_name ?? fallbackNames[row.actor_kind] ?? `ID ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id,

@@ -38,7 +38,7 @@ class Cells extends Transform {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
-    // Iterating over bytes is several times slower.
+    // An index is several times faster than iterating over the bytes.
     for (let index = 0; index < chunk.length; index++) {
       const byte = chunk[index] as number;
       if (this.hasPendingApostrophe) {

@@ -16,7 +16,7 @@ export interface Change {
 }
 
 /** Names of actors that are neither users nor keys. */
-const unnamed: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
+const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
 /** Maximum number of characters shown of a value in a history. */
@@ -71,7 +71,7 @@ export const historyEntries = (
       const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
       return {
         at: change.at,
-        text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'someone'}`,
+        text: `${actions[change.action]} by ${change.actor.name ?? fallbackNames[change.actor.kind] ?? 'someone'}`,
         fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
         ...(href !== undefined && {
           link: {

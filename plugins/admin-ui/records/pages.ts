@@ -71,7 +71,7 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
         handlerFor(handle),
       ),
   });
-  // In a scope of its own, because it replaces the body parsers.
+  // In a separate scope, because it replaces the body parsers.
   app.register(async (scope) => csvPages(scope, routesOn(scope), database));
   app.register(async (scope) => {
     const routes = routesOn(scope);

@@ -24,8 +24,8 @@ declare module 'fastify' {
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Redirects users who are not logged in to the login page, which returns them afterwards. Users who must set up a
- * second factor are redirected to that page.
+ * Creates a preHandler that redirects users who are not logged in to the login page, which returns them afterwards.
+ * Users who must set up a second factor are redirected to that page.
  * @param options `settingUp`: this is the page for setting up the second factor
  */
 export const signedIn =

@@ -18,7 +18,7 @@ import { partials, viewsIn } from './views.ts';
 /** The services that the admin UI needs. */
 export interface AdminUiServices {
   readonly secrets: InstanceSecrets;
-  /** Adds the pages of every module, in navigation order. */
+  /** Functions that add the pages of each module, in navigation order. */
   readonly pages: readonly ((app: FastifyInstance) => void)[];
 }
 

@@ -71,7 +71,7 @@ export function section(
     more: ViewData,
   ) => {
     const page = await load(admin, request);
-    // A query parameter is invalid.
+    // `problem` reports an invalid query parameter.
     if (page.problem !== undefined) reply.code(400);
     return show(
       request,

@@ -18,7 +18,7 @@ import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './r
 /** Configuration of backups. */
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
-/** Tables about files on one machine, which are not part of a backup. */
+/** Tables about files on one machine. They are not backed up. */
 export const excludedTables: readonly string[] = ['crm_backups'];
 
 /** Returns the names of the tables in a backup of a database with these migrations. */

@@ -8,7 +8,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 import { type BackupLines, incompleteBackup } from './format.ts';
 
-/** The gzip level. Level 6 takes twice the time and saves 5 %. */
+/** Compression level. Level 6 takes twice the time and saves 5 %. */
 const level = 3;
 /** Prefix and suffix of a file's name until the file is complete. */
 const partialName = { prefix: '.', suffix: '.partial' } as const;
@@ -76,7 +76,7 @@ export async function* linesOf(file: string): BackupLines {
   try {
     const source = createReadStream(file, { highWaterMark: 256 * 1024 });
     const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-    // A read error also ends the loop below.
+    // A read error also ends the loop over the decompressed data.
     source.on('error', (cause) => gunzip.destroy(cause));
     for await (const chunk of source.pipe(gunzip) as AsyncIterable<Buffer>) {
       const lines: string[] = [];

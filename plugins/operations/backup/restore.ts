@@ -67,7 +67,7 @@ export async function restoreInto(
       return { rows, ended };
     });
     const migrated = await applyPending(database, config);
-    // New tables do not have statistics, and the first statements would be planned without them.
+    // New tables do not have statistics, without which the first statements would be planned badly.
     await run(tablesOf(database), 'analyze');
     return {
       ...result,

@@ -36,7 +36,7 @@ const retryMinutes = 15;
 /** Key of the advisory lock. No other program on the same database is likely to use it. */
 const lockKey = 7_263_140_562n;
 
-/** Creates backups on the schedule in config.yaml, by one process of one node. */
+/** Creates backups on the schedule in config.yaml. Only one process of one node creates each backup. */
 export function scheduleBackups(app: FastifyInstance, services: ScheduleServices): void {
   const stopping = new AbortController();
   // Registered before the hook that awaits background work.

@@ -5,10 +5,10 @@ import { fileReason, UserError } from '../../../engine/errors.ts';
 import { withDatabase } from '../../../engine/schema/index.ts';
 import type { BackupConfig } from './dump.ts';
 
-/** A model without tables, for work that names its tables itself. */
+/** A model without tables, for statements that name their own. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** Age after which a folder was left by a process that no longer runs, in milliseconds. */
+/** Age in milliseconds from which a folder is abandoned: its process has ended. */
 const abandonedMs = 86_400_000;
 
 /**
@@ -32,7 +32,7 @@ export async function withSnapshot<T>(
   }
 }
 
-/** Creates the error for a disk that is too full for a copy of the database, with the space that the copy needs. */
+/** Creates the error for a disk that is too full for a copy of the database. It states the required space. */
 function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');
   let neededBytes = 0;

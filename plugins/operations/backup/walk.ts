@@ -74,7 +74,7 @@ export async function verifyBackup(
   return { manifest, end };
 }
 
-/** @throws UserError for the first table whose count or digest differs */
+/** Compares the counts and digests of tables. @throws UserError for the first table that differs */
 export function compare(
   expected: Readonly<Record<string, Count>>,
   actual: ReadonlyMap<string, Count>,

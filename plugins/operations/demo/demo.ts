@@ -44,7 +44,7 @@ export function createDemo(
 ): Promise<Demo | undefined> {
   return withAdvisoryLock(database.orm, demoLock, async (em) => {
     const tables: Tables = em.getKysely<TableRows>();
-    // A former slug can belong to a deleted organization.
+    // Former slugs remain when an organization is deleted.
     const existing = await tables
       .selectFrom('crm_organizations')
       .select('slug')

@@ -1,4 +1,4 @@
-// Doctor: checks of `crm doctor` that belong to no other module: machine, data folder, variables and database server.
+// Doctor: general checks of `crm doctor`: machine, data folder, variables and database server.
 // May import engine.
 
 export { doctorModule } from './module.ts';

@@ -47,9 +47,7 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
 };
 
 const mebibyte = 1024 * 1024;
-/**
- * A disk with less free space is nearly full: at least an absolute minimum, and up to a maximum a share of its size.
- */
+/** Free space below which a disk counts as nearly full: a share of its size, within a minimum and a maximum. */
 const [minFreeBytes, maxFreeBytes, minFreeShare] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
 
 const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {

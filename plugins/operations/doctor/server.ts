@@ -17,7 +17,7 @@ async function firstRow({ run }: Database, text: string): Promise<readonly strin
   return row.map((value) => String(value ?? ''));
 }
 
-/** Creates a check of a PostgreSQL server. The embedded database passes it. */
+/** Creates a check of a PostgreSQL server. The embedded database always passes. */
 const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
   name,
   needs: ['config', 'database'],

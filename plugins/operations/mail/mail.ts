@@ -25,7 +25,7 @@ export interface Mail {
 /** Sends email with the current settings. */
 export interface Mailer {
   readonly isOn: () => boolean;
-  /** Reports whether emails can contain links: only if `public_url` is set, because callers control the Host header. */
+  /** Reports whether emails can contain links. That requires `public_url`, because clients control the Host header. */
   readonly sendsLinks: () => boolean;
   /**
    * Sends an email.

@@ -39,5 +39,5 @@ const mailServer: DoctorCheck<CheckServices> = {
   },
 };
 
-/** Email. Other modules send it, so this module does not have routes. */
+/** Email. The module does not have routes, because other modules send the emails. */
 export const mailModule: Module<unknown, unknown, CheckServices> = { name: 'mail', checks: [mailServer] };

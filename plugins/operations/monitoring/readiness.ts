@@ -35,7 +35,7 @@ export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 
-/** Interval between checks of the database, shared by all callers, and the limit on its response, in milliseconds. */
+/** Interval between checks of the database, which all callers share, and timeout of a check, in milliseconds. */
 const intervalMs = 1000;
 
 /** Returns a function that reports whether the instance should receive requests. */

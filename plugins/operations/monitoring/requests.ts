@@ -3,7 +3,7 @@ import type { FamilyValues } from './families.ts';
 
 /** Upper bounds of the histogram's buckets, in seconds. */
 const bounds = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Methods with a label of their own. Clients can send others. */
+/** Methods with their own label. Clients can send any other. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 const name = 'crm_http_request_duration_seconds';
@@ -16,7 +16,7 @@ export const requestDurations = {
 
 interface Durations {
   readonly labels: Readonly<Record<string, string>>;
-  /** Number of requests per bucket. Each bucket excludes the faster ones, and the last one has no upper bound. */
+  /** Number of requests per bucket. Buckets are not cumulative, and the last one has no upper bound. */
   readonly counts: number[];
   sum: number;
 }

@@ -79,7 +79,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     const route = request.routeOptions.url;
     const attributes = {
       'http.request.method': request.method,
-      // The route and not the URL, which can contain data.
+      // The route instead of the URL, because the URL can contain data.
       ...(route !== undefined && { 'http.route': route }),
       'crm.request_id': request.id,
     };
@@ -102,7 +102,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
   });
 }
 
-/** Returns attributes that are known once the response was sent. */
+/** Returns the attributes that are known once the response has been sent. */
 function outcomeOf({ principal, trace: requestTrace }: FastifyRequest, status: number | undefined) {
   const hasActorId = principal?.kind === 'key' || principal?.kind === 'user';
   return {

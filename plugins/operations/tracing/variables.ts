@@ -34,7 +34,7 @@ const ratio: Variable<number> = {
 };
 
 /**
- * Environment variables of tracing, with the names of OpenTelemetry. Its library reads others itself, for example
+ * Environment variables of tracing, as named by OpenTelemetry. Its library also reads others, for example
  * OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
  */
 export const tracingVariables = {

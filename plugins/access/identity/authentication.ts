@@ -32,7 +32,8 @@ declare module 'fastify' {
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**
-     * Reports whether a user with these memberships must have a second factor, by the current `login.second_factor`.
+     * Reports whether a user with these memberships must have a second factor, according to the current
+     * `login.second_factor`.
      */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
     /** Returns a user as the actor of a request, for the change log. */

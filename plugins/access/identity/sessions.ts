@@ -256,7 +256,7 @@ export async function endSession(
 
 /**
  * Ends the previous session of a browser that starts a new one.
- * @returns the ended session, or undefined if there was none
+ * @returns the ended session, or undefined if the browser did not have one
  */
 export async function endReplacedSession(
   tables: Tables,

@@ -1,4 +1,4 @@
-/** Programs by a pattern of their user agents. Several claim to be others, so the order matters. */
+/** Patterns of user agents with the name of the program. Several programs claim to be others, so the order matters. */
 const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],

@@ -82,8 +82,7 @@ function assertEnabled(user: User): User {
 }
 
 /**
- * Returns the user with an email address that the provider has verified, or undefined. An unverified user becomes
- * verified.
+ * Returns the user with an email address verified by the provider, or undefined. An unverified user becomes verified.
  * @throws UserError if several unverified users have the email address
  */
 async function userOf(

@@ -50,11 +50,14 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
 
 /** URLs of a record's history. */
 interface HistoryUrls {
-  /** URL for undoing a change, or undefined if the member is not allowed to. */
+  /**
+   * Returns the URL for undoing a change, or undefined if this change cannot be undone. Undefined if the member is not
+   * allowed to.
+   */
   readonly undo: ((change: Change) => string | undefined) | undefined;
-  /** URL of older changes, by cursor. */
+  /** Returns the URL of older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
-  /** URL of a field's full value before or after a change. */
+  /** Returns the URL of a field's full value before or after a change. */
   readonly value: (field: string, change: Change, side: Side) => string;
 }
 

@@ -94,7 +94,7 @@ async function findMatch(
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
   const canRead = calls.allows(target, 'read');
   const isSearched = calls.allows(target, 'list') && target.definition.search.length > 0;
-  // The API reports the error in the text.
+  // The name cannot be looked up. The API reports an error if the text is not an ID.
   if (id === undefined && !isSearched) return { id: text };
   const matches = isSearched ? await firstMatches(calls, target, searchQuery(text)) : [];
   const exact = matches.filter(hasTitle(text));

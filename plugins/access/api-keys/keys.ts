@@ -202,7 +202,7 @@ export async function rotateKey(
   });
 }
 
-/** Stores the times of keys' last uses. */
+/** Stores when keys were last used. */
 export async function storeKeysUsed(
   tables: Tables,
   uses: ReadonlyMap<string, { readonly organization: string; readonly at: Date }>,

@@ -12,8 +12,8 @@ import {
   field,
   idField,
   listing,
-  type Made,
   nameInput,
+  type SecretNotice,
   section,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
@@ -77,7 +77,7 @@ export function keyPages(
     if (key?.state !== 'live') throw new UserError('this key does not exist or is not live');
     return key;
   };
-  const showOnce = (request: FastifyRequest, name: string, plaintext: string): Made => ({
+  const showOnce = (request: FastifyRequest, name: string, plaintext: string): SecretNotice => ({
     title: `${name} created`,
     text: 'Copy the key now. It will not be shown again.',
     values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
@@ -170,28 +170,28 @@ export function keyPages(
       };
     },
     pages: {
-      create: async ({ membership: { organization, slug } }, { given, back }) => {
+      create: async ({ membership: { organization, slug } }, { form, back }) => {
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
           title: 'Create an API key',
           action: `/setup/o/${slug}/keys/create`,
           inputs: [
-            nameInput(field(given, 'name'), 'Which program uses it, such as Website.'),
-            profileChoice(profiles, field(given, 'profile'), 'What the program may do.'),
+            nameInput(field(form, 'name'), 'Which program uses it, such as Website.'),
+            profileChoice(profiles, field(form, 'profile'), 'What the program may do.'),
             {
               kind: 'choice',
               name: 'expires',
               label: 'Expires',
-              options: optionsOf(lifetimes, field(given, 'expires') || '90'),
+              options: optionsOf(lifetimes, field(form, 'expires') || '90'),
             },
           ],
           submit: 'Create key',
           cancel: back,
         };
       },
-      rotate: async ({ membership: { organization, slug } }, { given, back }) => {
-        const key = await liveKey(organization, given);
+      rotate: async ({ membership: { organization, slug } }, { form, back }) => {
+        const key = await liveKey(organization, form);
         return {
           kind: 'confirm',
           title: `Rotate ${labelOf(key)}?`,
@@ -203,7 +203,7 @@ export function keyPages(
               kind: 'choice',
               name: 'overlap',
               label: 'Keep the old key valid for',
-              options: optionsOf(overlaps, field(given, 'overlap') || '1d'),
+              options: optionsOf(overlaps, field(form, 'overlap') || '1d'),
             },
           ],
           submit: 'Rotate key',
@@ -211,8 +211,8 @@ export function keyPages(
           isSafe: true,
         };
       },
-      revoke: async ({ membership: { organization, slug } }, { given, back }) => {
-        const key = await liveKey(organization, given);
+      revoke: async ({ membership: { organization, slug } }, { form, back }) => {
+        const key = await liveKey(organization, form);
         return {
           kind: 'confirm',
           title: `Revoke ${labelOf(key)}?`,
@@ -241,7 +241,7 @@ export function keyPages(
             expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
           });
         });
-        return { shown: { made: showOnce(request, name, key.plaintext), marked: key.id } };
+        return { view: { made: showOnce(request, name, key.plaintext), marked: key.id } };
       },
       rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
@@ -250,7 +250,7 @@ export function keyPages(
         const key = await transact((tables) =>
           rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
         );
-        return { shown: { made: showOnce(request, key.name, key.plaintext), marked: key.id } };
+        return { view: { made: showOnce(request, key.name, key.plaintext), marked: key.id } };
       },
       revoke: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');

@@ -198,7 +198,7 @@ export async function findMemberships(
   );
 }
 
-/** Stores the times of sessions' last uses. */
+/** Stores when sessions were last used. */
 export async function storeSessionsUsed(tables: Tables, uses: ReadonlyMap<string, Date>): Promise<void> {
   for (const [id, at] of uses) {
     await tables.updateTable('crm_sessions').set({ last_seen_at: at }).where('id', '=', id).execute();

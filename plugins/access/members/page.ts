@@ -9,8 +9,8 @@ import {
   idField,
   linkWithParameters,
   listing,
-  type Made,
   parametersOf,
+  type SecretNotice,
   section,
 } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
@@ -45,7 +45,7 @@ export function memberPages(
     text: string,
     ids: readonly [string, string],
     [link, code]: readonly [string, string],
-  ): Made => ({
+  ): SecretNotice => ({
     title,
     text,
     values: [
@@ -145,7 +145,7 @@ export function memberPages(
       return { primary, ...page, chips };
     },
     pages: {
-      invite: async ({ membership: { organization, slug } }, { given, back }) => ({
+      invite: async ({ membership: { organization, slug } }, { form, back }) => ({
         kind: 'form',
         title: 'Invite a member',
         action: `/setup/o/${slug}/members/invite`,
@@ -155,34 +155,34 @@ export function memberPages(
             name: 'email',
             label: 'Email address',
             required: true,
-            value: field(given, 'email').slice(0, 254),
+            value: field(form, 'email').slice(0, 254),
             focus: true,
           },
           profileChoice(
             await listProfiles(tablesOf(database), organization),
-            field(given, 'profile'),
+            field(form, 'profile'),
             'What the person may do.',
           ),
         ],
         submit: 'Invite member',
         cancel: back,
       }),
-      change: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email, profile_id } = await memberOf(organization, given);
+      change: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email, profile_id } = await memberOf(organization, form);
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
           title: `Profile of ${email}`,
           action: `/setup/o/${slug}/members/change`,
           hidden: [{ name: 'id', value: id }],
-          inputs: [profileChoice(profiles, field(given, 'profile') || profile_id, 'What the person may do.')],
+          inputs: [profileChoice(profiles, field(form, 'profile') || profile_id, 'What the person may do.')],
           submit: 'Change profile',
           cancel: back,
           danger: { label: 'Remove member', href: `/setup/o/${slug}/members/remove?id=${id}` },
         };
       },
-      reset: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email } = await memberOf(organization, given);
+      reset: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email } = await memberOf(organization, form);
         return {
           kind: 'confirm',
           title: `Create a reset link for ${email}?`,
@@ -195,8 +195,8 @@ export function memberPages(
           isSafe: true,
         };
       },
-      remove: async ({ membership: { organization, slug, name } }, { given, back }) => {
-        const { id, email } = await memberOf(organization, given);
+      remove: async ({ membership: { organization, slug, name } }, { form, back }) => {
+        const { id, email } = await memberOf(organization, form);
         return {
           kind: 'confirm',
           title: `Remove ${email}?`,
@@ -207,8 +207,8 @@ export function memberPages(
           cancel: back,
         };
       },
-      cancel: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email } = await inviteOf(organization, given);
+      cancel: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email } = await inviteOf(organization, form);
         return {
           kind: 'confirm',
           title: `Cancel the invitation for ${email}?`,
@@ -242,7 +242,7 @@ export function memberPages(
           ? await transaction(database, (tables) => replaceUnmailedCode(tables, organization, id))
           : invitation.code;
         return {
-          shown: {
+          view: {
             ...(mailed && {
               problem: 'The email could not be sent. Pass on the link and the code yourself.',
             }),
@@ -262,7 +262,7 @@ export function memberPages(
         );
         const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
         return {
-          shown: {
+          view: {
             made: linkAndCode(
               `Reset link for ${email}`,
               'Send both. The code is shown this once; the link can be used once, within 24 hours.',

@@ -134,18 +134,18 @@ export function profilePages(
       };
     },
     pages: {
-      create: async ({ membership: { slug } }, { given, back }) => ({
+      create: async ({ membership: { slug } }, { form, back }) => ({
         kind: 'form',
         title: 'Create a profile',
         action: `/setup/o/${slug}/profiles/create`,
         inputs: [
-          nameInput(field(given, 'name'), 'A new profile has no grants. You add them in the next step.'),
+          nameInput(field(form, 'name'), 'A new profile has no grants. You add them in the next step.'),
         ],
         submit: 'Create profile',
         cancel: back,
       }),
-      'built-in': async ({ membership: { organization } }, { given }) => {
-        const profile = await profileOf(organization, given);
+      'built-in': async ({ membership: { organization } }, { form }) => {
+        const profile = await profileOf(organization, form);
         return {
           kind: 'record',
           title: profile.name,
@@ -156,8 +156,8 @@ export function profilePages(
           })),
         };
       },
-      change: async ({ membership: { organization, slug } }, { given, back }) => {
-        const profile = await profileOf(organization, given);
+      change: async ({ membership: { organization, slug } }, { form, back }) => {
+        const profile = await profileOf(organization, form);
         assertCustom(profile);
         return {
           kind: 'form',
@@ -166,14 +166,14 @@ export function profilePages(
             'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
           action: `/setup/o/${slug}/profiles/change`,
           hidden: [{ name: 'id', value: profile.id }],
-          inputs: [matrix(profile, fields(given, 'grant'))],
+          inputs: [matrix(profile, fields(form, 'grant'))],
           submit: 'Save profile',
           cancel: back,
           danger: { label: 'Delete profile', href: `/setup/o/${slug}/profiles/delete?id=${profile.id}` },
         };
       },
-      delete: async ({ membership: { organization, slug } }, { given, back }) => {
-        const profile = await profileOf(organization, given);
+      delete: async ({ membership: { organization, slug } }, { form, back }) => {
+        const profile = await profileOf(organization, form);
         assertCustom(profile);
         const { id, name } = profile;
         return {

@@ -48,7 +48,7 @@ interface OperationInput {
 
 type OperationName = keyof typeof operations;
 
-/** Maximum number of characters that pages read of each text in lists and histories (`many`) and on a record's page (`one`). */
+/** Maximum length, in characters, of texts read for lists and histories (`many`) and for a record's page (`one`). */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
 /** Operations that can return truncated texts. */

@@ -19,12 +19,12 @@ export interface SubmittedForm extends CurrentMember {
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
-  | { readonly shown: ViewData }
+  | { readonly view: ViewData }
   | { readonly page: AnyPage & { title: string } };
 
 /** Input of a page: its query parameters, or the form submitted to it. */
 export interface PageInput {
-  readonly given: Form;
+  readonly form: Form;
   readonly request: FastifyRequest;
   /** The URL to return to: the list with its previous query string. */
   readonly back: string;
@@ -88,7 +88,7 @@ export function section(
     more: ViewData = {},
   ) => {
     const back = backOf(admin, form);
-    const content = await pages[page]?.(admin, { given: form, request, back });
+    const content = await pages[page]?.(admin, { form, request, back });
     if (content === undefined) throw new Error(`${name} has no page ${page}`);
     return show(request, reply, content, {
       above: { label: title, href: back },
@@ -130,7 +130,7 @@ export function section(
           });
         const outcome = await act({ ...admin, transact }, form, request);
         if ('to' in outcome) return await reply.redirect(outcome.to, 303);
-        if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
+        if ('view' in outcome) return await showList(admin, request, reply, outcome.view);
         if ('page' in outcome) {
           const above = { label: title, href: backOf(admin, form) };
           return await show(request, reply, outcome.page, { above, ...frameOf(admin) });

@@ -24,7 +24,7 @@ export interface Mail {
 
 /** Sends email with the current settings. */
 export interface Mailer {
-  readonly isOn: () => boolean;
+  readonly isEnabled: () => boolean;
   /** Reports whether emails can contain links. That requires `public_url`, because clients control the Host header. */
   readonly sendsLinks: () => boolean;
   /**
@@ -44,10 +44,10 @@ export function mailer(
   publicUrl: () => string,
   log: Pick<FastifyBaseLogger, 'warn'>,
 ): Mailer {
-  const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
+  const isEnabled = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
   return {
-    isOn,
-    sendsLinks: () => isOn() && publicUrl() !== '',
+    isEnabled,
+    sendsLinks: () => isEnabled() && publicUrl() !== '',
     send: async ({ to, subject, text }) => {
       const current = settings();
       const transport = await transportOf(current);

@@ -32,7 +32,7 @@ const lifetimeMinutes = 10;
 
 /** A failed login. The message is for the user. */
 class LoginFailure extends Error {
-  override readonly name = 'Refusal';
+  override readonly name = 'LoginFailure';
   readonly status: number;
   constructor(status: number, message: string, cause?: unknown) {
     super(message, { cause });

@@ -51,8 +51,8 @@ for (const driver of drivers) {
 
     test('one line of config.yaml is enough', async () => {
       const tables = tablesOf(instance.database);
-      await until(async () => (await lastBackups(tables)).ended !== undefined, 'make the first', 60_000);
-      const { made: first, ended } = await lastBackups(tables);
+      await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'make the first', 60_000);
+      const { lastSuccess: first, lastRun: ended } = await lastBackups(tables);
       assert.deepEqual(first, ended);
       assert.equal(ended?.error, null);
       assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
@@ -123,7 +123,7 @@ for (const driver of drivers) {
         make({ folder: wrong }),
         /cannot be used: a component of its path is not a folder/,
       );
-      const { ended, made: whole } = await lastBackups(tablesOf(instance.database));
+      const { lastRun: ended, lastSuccess: whole } = await lastBackups(tablesOf(instance.database));
       assert.match(ended?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
-import { memberReset } from '../../plugins/access/identity/resets.ts';
+import { createMemberReset } from '../../plugins/access/identity/resets.ts';
 import { cancelInvite, replaceUnmailedCode } from '../../plugins/access/members/invites.ts';
 import { removeMember } from '../../plugins/access/members/members.ts';
 import { changeProfile, deleteProfile } from '../../plugins/access/profiles/profiles.ts';
@@ -221,7 +221,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       ['crm_profiles', (tables, beta, id) => changeProfile(tables, actor, beta, id, [])],
       ['crm_profiles', (tables, beta, id) => deleteProfile(tables, actor, beta, id)],
       ['crm_users', (tables, beta, id) => removeMember(tables, actor, beta, id)],
-      ['crm_users', (tables, beta, id) => memberReset(tables, actor, beta, id)],
+      ['crm_users', (tables, beta, id) => createMemberReset(tables, actor, beta, id)],
       ['crm_integrations', (tables, beta, id) => setIntegrationEnabled(tables, actor, beta, id, false)],
       ['crm_integrations', (tables, beta, id) => changeSecrets(tables, actor, seals, beta, id, secrets)],
       ['crm_integrations', (tables, beta, id) => removeIntegration(tables, actor, beta, id)],

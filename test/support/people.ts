@@ -11,7 +11,7 @@ import { buildService } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { type Actor, commandLine } from '../../engine/effects/actor.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { addExisting, createUser } from '../../plugins/access/identity/users.ts';
+import { addExistingUser, createUser } from '../../plugins/access/identity/users.ts';
 import { createProfile, type Grant, profileId } from '../../plugins/access/profiles/profiles.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { describeLike } from './described.ts';
@@ -57,7 +57,7 @@ export async function makePerson(
           ? await profileId(tables, organization.id, 'administrator')
           : await createProfile(tables, actor, organization.id, fresh('profile'), grants);
       const user = { email, organization: organization.id, profile };
-      if (made !== '') await addExisting(tables, actor, user);
+      if (made !== '') await addExistingUser(tables, actor, user);
       else made = await createUser(tables, actor, { ...user, password: () => password, verified });
     }
     return made;

@@ -153,8 +153,8 @@ export function integrationPages(
       };
     },
     pages: {
-      integration: async ({ membership: { organization, slug } }, { given, request }) => {
-        const integration = await integrationOf(organization, given);
+      integration: async ({ membership: { organization, slug } }, { form, request }) => {
+        const integration = await integrationOf(organization, form);
         const { id, name, label, provider, endpoint } = integration;
         return {
           kind: 'record',
@@ -171,9 +171,9 @@ export function integrationPages(
           danger: { label: 'Remove integration', href: `/setup/o/${slug}/integrations/remove?id=${id}` },
         };
       },
-      add: async ({ membership: { slug } }, { given, back }) => {
+      add: async ({ membership: { slug } }, { form, back }) => {
         const path = `/setup/o/${slug}/integrations/add`;
-        const provider = field(given, 'provider');
+        const provider = field(form, 'provider');
         const channel = channelOf(provider);
         if (channel === undefined) {
           const links = Object.entries(channels).map(([name, { label }]) => ({
@@ -193,15 +193,15 @@ export function integrationPages(
           action: path,
           hidden: [{ name: 'provider', value: provider }],
           inputs: [
-            nameInput(field(given, 'name').slice(0, 200), 'The phone number, page or bot, for example.'),
+            nameInput(field(form, 'name').slice(0, 200), 'The phone number, page or bot, for example.'),
             ...secretInputs(channel, '', true),
           ],
           submit: 'Add integration',
           cancel: back,
         };
       },
-      secrets: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, name, provider } = await integrationOf(organization, given);
+      secrets: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, name, provider } = await integrationOf(organization, form);
         const channel = channelOf(provider);
         if (channel === undefined) throw new UserError('this provider does not exist');
         return {
@@ -215,8 +215,8 @@ export function integrationPages(
           cancel: back,
         };
       },
-      remove: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, name, label } = await integrationOf(organization, given);
+      remove: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, name, label } = await integrationOf(organization, form);
         return {
           kind: 'confirm',
           title: `Remove ${name}?`,
@@ -241,7 +241,7 @@ export function integrationPages(
         const created = await transact((tables) => addIntegration(tables, actor, sealed, input));
         const hasToken = channelOf(input.provider)?.handshake === true;
         return {
-          shown: {
+          view: {
             marked: created.id,
             made: {
               title: `Copy this to the provider of ${input.name}`,

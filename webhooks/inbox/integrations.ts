@@ -1,7 +1,12 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { displayName, type Tables } from '../../engine/tables/index.ts';
-import { hashSecret, makePublicId, makeSecret, type Sealing } from '../../plugins/access/secrets/index.ts';
+import {
+  generatePublicId,
+  generateSecret,
+  hashSecret,
+  type Sealing,
+} from '../../plugins/access/secrets/index.ts';
 import { channelOf, type Integration } from '../channels/index.ts';
 
 /** An integration without its secrets. */
@@ -57,8 +62,8 @@ export async function addIntegration(
   if (channel.tokenLabel !== undefined && input.token.trim() === '') {
     throw new UserError(`${channel.tokenLabel} is required`);
   }
-  const endpoint = makePublicId() + makePublicId();
-  const verifyToken = makeSecret();
+  const endpoint = generatePublicId() + generatePublicId();
+  const verifyToken = generateSecret();
   const row = await tables
     .insertInto('crm_integrations')
     .values({

@@ -124,9 +124,9 @@ export function deliveryPages(
       };
     },
     pages: {
-      item: async ({ membership: { organization, slug } }, { given }) => {
+      item: async ({ membership: { organization, slug } }, { form }) => {
         const tables = tablesOf(database);
-        const item = await showItem(tables, queue, organization, idField(given, 'id'), maxDetailLength + 1);
+        const item = await showItem(tables, queue, organization, idField(form, 'id'), maxDetailLength + 1);
         return {
           kind: 'record',
           title: item.title,

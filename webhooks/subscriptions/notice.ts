@@ -10,7 +10,7 @@ export const noticeOf =
   (app: FastifyInstance, database: Database, mailer: Mailer) =>
   async (organization: string, subscription: string, reason: string): Promise<void> => {
     app.log.warn({ organization, subscription, reason }, 'event subscription disabled');
-    if (!mailer.isOn()) return;
+    if (!mailer.isEnabled()) return;
     const members = await listMembers(tablesOf(database), organization);
     const text = `Event subscription ${subscription} was disabled because its events could not be delivered: ${reason}. Changes are kept in the change log. They will be sent when you enable the subscription again under "Events" in the admin UI.`;
     for (const { email, profile } of members) {

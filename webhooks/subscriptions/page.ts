@@ -13,7 +13,7 @@ import {
   fields,
   idField,
   listing,
-  type Made,
+  type SecretNotice,
   section,
 } from '../../plugins/admin-ui/shell/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
@@ -56,7 +56,7 @@ export function subscriptionPages(
     state: state === 'on' ? 'good' : 'bad',
     below: failingSince === null ? null : `no event delivered since ${exactTime(failingSince)}`,
   });
-  const secretNotice = (title: string, text: string, secret: string): Made => ({
+  const secretNotice = (title: string, text: string, secret: string): SecretNotice => ({
     title,
     text,
     values: [{ id: 'secret', label: 'Signing secret', value: secret, copy: 'Copy secret' }],
@@ -133,13 +133,13 @@ export function subscriptionPages(
       };
     },
     pages: {
-      add: async ({ membership: { organization, slug } }, { given, back }) => {
+      add: async ({ membership: { organization, slug } }, { form, back }) => {
         const optionsOf = (name: string, all: readonly string[], isDefault: boolean) => {
-          const sent = fields(given, name);
+          const sent = fields(form, name);
           return all.map((value) => ({
             value,
             label: value,
-            selected: sent.length === 0 ? isDefault && given.url === undefined : sent.includes(value),
+            selected: sent.length === 0 ? isDefault && form.url === undefined : sent.includes(value),
           }));
         };
         return {
@@ -153,7 +153,7 @@ export function subscriptionPages(
               label: 'Receiver URL',
               required: true,
               maxLength: 2000,
-              value: field(given, 'url').slice(0, 2000),
+              value: field(form, 'url').slice(0, 2000),
               focus: true,
               help: 'Starts with https://.',
             },
@@ -178,13 +178,13 @@ export function subscriptionPages(
               name: 'filter',
               label: 'Filter',
               maxLength: 2000,
-              value: field(given, 'filter').slice(0, 2000),
+              value: field(form, 'filter').slice(0, 2000),
               help: 'List parameters, for example status=New. Leave empty for all records.',
             },
             {
               ...profileChoice(
                 await listProfiles(tablesOf(database), organization),
-                field(given, 'profile'),
+                field(form, 'profile'),
                 'Events contain what this profile can read when they are sent.',
               ),
               label: 'Profile for events',
@@ -194,8 +194,8 @@ export function subscriptionPages(
           cancel: back,
         };
       },
-      rotate: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, url } = await subscriptionOf(organization, given);
+      rotate: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, url } = await subscriptionOf(organization, form);
         return {
           kind: 'confirm',
           title: `New secret for ${url}?`,
@@ -207,8 +207,8 @@ export function subscriptionPages(
           isSafe: true,
         };
       },
-      remove: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, url } = await subscriptionOf(organization, given);
+      remove: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, url } = await subscriptionOf(organization, form);
         return {
           kind: 'confirm',
           title: `Remove ${url}?`,
@@ -246,7 +246,7 @@ export function subscriptionPages(
           createSubscription(tables, actor, sealed, { ...input, organization, profile, position }),
         );
         const text = 'Copy the signing secret now. It is shown only once.';
-        return { shown: { marked: id, made: secretNotice(`${input.url} added`, text, secret) } };
+        return { view: { marked: id, made: secretNotice(`${input.url} added`, text, secret) } };
       },
       switch: async ({ membership: { organization }, actor, transact }, form) => {
         const state = field(form, 'to');
@@ -264,7 +264,7 @@ export function subscriptionPages(
         const id = idField(form, 'id');
         const secret = await transact((tables) => rotateSecret(tables, actor, sealed, organization, id));
         const text = `Copy it now. It is shown only once. Events are also signed with the previous secret for ${overlapHours} hours.`;
-        return { shown: { marked: id, made: secretNotice('New signing secret', text, secret) } };
+        return { view: { marked: id, made: secretNotice('New signing secret', text, secret) } };
       },
       remove: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');

@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import type { TableRows, Tables } from '../../engine/tables/index.ts';
-import { makePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
+import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
@@ -198,7 +198,7 @@ export async function sendTest(tables: Tables, organization: string, id: string)
     .values({
       organization_id: organization,
       subscription_id: id,
-      event_id: `test-${makePublicId()}`,
+      event_id: `test-${generatePublicId()}`,
       position: null,
       object: '',
       object_id: null,

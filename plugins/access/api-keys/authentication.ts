@@ -6,7 +6,7 @@ import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import type { Principal } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { bearerOf, membershipNamed, type Session } from '../identity/index.ts';
+import { bearerOf, membershipBySlug, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
 import { describeHolder, type KeyHolder } from './holder.ts';
 import { publicIdOf } from './key-format.ts';
@@ -15,36 +15,36 @@ import { findKey, type StoredKey } from './stored-key.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** When a key was last used on this node, in RFC 3339, until that is stored. */
+    /** Returns the time of a key's last use on this node (RFC 3339), or undefined if it is already stored. */
     keyLastUsed: (id: string) => string | undefined;
     /**
-     * What the API key of a request is; undefined if it has none.
+     * Returns the API key of a request, or undefined if the request has none.
      * @throws HttpError 401 if the key is not valid
      */
     identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;
   }
 }
 
-/** The environment variables of API keys. */
+/** Environment variables of API keys. */
 export const keyVariables = {
-  /** The prefix of API keys. */
+  /** Prefix of API keys. */
   keyPrefix: {
     name: 'KEY_PREFIX',
     rejectsBlank: true,
     fallback: 'crm_',
     expected: 'lower-case letters and digits, then "_", such as crm_',
-    read: (given) => (/^[a-z][a-z0-9]{0,15}_$/.test(given) ? given : undefined),
+    read: (text) => (/^[a-z][a-z0-9]{0,15}_$/.test(text) ? text : undefined),
   } satisfies Variable<string> as Variable<string>,
 };
 
-/** The format of API keys. */
+/** Configuration of API keys. */
 export type KeyConfig = VariableValues<typeof keyVariables>;
 
-/** Authenticates API keys, and people by {@link FastifyInstance.identify}. */
+/** Authenticates requests by API key, or by a user's session through {@link FastifyInstance.identify}. */
 export const keyAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database }: { config: KeyConfig; database: Database }) => {
     const keys = ttlCache('keys', (publicId) => findKey(database, publicId));
-    const used = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
+    const uses = lastUsed<{ organization: string; at: Date }>(app, (batch) =>
       storeKeysUsed(tablesOf(database), batch),
     );
     const accept = (token: string, key: StoredKey | undefined): Principal => {
@@ -52,10 +52,10 @@ export const keyAuthentication = fastifyPlugin(
       if (key === undefined || !key.matches(token) || key.expiresAt <= now.getTime()) {
         throw errors.unauthenticated();
       }
-      used.record(key.id, { organization: key.organization, at: now });
+      uses.record(key.id, { organization: key.organization, at: now });
       return key.principal;
     };
-    app.decorate('keyLastUsed', (id) => used.get(id)?.at.toISOString());
+    app.decorate('keyLastUsed', (id) => uses.get(id)?.at.toISOString());
     const hasKey = (token: string | undefined): token is string =>
       token?.startsWith(config.keyPrefix) === true;
     app.decorate('identifyHolder', async (request) =>
@@ -69,7 +69,9 @@ export const keyAuthentication = fastifyPlugin(
         const publicId = publicIdOf(config.keyPrefix, token);
         if (publicId === undefined) throw errors.unauthenticated();
         const key = keys.get(publicId);
-        return key instanceof Promise ? key.then((found) => accept(token, found)) : accept(token, key);
+        return key instanceof Promise
+          ? key.then((storedKey) => accept(token, storedKey))
+          : accept(token, key);
       }
       return app.identify(request).then(({ session }) => principalOf(session, request.query as Query));
     });
@@ -77,14 +79,17 @@ export const keyAuthentication = fastifyPlugin(
   { name: 'key-authentication', fastify: '5.x', dependencies: ['session-authentication'] },
 );
 
-/** A person in the organization that `?org=` names; with a single membership it may be absent. */
+/**
+ * Returns the caller of a user's request, in the organization that `?org=` selects or, without it, in the only one.
+ * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of them
+ */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;
   if (Array.isArray(org)) throw errors.invalidParameter('org', 'must not be repeated');
-  const only = memberships.size === 1 ? [...memberships.values()][0] : undefined;
-  const named = typeof org === 'string' && org !== '' ? org : undefined;
-  if (named === undefined && memberships.size > 1) throw errors.organizationRequired();
-  const membership = named === undefined ? only : membershipNamed(memberships, named);
+  const soleMembership = memberships.size === 1 ? [...memberships.values()][0] : undefined;
+  const slug = typeof org === 'string' && org !== '' ? org : undefined;
+  if (slug === undefined && memberships.size > 1) throw errors.organizationRequired();
+  const membership = slug === undefined ? soleMembership : membershipBySlug(memberships, slug);
   if (membership === undefined) throw errors.notAMember();
   const { organization, grants } = membership;
   return { kind: 'user', actor: user.id, name: user.email, organization, user: user.id, grants };

@@ -2,13 +2,14 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 
-/** How long before its expiry a key is reported, and how recently a used key was used, in milliseconds. */
+/** Time before its expiry at which a key is reported, in milliseconds. */
 export const expiryNoticeMs = 14 * 86_400_000;
-const usedMs = 86_400_000;
-/** Keys that are told of one by one. */
+/** Time since its last use during which a key counts as in use, in milliseconds. */
+const recentUseMs = 86_400_000;
+/** Maximum number of keys to report. */
 const maxListed = 20;
 
-/** Keys that end soon; one that is still used cuts somebody off. */
+/** Reports API keys that expire soon. A key in use is a problem; any other is a note. */
 export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
   name: 'API keys',
   needs: ['database'],
@@ -25,7 +26,7 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
       .limit(maxListed)
       .execute();
     return keys.map(({ slug, id, name, last_four, expires_at, last_used_at }) => {
-      const isUsed = last_used_at !== null && last_used_at.getTime() > now - usedMs;
+      const isUsed = last_used_at !== null && last_used_at.getTime() > now - recentUseMs;
       return {
         place: `organization ${slug}`,
         problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ' and is in use' : ''}`,

@@ -16,7 +16,7 @@ import { createKey, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 type Line = CommandLine<{ readonly config: KeyConfig & AuditConfig; readonly database: Database }>;
 
-/** `key …`. */
+/** Adds the `key` commands. */
 export function keyCommands(line: Line): void {
   const { program, run } = line;
   const key = program.command('key').description("manage an organization's API keys");
@@ -61,7 +61,7 @@ const create = (
 ): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
     const actor = commandLine(config);
-    const expiresAt = expiry(options.expires);
+    const expiresAt = parseExpiry(options.expires);
     const key = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
@@ -143,8 +143,8 @@ const rotate = (
     const actor = commandLine(config);
     const key = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, org);
-      const old = { organization, id, overlapMs: +overlap * 3_600_000 };
-      return rotateKey(tables, actor, config.keyPrefix, old);
+      const previous = { organization, id, overlapMs: +overlap * 3_600_000 };
+      return rotateKey(tables, actor, config.keyPrefix, previous);
     });
     return {
       json: { id: key.id, key: key.plaintext, name: key.name, last_four: key.lastFour, replaces: id },
@@ -155,13 +155,17 @@ const rotate = (
     };
   });
 
-/** @throws UserError */
+/** @throws UserError if the text is not a row ID */
 function assertKeyId(id: string): void {
   if (!isRowId(id)) throw new UserError(`"${id}" is not a key ID. "crm key list" lists all keys.`);
 }
 
-/** A time in the future, RFC 3339 or a date. @throws UserError otherwise */
-function expiry(text: string | undefined): Date | null {
+/**
+ * Parses a future date or RFC 3339 timestamp.
+ * @returns null if the option is absent
+ * @throws UserError if the time is invalid or in the past
+ */
+function parseExpiry(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const at = new Date(text);
   if (!isDate(text) && parseTimestamp(text) === undefined) {

@@ -1,14 +1,14 @@
 import { grantedActions, type Principal } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** An API key as its holder may know it. Ids are decimal text. */
+/** Description of an API key for its holder. IDs are decimal strings. */
 export interface KeyHolder {
   readonly key: {
     readonly id: string;
     readonly name: string;
     readonly last_four: string;
     readonly profile: string;
-    /** RFC 3339; null if it does not expire. */
+    /** RFC 3339, or null if the key does not expire. */
     readonly expires_at: string | null;
   };
   readonly organization: { readonly id: string; readonly slug: string; readonly name: string };
@@ -16,7 +16,7 @@ export interface KeyHolder {
   readonly grants: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What the holder of a key may know: whose it is, and what it may do. */
+/** Describes the API key that sent a request: its organization, profile and grants. */
 export async function describeHolder(
   tables: Tables,
   { organization, actor, grants }: Principal,

@@ -1,5 +1,5 @@
-// Api keys: API keys: made, rotated, revoked, and what programs authenticate with.
-// May import engine, last-used, identity, screens, profiles.
+// API keys: creation, rotation, revocation and authentication.
+// May import engine, last-used, identity, profiles, admin-ui/shell, tenants/quotas.
 
 export { type KeyConfig, keyVariables } from './authentication.ts';
 export { createKey, revokeAllKeys } from './keys.ts';

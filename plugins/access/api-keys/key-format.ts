@@ -1,16 +1,16 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Lengths in base-62 characters: 10 name a key, 43 hold 256 bits, 6 hold a CRC-32. */
+/** Lengths in base-62 characters: 10 identify the key, 43 encode 256 bits, 6 encode a CRC-32. */
 const lengths = { publicId: 10, secret: 43, checksum: 6 } as const;
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** An API key and its stored parts. */
+/** A new API key and the parts of it that are stored. */
 export interface NewKey {
-  /** `<prefix><public id>_<secret><checksum>`; shown once, never stored. */
+  /** `<prefix><public ID>_<secret><checksum>`. Shown once and never stored. */
   readonly plaintext: string;
   readonly publicId: string;
-  /** SHA-256, hex. The secret is random, so a slow hash would add no security. */
+  /** SHA-256 in hex. The secret is random, so a slow hash would not add security. */
   readonly hash: string;
   readonly lastFour: string;
 }
@@ -25,8 +25,7 @@ export function generateKey(prefix: string): NewKey {
 }
 
 /**
- * Reads the public id of a key, without the database.
- * @returns undefined if the format or the checksum is wrong (a typo)
+ * Returns the public ID in a key, or undefined if the format or the checksum is wrong. Detects typos without a query.
  */
 export function publicIdOf(prefix: string, key: string): string | undefined {
   const { publicId, secret, checksum: check } = lengths;
@@ -39,26 +38,27 @@ export function publicIdOf(prefix: string, key: string): string | undefined {
 }
 
 /**
- * Tells whether a key matches a stored hash, in constant time. It remembers the key that did, because hashing it again
- * for every request would cost more than the rest of its authentication.
+ * Returns a function that compares keys with a stored hash in constant time. It caches the last matching key, because
+ * hashing it again for every request would cost more than the rest of its authentication.
  */
 export function createKeyMatcher(storedHash: Buffer): (key: string) => boolean {
-  let known: Buffer | undefined;
+  let lastMatch: Buffer | undefined;
   return (key) => {
-    const given = Buffer.from(key);
-    if (known !== undefined && known.length === given.length && timingSafeEqual(given, known)) return true;
+    const bytes = Buffer.from(key);
+    if (lastMatch !== undefined && lastMatch.length === bytes.length && timingSafeEqual(bytes, lastMatch))
+      return true;
     if (!timingSafeEqual(digest(key), storedHash)) return false;
-    known = given;
+    lastMatch = bytes;
     return true;
   };
 }
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
 
-/** In plain numbers, because it is computed for every request. */
+/** Uses numbers instead of bigints, because it runs for every request. */
 function checksum(body: string): string {
   let text = '';
-  for (let rest = crc32(body), place = 0; place < lengths.checksum; place++, rest = Math.floor(rest / 62)) {
+  for (let rest = crc32(body), digit = 0; digit < lengths.checksum; digit++, rest = Math.floor(rest / 62)) {
     text = alphabet.charAt(rest % 62) + text;
   }
   return text;
@@ -66,7 +66,7 @@ function checksum(body: string): string {
 
 function base62(value: bigint, length: number): string {
   let text = '';
-  for (let rest = value, place = 0; place < length; place++, rest /= 62n) {
+  for (let rest = value, digit = 0; digit < length; digit++, rest /= 62n) {
     text = alphabet.charAt(Number(rest % 62n)) + text;
   }
   return text;

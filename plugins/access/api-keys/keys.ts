@@ -3,13 +3,13 @@ import { UserError } from '../../../engine/errors.ts';
 import { displayName, type Tables } from '../../../engine/tables/index.ts';
 import { generateKey } from './key-format.ts';
 
-/** An API key as administrators see it. */
+/** An API key as listed for administrators. */
 export interface KeyInfo {
   readonly id: string;
   readonly name: string;
   readonly profile: string;
   readonly profile_id: string;
-  /** The creator's e-mail address; null if no person created it or the user was removed. */
+  /** Email address of the creator; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
   readonly last_four: string;
   readonly created_at: string;
@@ -28,7 +28,8 @@ export interface NewApiKey {
 
 /**
  * Creates an API key.
- * @param key `user`: its creator, who also counts as the creator of its records; null if no person creates it
+ * @param key `user` is the ID of the creator, who is also recorded as the creator of the key's records; null if the
+ *   creator is not a user
  */
 export async function createKey(
   tables: Tables,
@@ -42,16 +43,16 @@ export async function createKey(
     readonly expiresAt: Date | null;
   },
 ): Promise<NewApiKey> {
-  const made = generateKey(prefix);
+  const newKey = generateKey(prefix);
   const name = displayName(key.name, 'the name');
   const row = await tables
     .insertInto('crm_api_keys')
     .values({
       organization_id: key.organization,
       profile_id: key.profile,
-      public_id: made.publicId,
-      secret_hash: made.hash,
-      last_four: made.lastFour,
+      public_id: newKey.publicId,
+      secret_hash: newKey.hash,
+      last_four: newKey.lastFour,
       name,
       created_by_id: key.user,
       expires_at: key.expiresAt,
@@ -62,13 +63,14 @@ export async function createKey(
     .executeTakeFirstOrThrow();
   const entry = { organization: key.organization, object: 'key', objectId: row.id };
   await recordChanges(tables, actor, { ...entry, action: 'create' });
-  return { id: row.id, name, plaintext: made.plaintext, lastFour: made.lastFour };
+  return { id: row.id, name, plaintext: newKey.plaintext, lastFour: newKey.lastFour };
 }
 
 /**
- * Checks in a transaction that an organization can have another key. The check is exact: of two concurrent creations, the second waits.
- * @param quota keys that work, at most; 0: as many as it likes
- * @throws UserError if it has as many
+ * Checks, in a transaction, that an organization can have another key. Locks the organization, so that concurrent
+ * requests cannot exceed the quota together.
+ * @param quota maximum number of live keys; 0 means unlimited
+ * @throws UserError if the quota is reached
  */
 export async function assertKeyQuota(tables: Tables, organization: string, quota: number): Promise<void> {
   if (quota === 0) return;
@@ -89,7 +91,7 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
     throw new UserError(`the organization has reached its limit of ${quota} API keys. Revoke an unused key.`);
 }
 
-/** Every key of an organization, oldest first. */
+/** Lists the keys of an organization, oldest first. */
 export async function listKeys(tables: Tables, organization: string): Promise<KeyInfo[]> {
   const rows = await tables
     .selectFrom('crm_api_keys as k')
@@ -118,17 +120,14 @@ export async function listKeys(tables: Tables, organization: string): Promise<Ke
   }));
 }
 
-/**
- * Revokes a key of an organization, for good.
- * @throws UserError if the key does not exist or is already revoked
- */
+/** Revokes a key of an organization permanently. @throws UserError if the key does not exist or is already revoked */
 export async function revokeKey(
   tables: Tables,
   actor: Actor,
   organization: string,
   id: string,
 ): Promise<void> {
-  const revoked = await tables
+  const row = await tables
     .updateTable('crm_api_keys')
     .set({ revoked_at: new Date() })
     .where('organization_id', '=', organization)
@@ -136,79 +135,79 @@ export async function revokeKey(
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (revoked !== undefined) {
+  if (row !== undefined) {
     await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
     return;
   }
-  const known = await tables
+  const existing = await tables
     .selectFrom('crm_api_keys')
     .select('id')
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .executeTakeFirst();
   throw new UserError(
-    known === undefined ? `key ${id} does not exist in this organization` : `key ${id} is already revoked`,
+    existing === undefined ? `key ${id} does not exist in this organization` : `key ${id} is already revoked`,
   );
 }
 
-/** Revokes every key of every organization, for good. @returns how many */
+/** Revokes all keys of all organizations permanently. @returns the number of revoked keys */
 export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<number> {
-  const revoked = await tables
+  const rows = await tables
     .updateTable('crm_api_keys')
     .set({ revoked_at: new Date() })
     .where('revoked_at', 'is', null)
     .returning(['organization_id', 'id'])
     .execute();
-  for (const { organization_id: organization, id } of revoked) {
+  for (const { organization_id: organization, id } of rows) {
     await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
   }
-  return revoked.length;
+  return rows.length;
 }
 
 /**
- * Replaces a key by a new one with the same name, profile and expiry. The old one stays valid for a while.
- * @param overlapMs how long, in milliseconds
- * @throws UserError when this key does not exist or is not live
+ * Replaces a key with a new one that has the same name, profile and expiry. The previous key stays valid for a while.
+ * @param previous `overlapMs` is how long the previous key stays valid, in milliseconds
+ * @throws UserError if the key does not exist or is not live
  */
 export async function rotateKey(
   tables: Tables,
   actor: Actor,
   prefix: string,
-  old: { readonly organization: string; readonly id: string; readonly overlapMs: number },
+  previous: { readonly organization: string; readonly id: string; readonly overlapMs: number },
 ): Promise<NewApiKey> {
-  const key = (await listKeys(tables, old.organization)).find((each) => each.id === old.id);
-  const end = new Date(Date.now() + old.overlapMs);
-  const expires = key?.expires_at == null ? null : new Date(key.expires_at);
-  if (key === undefined || key.revoked_at !== null || (expires !== null && expires <= new Date())) {
+  const key = (await listKeys(tables, previous.organization)).find((info) => info.id === previous.id);
+  const overlapEnd = new Date(Date.now() + previous.overlapMs);
+  const expiresAt = key?.expires_at == null ? null : new Date(key.expires_at);
+  if (key === undefined || key.revoked_at !== null || (expiresAt !== null && expiresAt <= new Date())) {
     throw new UserError('this key does not exist or is not live');
   }
-  const ending = await tables
+  const row = await tables
     .updateTable('crm_api_keys')
-    .set({ expires_at: expires !== null && expires < end ? expires : end })
-    .where('organization_id', '=', old.organization)
-    .where('id', '=', old.id)
-    // It may have been revoked since it was read.
+    .set({ expires_at: expiresAt !== null && expiresAt < overlapEnd ? expiresAt : overlapEnd })
+    .where('organization_id', '=', previous.organization)
+    .where('id', '=', previous.id)
+    // The key may have been revoked since it was read.
     .where('revoked_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (ending === undefined) throw new UserError('this key does not exist or is not live');
-  const entry = { organization: old.organization, object: 'key', objectId: old.id };
+  if (row === undefined) throw new UserError('this key does not exist or is not live');
+  const entry = { organization: previous.organization, object: 'key', objectId: previous.id };
   await recordChanges(tables, actor, { ...entry, action: 'rotate' });
   return createKey(tables, actor, prefix, {
-    organization: old.organization,
+    organization: previous.organization,
     profile: key.profile_id,
     name: key.name,
     user: actor.kind === 'user' ? actor.id : null,
-    expiresAt: expires,
+    expiresAt,
   });
 }
 
 /** Stores when keys were last used. */
 export async function storeKeysUsed(
   tables: Tables,
-  used: ReadonlyMap<string, { readonly organization: string; readonly at: Date }>,
+  uses: ReadonlyMap<string, { readonly organization: string; readonly at: Date }>,
 ): Promise<void> {
-  for (const [id, { organization, at }] of used) {
+  for (const [id, { organization, at }] of uses) {
     await tables
       .updateTable('crm_api_keys')
       .set({ last_used_at: at })

@@ -15,7 +15,7 @@ interface Services {
   readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
-/** API keys of organizations: what programs authenticate with. */
+/** API keys, with which programs authenticate. */
 export const apiKeysModule: Module<
   Services,
   Pick<Services, 'config' | 'database'>,

@@ -12,8 +12,8 @@ import {
   field,
   idField,
   listing,
-  type Made,
   nameInput,
+  type SecretNotice,
   section,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
@@ -23,30 +23,30 @@ import { expiryNoticeMs } from './check.ts';
 import { assertKeyQuota, createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
-/** The lifetimes of a key by the form's value; the first is proposed. Null: no expiry. */
+/** Lifetimes by form value. The first is preselected; null means no expiry. */
 const lifetimes: ReadonlyMap<string, { readonly label: string; readonly ms: number | null }> = new Map([
   ['90', { label: 'in 90 days', ms: 90 * dayMs }],
   ['30', { label: 'in 30 days', ms: 30 * dayMs }],
   ['365', { label: 'in a year', ms: 365 * dayMs }],
   ['never', { label: 'never', ms: null }],
 ]);
-/** How long a rotated key stays valid, by the form's value. */
+/** How long the old key stays valid after a rotation, by form value. */
 const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: number }> = new Map([
   ['1h', { label: '1 hour', ms: dayMs / 24 }],
   ['1d', { label: '1 day', ms: dayMs }],
   ['7d', { label: '7 days', ms: 7 * dayMs }],
 ]);
-/** Keys that the home page names one by one. */
+/** Maximum number of expiring keys that the home page lists individually. */
 const maxListed = 3;
-const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, chosen: string) =>
-  [...choices].map(([value, { label }]) => ({ value, label, selected: value === chosen }));
+const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, selectedValue: string) =>
+  [...choices].map(([value, { label }]) => ({ value, label, selected: value === selectedValue }));
 
-type ShownKey = KeyInfo & { readonly state: 'live' | 'expired' | 'revoked' };
+type KeyRow = KeyInfo & { readonly state: 'live' | 'expired' | 'revoked' };
 
-/** What tells a key from others of the same name. */
-const described = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
+/** Returns a label that distinguishes keys with the same name. */
+const labelOf = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
 
-/** The pages to create, rotate and revoke API keys; the plaintext is shown once. */
+/** Registers the pages to list, create, rotate and revoke API keys. A key's plaintext is shown once. */
 export function keyPages(
   app: FastifyInstance,
   {
@@ -61,7 +61,7 @@ export function keyPages(
     readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
   },
 ): void {
-  const keysOf = async (tables: Tables, organization: string): Promise<ShownKey[]> => {
+  const keysOf = async (tables: Tables, organization: string): Promise<KeyRow[]> => {
     const now = new Date().toISOString();
     const state = ({ revoked_at, expires_at }: KeyInfo) =>
       revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= now ? 'expired' : 'live';
@@ -71,13 +71,13 @@ export function keyPages(
       last_used_at: app.keyLastUsed(key.id) ?? key.last_used_at,
     }));
   };
-  const liveKey = async (organization: string, given: Form): Promise<ShownKey> => {
-    const id = idField(given, 'id');
-    const key = (await keysOf(tablesOf(database), organization)).find((each) => each.id === id);
+  const liveKey = async (organization: string, form: Form): Promise<KeyRow> => {
+    const id = idField(form, 'id');
+    const key = (await keysOf(tablesOf(database), organization)).find((row) => row.id === id);
     if (key?.state !== 'live') throw new UserError('this key does not exist or is not live');
     return key;
   };
-  const made = (request: FastifyRequest, name: string, plaintext: string): Made => ({
+  const showOnce = (request: FastifyRequest, name: string, plaintext: string): SecretNotice => ({
     title: `${name} created`,
     text: 'Copy the key now. It will not be shown again.',
     values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
@@ -85,31 +85,31 @@ export function keyPages(
   });
 
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
-    const soon = new Date(Date.now() + expiryNoticeMs).toISOString();
-    const live = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
-    const ending = live.filter(({ expires_at }) => expires_at !== null && expires_at < soon);
+    const noticeTime = new Date(Date.now() + expiryNoticeMs).toISOString();
+    const liveKeys = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
+    const expiringKeys = liveKeys.filter(({ expires_at }) => expires_at !== null && expires_at < noticeTime);
     const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
-    const used = quotaLine('API keys', live.length, quota.keys);
-    const all = `/setup/o/${slug}/keys?sort=State`;
-    if (ending.length > maxListed)
+    const usage = quotaLine('API keys', liveKeys.length, quota.keys);
+    const listUrl = `/setup/o/${slug}/keys?sort=State`;
+    if (expiringKeys.length > maxListed)
       return [
-        ...used,
+        ...usage,
         {
           state: 'warn' as const,
-          text: `${ending.length} API keys expire within two weeks.`,
-          link: { label: 'Show keys', href: all },
+          text: `${expiringKeys.length} API keys expire within two weeks.`,
+          link: { label: 'Show keys', href: listUrl },
         },
       ];
-    const lines = ending.map((key) => ({
+    const lines = expiringKeys.map((key) => ({
       state: 'warn' as const,
-      text: `The API key ${described(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
+      text: `The API key ${labelOf(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
       link: {
         label: 'Rotate',
         name: `Rotate ${key.name}`,
         href: `/setup/o/${slug}/keys/rotate?id=${key.id}`,
       },
     }));
-    return [...used, ...lines];
+    return [...usage, ...lines];
   });
 
   section(app, database, {
@@ -119,16 +119,16 @@ export function keyPages(
     load: async ({ membership: { organization, slug } }, request) => {
       const keys = await keysOf(tablesOf(database), organization);
       const create = { label: 'Create key', href: `/setup/o/${slug}/keys/create` };
-      const inState = (label: string, state: ShownKey['state']) => ({
+      const inState = (label: string, state: KeyRow['state']) => ({
         label,
-        has: (key: ShownKey) => key.state === state,
+        has: (key: KeyRow) => key.state === state,
       });
       return {
         primary: create,
         ...listing(request, keys, {
           searchLabel: 'Search keys',
           text: ({ name, profile, last_four, created_by }) => `${name} ${profile} ${last_four} ${created_by}`,
-          parts: {
+          views: {
             live: inState('Live', 'live'),
             expired: inState('Expired', 'expired'),
             revoked: inState('Revoked', 'revoked'),
@@ -170,31 +170,31 @@ export function keyPages(
       };
     },
     pages: {
-      create: async ({ membership: { organization, slug } }, { given, back }) => {
+      create: async ({ membership: { organization, slug } }, { form, back }) => {
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
           title: 'Create an API key',
           action: `/setup/o/${slug}/keys/create`,
           inputs: [
-            nameInput(field(given, 'name'), 'Which program uses it, such as Website.'),
-            profileChoice(profiles, field(given, 'profile'), 'What the program may do.'),
+            nameInput(field(form, 'name'), 'Which program uses it, such as Website.'),
+            profileChoice(profiles, field(form, 'profile'), 'What the program may do.'),
             {
               kind: 'choice',
               name: 'expires',
               label: 'Expires',
-              options: optionsOf(lifetimes, field(given, 'expires') || '90'),
+              options: optionsOf(lifetimes, field(form, 'expires') || '90'),
             },
           ],
           submit: 'Create key',
           cancel: back,
         };
       },
-      rotate: async ({ membership: { organization, slug } }, { given, back }) => {
-        const key = await liveKey(organization, given);
+      rotate: async ({ membership: { organization, slug } }, { form, back }) => {
+        const key = await liveKey(organization, form);
         return {
           kind: 'confirm',
-          title: `Rotate ${described(key)}?`,
+          title: `Rotate ${labelOf(key)}?`,
           consequence: `A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch.`,
           action: `/setup/o/${slug}/keys/rotate`,
           hidden: [{ name: 'id', value: key.id }],
@@ -203,7 +203,7 @@ export function keyPages(
               kind: 'choice',
               name: 'overlap',
               label: 'Keep the old key valid for',
-              options: optionsOf(overlaps, field(given, 'overlap') || '1d'),
+              options: optionsOf(overlaps, field(form, 'overlap') || '1d'),
             },
           ],
           submit: 'Rotate key',
@@ -211,11 +211,11 @@ export function keyPages(
           isSafe: true,
         };
       },
-      revoke: async ({ membership: { organization, slug } }, { given, back }) => {
-        const key = await liveKey(organization, given);
+      revoke: async ({ membership: { organization, slug } }, { form, back }) => {
+        const key = await liveKey(organization, form);
         return {
           kind: 'confirm',
-          title: `Revoke ${described(key)}?`,
+          title: `Revoke ${labelOf(key)}?`,
           consequence: 'Programs using it get 401 immediately. Revoking a key cannot be undone.',
           action: `/setup/o/${slug}/keys/revoke`,
           hidden: [{ name: 'id', value: key.id }],
@@ -241,7 +241,7 @@ export function keyPages(
             expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
           });
         });
-        return { shown: { made: made(request, name, key.plaintext), marked: key.id } };
+        return { view: { made: showOnce(request, name, key.plaintext), marked: key.id } };
       },
       rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
@@ -250,7 +250,7 @@ export function keyPages(
         const key = await transact((tables) =>
           rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
         );
-        return { shown: { made: made(request, key.name, key.plaintext), marked: key.id } };
+        return { view: { made: showOnce(request, key.name, key.plaintext), marked: key.id } };
       },
       revoke: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
@@ -264,7 +264,7 @@ export function keyPages(
   });
 }
 
-function stateCell({ state, expires_at, revoked_at }: ShownKey): DisplayValue {
+function stateCell({ state, expires_at, revoked_at }: KeyRow): DisplayValue {
   if (state === 'revoked') return { text: 'revoked', time: revoked_at, state: 'quiet' };
   if (state === 'expired') return { text: 'expired', time: expires_at, state: 'quiet' };
   if (expires_at === null) return { text: 'live', state: 'good' };

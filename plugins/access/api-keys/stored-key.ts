@@ -3,19 +3,19 @@ import { grantMasks, type Principal } from '../../../engine/records/index.ts';
 import { prepare } from '../../../engine/sql/index.ts';
 import { createKeyMatcher } from './key-format.ts';
 
-/** A live key, as authentication needs it. */
+/** A live API key with the data that authentication needs. */
 export interface StoredKey {
   readonly id: string;
   readonly organization: string;
-  /** Whether it is the whole key, in constant time. */
+  /** Reports whether a token is this key, in constant time. */
   readonly matches: (token: string) => boolean;
-  /** Milliseconds since 1970; infinite if it never expires. */
+  /** Unix time in milliseconds, or infinity if the key does not expire. */
   readonly expiresAt: number;
   /** The caller that the key authenticates. */
   readonly principal: Principal;
 }
 
-/** Prepared once, because it runs for every key about once a second. */
+/** Prepared, because it runs about once a second for every key in use. */
 const byPublicId = prepare<string>(
   'api_key',
   'read',
@@ -31,7 +31,7 @@ export async function findKey(database: Database, publicId: string): Promise<Sto
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];
   if (organization == null || id == null || hash == null) return undefined;
-  const granted = rows.flatMap(([, , , , , object, action]) =>
+  const grants = rows.flatMap(([, , , , , object, action]) =>
     object == null || action == null ? [] : [{ object, action }],
   );
   return {
@@ -45,7 +45,7 @@ export async function findKey(database: Database, publicId: string): Promise<Sto
       name,
       organization,
       user,
-      grants: grantMasks(granted),
+      grants: grantMasks(grants),
     }),
   };
 }

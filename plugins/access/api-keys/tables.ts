@@ -49,5 +49,5 @@ const apiKeys = defineTable(
   { uniques: [{ name: 'crm_api_keys_public_id', properties: ['public_id'] }] },
 );
 
-/** API keys; only a hash of each is stored. */
+/** API keys. Only their hashes are stored. */
 export const apiKeyTables = [apiKeys];

@@ -14,7 +14,7 @@ import type { SecondFactorPolicy } from './second-factors.ts';
 import { findSession, type Membership, type Session, storeSessionsUsed } from './sessions.ts';
 import { tokens } from './tokens.ts';
 
-/** A person and the credential of the request. */
+/** An authenticated user and the kind of credential in the request. */
 export interface Person {
   readonly session: Session;
   readonly credential: 'cookie' | 'token';
@@ -22,58 +22,65 @@ export interface Person {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The address at which browsers reach this instance. */
+    /** The origin at which browsers reach this instance. */
     site: Site;
     /**
-     * The person who sent the request, by cookie or token.
-     * @param options `settingUp`: also one who has to set up a second factor first
-     * @throws HttpError 401; 403 for a cross-site write
+     * Authenticates the user that sent a request, by session cookie or token.
+     * @param options `settingUp` also accepts a user who must set up a second factor first
+     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403 for a
+     *   cross-site write
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
-    /** Whether somebody with these memberships must have a second factor, as config.yaml says at the moment. */
+    /**
+     * Reports whether a user with these memberships must have a second factor, according to the current
+     * `login.second_factor`.
+     */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
-    /** A user as the actor of a request. */
+    /** Returns a user as the actor of a request, for the change log. */
     actor: (request: FastifyRequest, user: Session['user']) => Actor;
-    /** Removes ended sessions from this node's cache. */
+    /** Removes a session from this node's cache after it has ended. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
-    /** When a session was last used on this node, in RFC 3339, until that is stored. */
+    /** Returns the time of a session's last use on this node (RFC 3339), or undefined if it is already stored. */
     sessionLastUsed: (id: string) => string | undefined;
   }
 }
 
-/** The environment variables of sessions. */
+/** Environment variables of sessions. */
 export const sessionVariables = {
-  /** A browser session ends after this time without use, in milliseconds. */
+  /** Idle time after which a browser session expires, in milliseconds. */
   sessionIdleMs: integerVariable('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
-  /** A login ends after this time, used or not, in milliseconds. */
+  /** Time after which a login expires even if it is in use, in milliseconds. */
   sessionMs: integerVariable('SESSION_HOURS', 12, [1, 8760], 3_600_000),
 };
 
-/** How long sessions last. */
+/** Lifetimes of sessions. */
 export type SessionConfig = VariableValues<typeof sessionVariables>;
 
-/** The services that logins need. */
+/** The services that authentication needs. */
 export interface IdentityServices {
   readonly config: SessionConfig & AuditConfig;
   readonly database: Database;
   readonly secrets: InstanceSecrets;
-  /** The currently configured origin; `''` for none. */
+  /** Returns the configured origin, or `''` if none is configured. */
   readonly publicUrl: () => string;
-  /** The current settings of logins. */
+  /** Returns the current login settings. */
   readonly login: () => { readonly second_factor: SecondFactorPolicy };
 }
 
 const bearer = /^Bearer +([^ ]+) *$/i;
 
-/** The credential of an Authorization header of the scheme Bearer (RFC 6750); undefined for any other. */
+/** Returns the credential of a Bearer Authorization header (RFC 6750), or undefined for any other header. */
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
-/** Name of the session's cookie. Browsers accept `__Host-` only with TLS, which loopback works without. */
+/**
+ * Returns the name of the session cookie. Browsers accept the `__Host-` prefix only over TLS, which loopback does
+ * without.
+ */
 export const cookieName = (site: Site, request: FastifyRequest): string =>
   site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
 
-/** Authenticates people by token or session cookie; `Authorization` takes precedence over the cookie. */
+/** Authenticates users by token or session cookie. The Authorization header takes precedence over the cookie. */
 export const sessionAuthentication = fastifyPlugin(
   async (app: FastifyInstance, { config, database, secrets, publicUrl, login }: IdentityServices) => {
     const site = siteOf(publicUrl);
@@ -82,10 +89,10 @@ export const sessionAuthentication = fastifyPlugin(
     const { verify } = tokens(secrets);
     const byToken = ttlCache('sessions', (token) => findSession(tablesOf(database), { token }));
     const byJti = ttlCache('tokens', (jti) => findSession(tablesOf(database), { jti }));
-    const used = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
+    const uses = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
-    /** A request that lasts, and is asked again who sent it, is one use. */
-    const counted = new WeakSet<FastifyRequest>();
+    /** Requests whose use is recorded. A long request is authenticated several times but counts as one use. */
+    const recordedRequests = new WeakSet<FastifyRequest>();
 
     const accept = (
       request: FastifyRequest,
@@ -94,11 +101,11 @@ export const sessionAuthentication = fastifyPlugin(
     ): Person => {
       const now = Date.now();
       if (session === undefined || session.expires <= now) throw errors.unauthenticated();
-      const lastSeen = Math.max(session.lastSeen, used.get(session.id)?.getTime() ?? 0);
-      // A token has its own expiry; the idle limit is for browsers.
+      const lastSeen = Math.max(session.lastSeen, uses.get(session.id)?.getTime() ?? 0);
+      // The idle limit only applies to browsers. A token has its own expiry.
       if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
-      if (!counted.has(request)) used.record(session.id, new Date(now));
-      counted.add(request);
+      if (!recordedRequests.has(request)) uses.record(session.id, new Date(now));
+      recordedRequests.add(request);
       return { session, credential };
     };
 
@@ -150,7 +157,7 @@ export const sessionAuthentication = fastifyPlugin(
       requestId: request.id,
       audited: config.audit,
     }));
-    app.decorate('sessionLastUsed', (id) => used.get(id)?.toISOString());
+    app.decorate('sessionLastUsed', (id) => uses.get(id)?.toISOString());
     app.decorate('forgetSession', ({ token, jti }) => {
       if (token !== undefined) byToken.forget(token);
       if (jti !== undefined) byJti.forget(jti);

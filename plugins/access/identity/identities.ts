@@ -1,7 +1,7 @@
 import type { Tables } from '../../../engine/tables/index.ts';
 import { findUser, type User } from './users.ts';
 
-/** Somebody as an OpenID Connect provider names them. */
+/** A user's account at an OpenID Connect provider. */
 export interface Identity {
   readonly issuer: string;
   readonly subject: string;
@@ -18,27 +18,30 @@ export async function linkedUser(tables: Tables, { issuer, subject }: Identity):
   return row && findUser(tables, row.user_id);
 }
 
-/** Links a user to somebody at a provider. @returns whether it is not linked to somebody else there */
+/**
+ * Links a user to an account at a provider.
+ * @returns false if the account belongs to another user, or the user has another account there
+ */
 export async function linkIdentity(
   tables: Tables,
   user_id: string,
   { issuer, subject }: Identity,
 ): Promise<boolean> {
-  const linked = await tables
+  const row = await tables
     .insertInto('crm_identities')
     .values({ issuer, subject, user_id })
     .onConflict((conflict) => conflict.doNothing())
     .returning('user_id')
     .executeTakeFirst();
-  return linked !== undefined || (await linkedUser(tables, { issuer, subject }))?.id === user_id;
+  return row !== undefined || (await linkedUser(tables, { issuer, subject }))?.id === user_id;
 }
 
-/** Removes every link of a user to providers. @returns how many there were */
+/** Removes all links of a user to providers. @returns the number of links */
 export async function unlinkIdentities(tables: Tables, user: string): Promise<number> {
-  const removed = await tables
+  const rows = await tables
     .deleteFrom('crm_identities')
     .where('user_id', '=', user)
     .returning('issuer')
     .execute();
-  return removed.length;
+  return rows.length;
 }

@@ -1,4 +1,4 @@
-// Identity: users, passwords, sessions and tokens; who sent a request.
+// Identity: users, passwords, sessions and tokens, and the authentication of requests.
 // May import engine, last-used, secrets.
 
 export {
@@ -21,11 +21,15 @@ export {
   resetSecondFactor,
   type UserInfo,
   unlinkUser,
-  verifyAddress,
+  verifyEmail,
 } from './operator-users.ts';
 export type { Site } from './origin.ts';
 export { generatePassword } from './passwords.ts';
-export { mailedResets, memberReset, useReset } from './resets.ts';
+export {
+  createMailedResets,
+  createMemberReset,
+  redeemReset,
+} from './resets.ts';
 export {
   hasSecondFactor,
   removeSecondFactors,
@@ -38,11 +42,11 @@ export {
   endAllSessions,
   endReplacedSession,
   endSession,
-  endSessionsOfAll,
+  endSessionsOfAllUsers,
   findMemberships,
   listSessions,
   type Membership,
-  membershipNamed,
+  membershipBySlug,
   type Proof,
   recordEverywhere,
   type Session,
@@ -50,13 +54,13 @@ export {
 } from './sessions.ts';
 export { tokens } from './tokens.ts';
 export {
-  addExisting,
+  type AuthenticatedUser,
+  addExistingUser,
   addMembership,
   changePassword,
   createUser,
   enabledUsers,
   findUsers,
-  type KnownUser,
   type User,
   userFor,
   usersWithPassword,

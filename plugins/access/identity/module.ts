@@ -2,7 +2,7 @@ import type { Module } from '../../../engine/modules/index.ts';
 import { type IdentityServices, sessionAuthentication, sessionVariables } from './authentication.ts';
 import { identityTables } from './tables.ts';
 
-/** People: users, their sessions, and authentication of requests. */
+/** Users, their sessions, and the authentication of requests. */
 export const identityModule: Module<IdentityServices> = {
   name: 'identity',
   tables: identityTables,

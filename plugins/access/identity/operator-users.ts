@@ -1,4 +1,4 @@
-// What the operator of the instance does with users of all organizations.
+// Changes to users of all organizations by the operator of the instance.
 
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
@@ -10,33 +10,33 @@ import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
 import { changePassword } from './users.ts';
 
-/** A user as the operator sees it. Times in RFC 3339. */
+/** A user as shown to the operator. Times are in RFC 3339. */
 export interface UserInfo {
   readonly id: string;
   readonly email: string;
-  /** When the address was verified; null until then. */
+  /** When the email address was verified, or null if it is not. */
   readonly verified_at: string | null;
-  /** Slug of the one organization that an unverified user may belong to; null for a verified user. */
+  /** Slug of the only organization that an unverified user can belong to; null for a verified user. */
   readonly organization: string | null;
   readonly disabled_at: string | null;
   readonly created_at: string;
-  /** Slugs of the organizations it is a member of, with the profile there. */
+  /** Slugs of the user's organizations, each with the user's profile. */
   readonly memberships: readonly { readonly organization: string; readonly profile: string }[];
-  /** How many sessions are live. */
+  /** Number of live sessions. */
   readonly sessions: number;
-  /** Whether a login takes a second factor. */
+  /** Whether the user needs a second factor to log in. */
   readonly second_factor: boolean;
 }
 
 const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
 
 /**
- * Every user by address, or those that match.
- * @param only filters; `organization` is the id of an organization
+ * Lists the users that match all filters, by email address.
+ * @param filters `organization` is the ID of an organization
  */
 export async function listUsers(
   tables: Tables,
-  only: { readonly organization?: string; readonly email?: string; readonly id?: string } = {},
+  filters: { readonly organization?: string; readonly email?: string; readonly id?: string } = {},
 ): Promise<UserInfo[]> {
   let query = tables
     .selectFrom('crm_users as u')
@@ -50,9 +50,9 @@ export async function listUsers(
         .as('sessions'),
     )
     .select(selectSecondFactor);
-  if (only.email !== undefined) query = query.where('u.email', '=', only.email);
-  if (only.id !== undefined) query = query.where('u.id', '=', only.id);
-  const { organization } = only;
+  if (filters.email !== undefined) query = query.where('u.email', '=', filters.email);
+  if (filters.id !== undefined) query = query.where('u.id', '=', filters.id);
+  const { organization } = filters;
   if (organization !== undefined) {
     query = query.where(({ exists, selectFrom }) =>
       exists(
@@ -91,42 +91,44 @@ export async function listUsers(
 }
 
 /**
- * Finds the user that the operator names.
- * @param wanted its e-mail address or id
- * @throws UserError if the user does not exist, or several users have the email address
+ * Finds a user by email address or ID.
+ * @throws UserError if the user does not exist, or if several users have the email address
  */
-export async function findUserBy(tables: Tables, wanted: string): Promise<UserInfo> {
-  const found = await listUsers(tables, isRowId(wanted) ? { id: wanted } : { email: normalEmail(wanted) });
-  const [user, ...more] = found;
+export async function findUserBy(tables: Tables, emailOrId: string): Promise<UserInfo> {
+  const users = await listUsers(
+    tables,
+    isRowId(emailOrId) ? { id: emailOrId } : { email: normalEmail(emailOrId) },
+  );
+  const [user, ...others] = users;
   if (user === undefined)
-    throw new UserError(`user ${wanted} does not exist. "crm user list" lists all users.`);
-  if (more.length === 0) return user;
-  const each = found.map(({ id, organization }) =>
+    throw new UserError(`user ${emailOrId} does not exist. "crm user list" lists all users.`);
+  if (others.length === 0) return user;
+  const descriptions = users.map(({ id, organization }) =>
     organization === null ? `${id} (verified)` : `${id} (unverified, of "${organization}")`,
   );
   throw new UserError(
-    `${user.email} belongs to ${found.length} users. Use an ID instead: ${each.join(', ')}`,
+    `${user.email} belongs to ${users.length} users. Use an ID instead: ${descriptions.join(', ')}`,
   );
 }
 
 /**
- * Verifies the address of a user, who may then belong to several organizations.
- * @throws UserError if it is verified already, or another user of the address is
+ * Verifies the email address of a user, who can then belong to several organizations.
+ * @throws UserError if the address is already verified for this or another user
  */
-export async function verifyAddress(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
+export async function verifyEmail(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.verified_at !== null) throw new UserError(`user ${user.id} is already verified`);
-  const sameAddress = await listUsers(tables, { email: user.email });
-  const verified = sameAddress.find(({ verified_at }) => verified_at !== null);
-  if (verified !== undefined) {
+  const usersWithEmail = await listUsers(tables, { email: user.email });
+  const verifiedUser = usersWithEmail.find(({ verified_at }) => verified_at !== null);
+  if (verifiedUser !== undefined) {
     throw new UserError(
-      `another user with the email address ${user.email} is already verified: ${verified.id}`,
+      `another user with the email address ${user.email} is already verified: ${verifiedUser.id}`,
     );
   }
   await markVerified(tables, user.id);
   await record(tables, actor, user.id, 'verify');
 }
 
-/** Marks the address of a user as verified. */
+/** Marks the email address of a user as verified. */
 export async function markVerified(tables: Tables, id: string): Promise<void> {
   await tables
     .updateTable('crm_users')
@@ -136,15 +138,15 @@ export async function markVerified(tables: Tables, id: string): Promise<void> {
 }
 
 /**
- * Marks the address of a user as proven by its holder. Second factors are removed: until now somebody else may have had
- * the password, and set them up.
+ * Marks the email address of a user as verified by its owner. Removes second factors, because another person may have
+ * known the password until now and set them up.
  */
 export async function markEmailProven(tables: Tables, id: string): Promise<void> {
   await removeSecondFactors(tables, id);
   await markVerified(tables, id);
 }
 
-/** Removes every second factor of a user who has lost them, and ends every session. */
+/** Removes all second factors of a user who has lost them, and ends all sessions. */
 export async function resetSecondFactor(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   await removeSecondFactors(tables, user.id);
   await endAllSessions(tables, actor, user.id, []);
@@ -160,8 +162,8 @@ export async function unlinkUser(tables: Tables, actor: Actor, user: UserInfo): 
 }
 
 /**
- * Disables a user: no login, and its sessions and tokens end. Its API keys stay valid.
- * @throws UserError if it is disabled already
+ * Disables a user: prevents logins and ends sessions and tokens. API keys stay valid.
+ * @throws UserError if the user is already disabled
  */
 export async function disableUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.disabled_at !== null) throw new UserError(`user ${user.id} is already disabled`);
@@ -170,7 +172,7 @@ export async function disableUser(tables: Tables, actor: Actor, user: UserInfo):
   await record(tables, actor, user.id, 'disable');
 }
 
-/** Enables a user again. @throws UserError if it is not disabled */
+/** Enables a disabled user. @throws UserError if the user is not disabled */
 export async function enableUser(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   if (user.disabled_at === null) throw new UserError(`user ${user.id} is not disabled`);
   await setDisabled(tables, user.id, null);
@@ -180,10 +182,7 @@ export async function enableUser(tables: Tables, actor: Actor, user: UserInfo): 
 const setDisabled = (tables: Tables, id: string, disabled_at: Date | null) =>
   tables.updateTable('crm_users').set({ disabled_at }).where('id', '=', id).execute();
 
-/**
- * Changes the password of a user and ends every session.
- * @throws UserError when the password is not acceptable
- */
+/** Changes the password of a user and ends all sessions. @throws UserError if the password is not acceptable */
 export async function resetPassword(
   tables: Tables,
   actor: Actor,
@@ -195,7 +194,7 @@ export async function resetPassword(
   await record(tables, actor, user.id, 'reset password');
 }
 
-/** Records a change of a user in the audit log of every organization that it is a member of. */
+/** Records a change to a user in the change log of each of the user's organizations. */
 async function record(tables: Tables, actor: Actor, user: string, action: string): Promise<void> {
   const memberships = await tables
     .selectFrom('crm_memberships')

@@ -3,31 +3,39 @@ import { isLoopback } from '../../../engine/loopback.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The address at which browsers reach this instance. */
+    /** The origin at which browsers reach this instance. */
     site: Site;
   }
 }
 
-/** The address at which browsers reach this instance: `public_url` if set, because a proxy may send any Host. */
+/**
+ * The origin at which browsers reach this instance: `public_url` if it is set, because a proxy can send any Host
+ * header.
+ */
 export interface Site {
-  /** The origin that people see, without a slash at the end. */
+  /** Returns the origin that users see, without a trailing slash. */
   readonly origin: (request: FastifyRequest) => string;
-  /** Whether cookies need TLS: always except on loopback, where browsers accept them without. */
+  /** Reports whether cookies need TLS. They do except on loopback, where browsers accept them without it. */
   readonly isSecure: (request: FastifyRequest) => boolean;
-  /** Options of a cookie for pages under a path: no script reads it, no form of another site sends it. */
+  /**
+   * Returns the options of a cookie for pages under a path. Scripts cannot read it, and forms of other sites do not
+   * send it.
+   */
   readonly cookie: (
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /** Whether a page of this origin sent the request (by Fetch Metadata or the Origin header). */
+  /** Reports whether a page of this origin sent the request, by Fetch Metadata or the Origin header. */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
-/** @param publicUrl the configured URL, or `''` to use the Host header */
+/** Creates the site of this instance. @param publicUrl returns the configured URL, or `''` to use the Host header */
 export function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
-    const configured = publicUrl();
-    return URL.canParse(configured) ? new URL(configured).origin : `${request.protocol}://${request.host}`;
+    const configuredUrl = publicUrl();
+    return URL.canParse(configuredUrl)
+      ? new URL(configuredUrl).origin
+      : `${request.protocol}://${request.host}`;
   };
   const isSecure: Site['isSecure'] = (request) => {
     const url = origin(request);
@@ -40,14 +48,14 @@ export function siteOf(publicUrl: () => string): Site {
     isSecure,
     cookie: (request, path) => ({ path, httpOnly: true, sameSite: 'lax', secure: isSecure(request) }),
     isSameOrigin: (request) => {
-      const { origin: sent, 'sec-fetch-site': site } = request.headers;
-      if (site !== undefined) return site === 'same-origin';
-      if (sent === undefined || !URL.canParse(sent)) return false;
-      return new URL(sent).host === request.host || new URL(sent).origin === origin(request);
+      const { origin: originHeader, 'sec-fetch-site': fetchSite } = request.headers;
+      if (fetchSite !== undefined) return fetchSite === 'same-origin';
+      if (originHeader === undefined || !URL.canParse(originHeader)) return false;
+      return new URL(originHeader).host === request.host || new URL(originHeader).origin === origin(request);
     },
   };
 }
 
-/** Methods that change nothing. */
+/** Reports whether a method is safe (RFC 9110), which means that it does not change anything. */
 export const isSafe = (method: string): boolean =>
   method === 'GET' || method === 'HEAD' || method === 'OPTIONS';

@@ -1,45 +1,46 @@
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
 import { markEmailProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
-/** How long a link is valid: mailed to the user, and passed on by an administrator. */
-const mailedMs = 3_600_000;
-const passedOnMs = 24 * 3_600_000;
-/** Links mailed to one user within an hour. */
+/** Lifetime of a link that is mailed to the user. */
+const mailedLinkMs = 3_600_000;
+/** Lifetime of a link that an administrator passes on to the user. */
+const adminLinkMs = 24 * 3_600_000;
+/** Maximum number of links mailed to one user within an hour. */
 const maxMailed = 3;
 
-/** A link and the code that opens it: URLs contain no secret. */
+/** A reset link and the code that unlocks it. URLs do not contain secrets. */
 export interface ResetLink {
   readonly publicId: string;
   readonly code: string;
 }
 
-/** A link to mail. */
+/** A reset link to be mailed. */
 export interface MailedReset extends ResetLink {
   /** Name of the organization of an unverified user; null for a verified user. */
   readonly organization: string | null;
 }
 
 /**
- * Creates links to mail to an address: for the verified user, or otherwise for every unverified
- * one. None for a user that was mailed several within the hour, or is disabled.
+ * Creates reset links for an email address: one for the verified user, or otherwise one for every unverified user.
+ * Skips users who are disabled or have reached the limit of mailed links.
  */
-export async function mailedResets(tables: Tables, email: string): Promise<MailedReset[]> {
+export async function createMailedResets(tables: Tables, email: string): Promise<MailedReset[]> {
   const users = await enabledUsers(tables, email);
   const [first] = users;
-  const made: MailedReset[] = [];
+  const links: MailedReset[] = [];
   for (const user of first?.verified === true ? [first] : users) {
-    const recent = await tables
+    const recentResets = await tables
       .selectFrom('crm_resets')
       .select('id')
       .where('user_id', '=', user.id)
       .where('organization_id', 'is', null)
-      .where('created_at', '>', new Date(Date.now() - mailedMs))
+      .where('created_at', '>', new Date(Date.now() - mailedLinkMs))
       .execute();
-    if (recent.length >= maxMailed) continue;
+    if (recentResets.length >= maxMailed) continue;
     const organization =
       user.organization === null
         ? undefined
@@ -48,19 +49,19 @@ export async function mailedResets(tables: Tables, email: string): Promise<Maile
             .select('name')
             .where('id', '=', user.organization)
             .executeTakeFirst();
-    made.push({
-      ...(await insertReset(tables, user.id, null, mailedMs)),
+    links.push({
+      ...(await insertReset(tables, user.id, null, mailedLinkMs)),
       organization: organization?.name ?? null,
     });
   }
-  return made;
+  return links;
 }
 
 /**
- * Creates a link that an administrator passes on to a member.
- * @throws UserError unless the user belongs to this organization alone
+ * Creates a reset link that an administrator passes on to a member.
+ * @throws UserError unless the user is enabled and can only belong to this organization
  */
-export async function memberReset(
+export async function createMemberReset(
   tables: Tables,
   actor: Actor,
   organization: string,
@@ -74,9 +75,9 @@ export async function memberReset(
     .where('m.user_id', '=', user)
     .executeTakeFirst();
   if (row === undefined) throw new UserError('this member does not exist');
-  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAlone);
+  if (row.organization_id === null || row.organization_id !== organization) throw new UserError(notAloneText);
   if (row.disabled_at !== null) throw new UserError('this user is disabled');
-  const link = await insertReset(tables, user, organization, passedOnMs);
+  const link = await insertReset(tables, user, organization, adminLinkMs);
   await recordChanges(tables, actor, {
     organization,
     action: 'create reset link',
@@ -86,7 +87,7 @@ export async function memberReset(
   return { ...link, email: row.email };
 }
 
-const notAlone =
+const notAloneText =
   'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
 
 async function insertReset(
@@ -95,10 +96,10 @@ async function insertReset(
   organization_id: string | null,
   lifetimeMs: number,
 ): Promise<ResetLink> {
-  const [publicId, code] = [makePublicId(), makeCode()];
+  const [publicId, code] = [generatePublicId(), generateCode()];
   await tables
     .deleteFrom('crm_resets')
-    .where('expires_at', '<', new Date(Date.now() - passedOnMs))
+    .where('expires_at', '<', new Date(Date.now() - adminLinkMs))
     .execute();
   await tables
     .insertInto('crm_resets')
@@ -114,51 +115,52 @@ async function insertReset(
   return { publicId, code };
 }
 
-/** One text for every link that cannot be used. */
-const unusable = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
+/** One message for every unusable link. */
+const unusableText = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
 
 /**
- * Changes the password of a user and ends its sessions. A mailed code also proves the address.
- * @throws UserError, with one text, for every link that cannot be used; another if the password is not acceptable
+ * Changes the password of a user and ends all sessions. A mailed code also verifies the email address.
+ * @throws UserError with the same message for every unusable link, or with another one if the password is not
+ *   acceptable
  */
-export async function useReset(
+export async function redeemReset(
   tables: Tables,
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
-  given: ResetLink & { readonly password: string },
+  input: ResetLink & { readonly password: string },
 ): Promise<void> {
-  if (!/^[\w-]{1,64}$/.test(given.publicId)) throw new UserError(unusable);
+  if (!/^[\w-]{1,64}$/.test(input.publicId)) throw new UserError(unusableText);
   const row = await tables
     .selectFrom('crm_resets as r')
     .innerJoin('crm_users as u', 'u.id', 'r.user_id')
     .select(['r.id', 'r.code_hash', 'r.organization_id', 'u.id as user', 'u.email', 'u.disabled_at'])
     .select('u.organization_id as home')
-    .where('r.public_id', '=', given.publicId)
+    .where('r.public_id', '=', input.publicId)
     .where('r.used_at', 'is', null)
     .where('r.expires_at', '>', new Date())
     .executeTakeFirst();
-  if (row === undefined || !isSecret(given.code.trim().toUpperCase(), row.code_hash)) {
-    throw new UserError(unusable);
+  if (row === undefined || !isSecret(input.code.trim().toUpperCase(), row.code_hash)) {
+    throw new UserError(unusableText);
   }
-  // An administrator's link is void once the user belongs to other organizations too.
-  const mailed = row.organization_id === null;
-  if (row.disabled_at !== null || (!mailed && row.home !== row.organization_id))
-    throw new UserError(unusable);
-  const used = await tables
+  // An administrator's link is void as soon as the user belongs to other organizations too.
+  const isMailed = row.organization_id === null;
+  if (row.disabled_at !== null || (!isMailed && row.home !== row.organization_id))
+    throw new UserError(unusableText);
+  const rows = await tables
     .updateTable('crm_resets')
     .set({ used_at: new Date() })
     .where('user_id', '=', row.user)
     .where('used_at', 'is', null)
     .returning('id')
     .execute();
-  if (!used.some(({ id }) => id === row.id)) throw new UserError(unusable);
+  if (!rows.some(({ id }) => id === row.id)) throw new UserError(unusableText);
   const user = { id: row.user, email: row.email };
   await resetPassword(
     tables,
     { ...visitor, kind: 'user', id: user.id, name: user.email },
     user,
-    given.password,
+    input.password,
   );
-  if (!mailed || row.home === null) return;
-  const verified = (await findUsers(tables, row.email)).some((each) => each.verified);
-  if (!verified) await markEmailProven(tables, user.id);
+  if (!isMailed || row.home === null) return;
+  const hasVerifiedUser = (await findUsers(tables, row.email)).some((other) => other.verified);
+  if (!hasVerifiedUser) await markEmailProven(tables, user.id);
 }

@@ -1,15 +1,15 @@
 import { sql } from 'kysely';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** What a user proves a second factor with. */
+/** The second factors of a user. */
 export interface SecondFactors {
   readonly totp: boolean;
   readonly passkeys: number;
-  /** Recovery codes that are left; they stand in for the others and are none by themselves. */
+  /** Number of unused recovery codes. They replace another factor, and are not a factor by themselves. */
   readonly recoveryCodes: number;
 }
 
-/** The second factors of a user. */
+/** Returns the second factors of a user. */
 export async function secondFactorsOf(tables: Tables, user: string): Promise<SecondFactors> {
   const count = (table: 'crm_totps' | 'crm_passkeys' | 'crm_recovery_codes') =>
     tables
@@ -29,11 +29,11 @@ export async function secondFactorsOf(tables: Tables, user: string): Promise<Sec
   };
 }
 
-/** Selects whether a login of a user `u` takes a second factor. */
+/** SQL column that is true if user `u` needs a second factor to log in. */
 export const selectSecondFactor = sql<boolean>`(exists (select from crm_totps t where t.user_id = u.id)
   or exists (select from crm_passkeys k where k.user_id = u.id))`.as('second_factor');
 
-/** Whether a login of a user takes a second factor. */
+/** Reports whether a user needs a second factor to log in. */
 export async function hasSecondFactor(tables: Tables, user: string): Promise<boolean> {
   const row = await tables
     .selectFrom('crm_users as u')
@@ -43,12 +43,12 @@ export async function hasSecondFactor(tables: Tables, user: string): Promise<boo
   return row?.second_factor === true;
 }
 
-/** Removes every second factor of a user. Sessions are not touched. */
+/** Removes all second factors of a user. Sessions are not affected. */
 export async function removeSecondFactors(tables: Tables, user: string): Promise<void> {
   for (const table of ['crm_totps', 'crm_passkeys', 'crm_recovery_codes'] as const) {
     await tables.deleteFrom(table).where('user_id', '=', user).execute();
   }
 }
 
-/** Who must have a second factor (`login.second_factor` in config.yaml). */
+/** Which users must have a second factor (`login.second_factor` in config.yaml). */
 export type SecondFactorPolicy = 'off' | 'administrators' | 'everyone';

@@ -2,62 +2,62 @@ import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type Grants, grantMasks } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { hashSecret, makePublicId, makeSecret } from '../secrets/index.ts';
+import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 
-/** What a person may do in one organization. */
+/** A user's membership of one organization, with its grants. */
 export interface Membership {
   readonly organization: string;
   readonly slug: string;
-  /** Slugs that the organization had before. */
+  /** Former slugs of the organization. */
   readonly formerSlugs: readonly string[];
   readonly name: string;
   readonly profile: string;
   readonly grants: Grants;
 }
 
-/** A person who is logged in, as found by the cookie's value or a token's `jti`. */
+/** A user's session, found by the value of its cookie or by a token's `jti`. */
 export interface Session {
   readonly id: string;
   readonly jti: string;
   readonly user: { readonly id: string; readonly email: string };
   readonly tokenVersion: number;
-  /** How the person logged in, in words. */
+  /** How the user logged in, as text. */
   readonly method: string;
-  /** Whether that proved a second factor. */
+  /** Whether the login proved a second factor. */
   readonly secondFactor: boolean;
-  /** Milliseconds since 1970; when the person logged in. */
-  readonly began: number;
-  /** Milliseconds since 1970. */
+  /** Time of the login, in Unix milliseconds. */
+  readonly startedAt: number;
+  /** Time of the last use, in Unix milliseconds. */
   readonly lastSeen: number;
-  /** Milliseconds since 1970; the end, even of a session in use. */
+  /** Time at which the session expires even if it is in use, in Unix milliseconds. */
   readonly expires: number;
-  /** By slug. */
+  /** Memberships by slug. */
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** How somebody has proven to be a user. */
+/** How a user was authenticated. */
 export interface Proof {
-  /** In words, for the list of sessions. */
+  /** How the user logged in, as text for the list of sessions. */
   readonly method: string;
-  /** Whether it holds a second factor. */
+  /** Whether a second factor was proven. */
   readonly secondFactor: boolean;
 }
 
 /** A new login. */
 export interface NewSession {
   readonly id: string;
-  /** The cookie's value; stored only as a hash. */
+  /** Value of the cookie. Only its hash is stored. */
   readonly token: string;
   readonly jti: string;
   readonly expires: Date;
 }
 
 /**
- * Begins a session, in a transaction, and deletes expired sessions of the user.
+ * Starts a session in a transaction, and deletes the user's expired sessions.
  * @param options `tokenVersion` is the user's token version when the password was verified
- * @returns undefined if every session has been ended since then, as by a change of the password, or the user
- *   is disabled, or has a second factor that was not proven
+ * @returns undefined if all sessions have been ended since then (for example by a password change), or if the user is
+ *   disabled or has not proven their second factor
  */
 export async function startSession(
   tables: Tables,
@@ -69,16 +69,16 @@ export async function startSession(
     readonly proof: Proof;
   },
 ): Promise<NewSession | undefined> {
-  // Ending every session, and setting up a second factor, lock this row too: they wait for us and see our session, or
-  // we wait for them.
-  const known = await tables
+  // Ending all sessions and setting up a second factor lock this row too. They wait and see the new session, or this
+  // function waits for them.
+  const lockedUser = await tables
     .selectFrom('crm_users')
     .select('token_version')
     .where('id', '=', user)
     .where('disabled_at', 'is', null)
     .forUpdate()
     .executeTakeFirst();
-  if (known?.token_version !== options.tokenVersion) return undefined;
+  if (lockedUser?.token_version !== options.tokenVersion) return undefined;
   const { method, secondFactor } = options.proof;
   if (!secondFactor && (await hasSecondFactor(tables, user))) return undefined;
   await tables
@@ -86,8 +86,8 @@ export async function startSession(
     .where('user_id', '=', user)
     .where('expires_at', '<', new Date())
     .execute();
-  const token = makeSecret();
-  const jti = makePublicId();
+  const token = generateSecret();
+  const jti = generatePublicId();
   const expires = new Date(Date.now() + options.durationMs);
   const row = await tables
     .insertInto('crm_sessions')
@@ -105,7 +105,7 @@ export async function startSession(
   return { id: row.id, token, jti, expires };
 }
 
-/** Finds a live session by its cookie's value or its token's id, with what its user may do. */
+/** Finds a live session by the value of its cookie or the ID of its token, with the user's memberships. */
 export async function findSession(
   tables: Tables,
   credential: { readonly token: string } | { readonly jti: string },
@@ -128,25 +128,25 @@ export async function findSession(
     tokenVersion: session.token_version,
     method: session.method,
     secondFactor: session.second_factor,
-    began: session.created_at.getTime(),
+    startedAt: session.created_at.getTime(),
     lastSeen: session.last_seen_at.getTime(),
     expires: session.expires_at.getTime(),
     memberships: await findMemberships(tables, session.user_id),
   };
 }
 
-/** SQL of the slugs that the organization `o` had before. */
+/** SQL column with the former slugs of organization `o`. */
 const formerSlugsOf = sql<string[]>`array(
   select f.slug from crm_former_slugs f where f.holder_id = o.id and f.slug <> o.slug)`.as('former');
 
-/** The membership of the organization that has or had a slug. */
-export const membershipNamed = (
+/** Returns the membership of the organization with this current or former slug. */
+export const membershipBySlug = (
   memberships: ReadonlyMap<string, Membership>,
   slug: string,
 ): Membership | undefined =>
   memberships.get(slug) ?? [...memberships.values()].find(({ formerSlugs }) => formerSlugs.includes(slug));
 
-/** The organizations of a user, by slug, with what the user may do there. */
+/** Returns a user's memberships by organization slug, with their grants. */
 export async function findMemberships(
   tables: Tables,
   user: string,
@@ -154,7 +154,7 @@ export async function findMemberships(
   const rows = await tables
     .selectFrom('crm_memberships as m')
     .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
-    // An unverified user acts only in its own organization, even with other memberships.
+    // An unverified user acts only in their own organization, even with other memberships.
     .innerJoin('crm_users as u', (join) =>
       join
         .onRef('u.id', '=', 'm.user_id')
@@ -178,9 +178,9 @@ export async function findMemberships(
     .execute();
   const bySlug = Map.groupBy(rows, (row) => row.slug);
   return new Map(
-    [...bySlug].map(([slug, all]) => {
-      const first = all[0];
-      const grants = all.flatMap(({ object, action }) =>
+    [...bySlug].map(([slug, membershipRows]) => {
+      const first = membershipRows[0];
+      const grants = membershipRows.flatMap(({ object, action }) =>
         object === null || action === null ? [] : [{ object, action }],
       );
       return [
@@ -199,24 +199,24 @@ export async function findMemberships(
 }
 
 /** Stores when sessions were last used. */
-export async function storeSessionsUsed(tables: Tables, used: ReadonlyMap<string, Date>): Promise<void> {
-  for (const [id, at] of used) {
+export async function storeSessionsUsed(tables: Tables, uses: ReadonlyMap<string, Date>): Promise<void> {
+  for (const [id, at] of uses) {
     await tables.updateTable('crm_sessions').set({ last_seen_at: at }).where('id', '=', id).execute();
   }
 }
 
-/** A session in the list of its user. */
+/** A session in a user's list of sessions. */
 export interface SessionInfo {
   readonly id: string;
   readonly user_agent: string;
-  /** How the person logged in, in words. */
+  /** How the user logged in, as text. */
   readonly method: string;
   readonly created_at: string;
   readonly last_seen_at: string;
   readonly expires_at: string;
 }
 
-/** The live sessions of a user, newest first. */
+/** Lists the live sessions of a user, newest first. */
 export async function listSessions(tables: Tables, user: string): Promise<SessionInfo[]> {
   const rows = await tables
     .selectFrom('crm_sessions')
@@ -235,7 +235,7 @@ export async function listSessions(tables: Tables, user: string): Promise<Sessio
   }));
 }
 
-/** Ends one session of a user. @returns whether there was one */
+/** Ends one session of a user. @returns false if it does not exist */
 export async function endSession(
   tables: Tables,
   actor: Actor,
@@ -243,18 +243,21 @@ export async function endSession(
   id: string,
   organizations: readonly string[],
 ): Promise<boolean> {
-  const ended = await tables
+  const row = await tables
     .deleteFrom('crm_sessions')
     .where('user_id', '=', user)
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (ended === undefined) return false;
+  if (row === undefined) return false;
   await recordEverywhere(tables, actor, organizations, 'logout', id);
   return true;
 }
 
-/** Ends the previous session of a browser that starts a new one. @returns the ended session, or undefined */
+/**
+ * Ends the previous session of a browser that starts a new one.
+ * @returns the ended session, or undefined if the browser did not have one
+ */
 export async function endReplacedSession(
   tables: Tables,
   actorOf: (user: Session['user']) => Actor,
@@ -268,9 +271,9 @@ export async function endReplacedSession(
 }
 
 /**
- * Sets up or removes second factors of a user, in a transaction: the session of the person has proven them from now on,
- * or none exist, and ends every other session.
- * @param work what is changed
+ * Runs a change to a user's second factors in a transaction. Afterwards the user's session counts as having proven a
+ * second factor, if one is left, and all other sessions are ended.
+ * @param work changes the second factors
  */
 export async function changeSecondFactors<T>(
   tables: Tables,
@@ -280,14 +283,14 @@ export async function changeSecondFactors<T>(
   await tables.selectFrom('crm_users').select('id').where('id', '=', user.id).forUpdate().execute();
   const result = await work();
   const second_factor = await hasSecondFactor(tables, user.id);
-  // Recovery codes are none by themselves.
+  // Recovery codes do not count as a second factor by themselves.
   if (!second_factor) await removeSecondFactors(tables, user.id);
   await tables.updateTable('crm_sessions').set({ second_factor }).where('id', '=', id).execute();
   await tables.deleteFrom('crm_sessions').where('user_id', '=', user.id).where('id', '!=', id).execute();
   return result;
 }
 
-/** Ends every session of a user and voids every token, on every node. */
+/** Ends all sessions of a user and invalidates all tokens, on every node. */
 export async function endAllSessions(
   tables: Tables,
   actor: Actor,
@@ -303,8 +306,8 @@ export async function endAllSessions(
   await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
 }
 
-/** Ends every session of everybody, and voids every token and every link to a new password. @returns how many sessions */
-export async function endSessionsOfAll(tables: Tables): Promise<number> {
+/** Ends all sessions of all users, and invalidates all tokens and reset links. @returns the number of sessions */
+export async function endSessionsOfAllUsers(tables: Tables): Promise<number> {
   await tables
     .updateTable('crm_users')
     .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
@@ -314,7 +317,7 @@ export async function endSessionsOfAll(tables: Tables): Promise<number> {
   return Number(numDeletedRows);
 }
 
-/** Records a change of a session in every organization of the user. */
+/** Records a change to a session in each of the user's organizations. */
 export const recordEverywhere = (
   tables: Tables,
   actor: Actor,

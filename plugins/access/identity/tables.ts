@@ -17,30 +17,30 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_users: {
       id: Generated<string>;
-      /** In normal form. At most one verified user has it, and one unverified user of each organization. */
+      /** Normalized. Unique among verified users, and among the unverified users of an organization. */
       email: string;
       password_hash: string;
-      /** When the address was proven, or the operator verified it; null until then. */
+      /** When the owner or the operator verified the email address; null until then. */
       verified_at: Date | null;
-      /** The one organization that an unverified user may belong to; null once it is verified. */
+      /** The only organization that an unverified user can belong to; null for a verified user. */
       organization_id: string | null;
-      /** When the user was disabled; null while it is enabled. */
+      /** When the user was disabled; null if the user is enabled. */
       disabled_at: Date | null;
-      /** Incremented by "sign out everywhere"; a JWT of an earlier version is void. */
+      /** Incremented by "log out everywhere". JWTs with an earlier version are void. */
       token_version: Generated<number>;
       created_at: Generated<Date>;
     };
     crm_sessions: {
       id: Generated<string>;
       user_id: string;
-      /** SHA-256 of the cookie's value, hex. */
+      /** SHA-256 of the cookie's value, in hex. */
       token_hash: string;
       /** The `jti` of this login's JWT. */
       jti: string;
       user_agent: string;
-      /** How the person logged in, in words. */
+      /** How the user logged in, as text. */
       method: Generated<string>;
-      /** Whether that proved a second factor. */
+      /** Whether the login proved a second factor. */
       second_factor: Generated<boolean>;
       created_at: Generated<Date>;
       last_seen_at: Generated<Date>;
@@ -54,11 +54,11 @@ declare module '../../../engine/tables/index.ts' {
     };
     crm_resets: {
       id: Generated<string>;
-      /** In the link; the code that opens it is not. */
+      /** Part of the link, unlike the code that unlocks it. */
       public_id: string;
       code_hash: string;
       user_id: string;
-      /** The organization whose administrator created it; null if it was mailed to the user's address. */
+      /** The organization whose administrator created the link; null if it was mailed to the user. */
       organization_id: string | null;
       created_at: Generated<Date>;
       expires_at: Date;
@@ -66,22 +66,22 @@ declare module '../../../engine/tables/index.ts' {
     };
     crm_totps: {
       user_id: string;
-      /** The secret of the authenticator app, sealed. */
+      /** The sealed secret of the authenticator app. */
       secret: string;
-      /** The time step of the last code that was used; no code of it or of an earlier one is taken again. */
+      /** Time step of the last used code. Codes of this and earlier steps are rejected. */
       last_step: string;
       created_at: Generated<Date>;
     };
     crm_passkeys: {
       id: Generated<string>;
       user_id: string;
-      /** As the authenticator names it, base64url. */
+      /** Credential ID assigned by the authenticator, base64url. */
       credential: string;
-      /** COSE, base64url. */
+      /** COSE key, base64url. */
       public_key: string;
-      /** How often the authenticator has signed, where it counts. */
+      /** The authenticator's signature counter, if it has one. */
       uses: string;
-      /** How browsers reach it, separated by commas. */
+      /** Transports by which browsers reach it, separated by commas. */
       transports: string;
       name: string;
       created_at: Generated<Date>;
@@ -92,7 +92,7 @@ declare module '../../../engine/tables/index.ts' {
       code_hash: string;
     };
     crm_identities: {
-      /** The OpenID Connect provider, and its name for the person. */
+      /** URL of the OpenID Connect provider. `subject` is the provider's ID of the user. */
       issuer: string;
       subject: string;
       user_id: string;
@@ -160,7 +160,7 @@ const memberships = defineTable(
   },
   {
     indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }],
-    // A session has those of all organizations.
+    // A session needs the memberships of all organizations.
     placement: 'everywhere',
   },
 );
@@ -225,7 +225,7 @@ const identities = defineTable(
   { uniques: [{ name: 'crm_identities_user', properties: ['user_id_link', 'issuer'] }] },
 );
 
-/** People: users, their memberships, sessions, reset links, second factors, and who they are at providers. */
+/** Users with their memberships, sessions, reset links, second factors and accounts at providers. */
 export const identityTables = [
   ...[users, sessions, memberships, resets],
   ...[totps, passkeys, recoveryCodes, identities],

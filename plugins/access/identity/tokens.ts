@@ -4,32 +4,37 @@ import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
-/** The only algorithm used and accepted. */
+/** The only algorithm that is used and accepted. */
 const algorithm = 'HS256';
 const issuer = 'crm';
 const audience = 'crm-api';
 const type = 'at+jwt';
-/** Upper limit on the length of our tokens. */
+/** Maximum length of an issued token. */
 const maxLength = 1024;
 /** Tolerated clock difference between nodes, in seconds. */
 const tolerance = 5;
 
-/** The claims of a token: no role and no organization, so that revoking one takes effect immediately. */
+/**
+ * Claims of a token. They contain neither grants nor organizations, so that revoking those takes effect immediately.
+ */
 export interface Claims {
   readonly user: string;
-  /** The id of the login; the token ends with it. */
+  /** ID of the login. The token is void once the login has ended. */
   readonly jti: string;
   readonly version: number;
 }
 
-/** Signs and verifies the tokens of people (JWT, RFC 9068's type). */
+/** Signs and verifies users' tokens (JWT of the type defined in RFC 9068). */
 export interface Tokens {
   readonly sign: (claims: Claims, expires: Date) => Promise<string>;
-  /** undefined for every token that is not ours and valid. */
+  /** Returns undefined if the token is not valid or was not issued by this instance. */
   readonly verify: (token: string) => Promise<Claims | undefined>;
 }
 
-/** Tokens with the instance's secrets: the first signs, all verify, so that secrets rotate without an outage. */
+/**
+ * Creates tokens with the instance's secrets. The first secret signs and all verify, so that secrets can be rotated
+ * without an outage.
+ */
 export function tokens(secrets: InstanceSecrets): Tokens {
   const keys = new Map(secrets.all.map((secret) => [keyId(secret), Buffer.from(secret, 'utf8')]));
   const [kid = '', key = Buffer.alloc(0)] = [...keys][0] ?? [];
@@ -41,10 +46,10 @@ export function tokens(secrets: InstanceSecrets): Tokens {
     clockTolerance: tolerance,
     requiredClaims: ['sub', 'iat', 'exp', 'jti', 'ver'],
   };
-  const find = ({ kid: wanted }: JWTHeaderParameters) => {
-    const found = wanted === undefined ? undefined : keys.get(wanted);
-    if (found === undefined) throw new Error('unknown key');
-    return found;
+  const keyFor = ({ kid: requestedKid }: JWTHeaderParameters) => {
+    const match = requestedKid === undefined ? undefined : keys.get(requestedKid);
+    if (match === undefined) throw new Error('unknown key');
+    return match;
   };
   return {
     sign: ({ user, jti, version }, expires) =>
@@ -60,10 +65,10 @@ export function tokens(secrets: InstanceSecrets): Tokens {
     verify: async (token) => {
       if (token.length > maxLength) return undefined;
       try {
-        const { payload } = await jwtVerify<{ ver: unknown }>(token, find, options);
+        const { payload } = await jwtVerify<{ ver: unknown }>(token, keyFor, options);
         const { sub, jti, ver, iat = 0 } = payload;
-        const ahead = iat > Date.now() / 1000 + tolerance;
-        if (sub === undefined || jti === undefined || typeof ver !== 'number' || ahead) return undefined;
+        const isInFuture = iat > Date.now() / 1000 + tolerance;
+        if (sub === undefined || jti === undefined || typeof ver !== 'number' || isInFuture) return undefined;
         if (!isLoginId(jti)) return undefined;
         return { user: sub, jti, version: ver };
       } catch {
@@ -73,8 +78,8 @@ export function tokens(secrets: InstanceSecrets): Tokens {
   };
 }
 
-/** Whether a text has the format of a login's id; others are refused without a query. */
+/** Reports whether a text has the format of a login's ID. Other texts are rejected without a query. */
 const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 
-/** An id of a secret that does not reveal it. */
+/** Returns an ID of a secret that does not reveal it. */
 const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 'hex').slice(0, 16);

@@ -4,20 +4,20 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { normalEmail, parseEmail } from './emails.ts';
 import { checkNewPassword, checkPassword, hashPassword, isOutdated } from './passwords.ts';
 
-/** A user: an e-mail address with a password. */
+/** A user: an email address with a password. */
 export interface User {
   readonly id: string;
   readonly email: string;
-  /** Whether its holder has proven the address, or the operator has verified it. */
+  /** Whether the owner or the operator has verified the email address. */
   readonly verified: boolean;
-  /** The one organization that an unverified user may belong to; null for a verified user. */
+  /** The only organization that an unverified user can belong to; null for a verified user. */
   readonly organization: string | null;
   readonly disabled: boolean;
   readonly passwordHash: string;
   readonly tokenVersion: number;
 }
 
-/** The users of an address, the verified one first. @param email in normal form */
+/** Lists the users with an email address, the verified one first. @param email in normal form */
 export async function findUsers(tables: Tables, email: string): Promise<User[]> {
   const rows = await selectUsers(tables).where('email', '=', email).orderBy('id').execute();
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
@@ -46,8 +46,8 @@ const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute'
 });
 
 /**
- * The user that an address refers to in an organization: the verified one, or otherwise the organization's own. Unverified
- * users of other organizations are left out: their holder may be a different person.
+ * Returns the user that an email address refers to in an organization: the verified user, or otherwise the
+ * organization's own. Unverified users of other organizations are excluded, because they may be different people.
  */
 export async function userFor(
   tables: Tables,
@@ -58,26 +58,26 @@ export async function userFor(
   return users.find((user) => user.verified || user.organization === organization);
 }
 
-/** A user to create, with its first membership. */
+/** A user to create, with the first membership. */
 export interface NewUser {
   readonly email: string;
   readonly organization: string;
   readonly profile: string;
   readonly password: () => string;
-  /** Whether the address is verified. */
+  /** Whether the email address is verified. */
   readonly verified?: boolean;
 }
 
 /**
  * Creates a user with a membership.
- * @returns its id
- * @throws UserError when the e-mail is not valid, or refers to an existing user in the organization
+ * @returns the user's ID
+ * @throws UserError if the email address is not valid, or refers to an existing user in the organization
  */
 export async function createUser(tables: Tables, actor: Actor, user: NewUser): Promise<string> {
   const { organization, profile, verified = false } = user;
   const email = normalEmail(user.email);
-  const known = await userFor(tables, email, organization);
-  if (known !== undefined) throw new UserError(`${email} already has a user here`);
+  const existing = await userFor(tables, email, organization);
+  if (existing !== undefined) throw new UserError(`${email} already has a user here`);
   const password = user.password();
   await checkNewPassword(password, email);
   const row = await tables
@@ -99,11 +99,11 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
 }
 
 /**
- * Gives an existing user a further membership.
- * @returns its id
- * @throws UserError when the address refers to no user that the organization may add, or to a member
+ * Adds an existing user to an organization.
+ * @returns the user's ID
+ * @throws UserError if no user with the email address can be added, or the user is already a member
  */
-export async function addExisting(
+export async function addExistingUser(
   tables: Tables,
   actor: Actor,
   member: { readonly email: string; readonly organization: string; readonly profile: string },
@@ -123,7 +123,7 @@ export async function addExisting(
   return user.id;
 }
 
-/** Makes a user a member. @throws UserError when it is one already */
+/** Adds a user to an organization. @throws UserError if the user is already a member */
 export async function addMembership(
   tables: Tables,
   actor: Actor,
@@ -141,9 +141,9 @@ export async function addMembership(
     .returning('user_id')
     .executeTakeFirst();
   if (membership === undefined) throw new UserError(`${user.email} is already a member of this organization`);
-  // A person who accepts an invitation acts as the new member.
-  const acting = actor.kind === 'user' ? { ...actor, id: actor.id ?? user.id } : actor;
-  await recordChanges(tables, acting, {
+  // A user who accepts an invitation acts as the new member.
+  const effectiveActor = actor.kind === 'user' ? { ...actor, id: actor.id ?? user.id } : actor;
+  await recordChanges(tables, effectiveActor, {
     organization,
     action: 'create',
     object: 'member',
@@ -151,48 +151,45 @@ export async function addMembership(
   });
 }
 
-/** A user whose password matched. */
-export interface KnownUser {
+/** A user whose credential was verified. */
+export interface AuthenticatedUser {
   readonly id: string;
   readonly email: string;
   readonly tokenVersion: number;
 }
 
-/** The enabled users of an address, in any spelling of it. */
+/** Lists the enabled users with an email address, in any spelling of it. */
 export async function enabledUsers(tables: Tables, email: string): Promise<User[]> {
   const normal = parseEmail(email);
   const users = normal === undefined ? [] : await findUsers(tables, normal);
   return users.filter((user) => !user.disabled);
 }
 
-/** The users that a password matches, in their order; takes the same time if none matches. */
+/** Returns the users that a password matches, in the same order. Takes the same time if it matches none. */
 export async function usersWithPassword(
   tables: Tables,
   users: readonly User[],
   password: string,
-): Promise<KnownUser[]> {
-  const right = await checkPassword(
+): Promise<AuthenticatedUser[]> {
+  const matches = await checkPassword(
     password,
     users.map((user) => user.passwordHash),
   );
-  const fitting = users.filter((_, index) => right[index]);
-  for (const user of fitting) {
+  const matchingUsers = users.filter((_, index) => matches[index]);
+  for (const user of matchingUsers) {
     if (isOutdated(user.passwordHash)) await storePassword(tables, user, password);
   }
-  return fitting.map(({ id, email, tokenVersion }) => ({ id, email, tokenVersion }));
+  return matchingUsers.map(({ id, email, tokenVersion }) => ({ id, email, tokenVersion }));
 }
 
-/**
- * Changes the password of a user. Sessions are not touched.
- * @throws UserError when the password is not acceptable
- */
+/** Changes the password of a user. Sessions are not affected. @throws UserError if the password is not acceptable */
 export async function changePassword(
   tables: Tables,
   user: { readonly id: string; readonly email: string },
-  wanted: string,
+  password: string,
 ): Promise<void> {
-  await checkNewPassword(wanted, user.email);
-  await storePassword(tables, user, wanted);
+  await checkNewPassword(password, user.email);
+  await storePassword(tables, user, password);
 }
 
 async function storePassword(
@@ -204,7 +201,7 @@ async function storePassword(
   await tables.updateTable('crm_users').set({ password_hash }).where('id', '=', user.id).execute();
 }
 
-/** The hash of a password for a user, with the salt of other users of the same address. */
+/** Hashes a user's password with the salt of other users with the same email address. */
 async function hashFor(
   tables: Tables,
   { id, email }: { readonly id?: string; readonly email: string },

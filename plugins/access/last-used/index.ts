@@ -1,4 +1,4 @@
-// Last used: when things were last used: collected, and stored now and then.
-// May import nothing of ours.
+// Last used: collects the times at which keys and sessions were last used, and stores them periodically.
+// Must not import other modules of this project.
 
 export { lastUsed } from './last-used.ts';

@@ -1,25 +1,25 @@
 import type { FastifyInstance } from 'fastify';
 
-/** How often "last used" is stored, in milliseconds. */
+/** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
 
-/** When things were last used: collected in memory and stored periodically, outside of requests. */
+/** The last uses of keys or sessions, collected in memory and stored periodically, outside of requests. */
 export interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
-  /** The use that is not stored yet. */
+  /** Returns the last use if it is not stored yet. */
   readonly get: (id: string) => T | undefined;
 }
 
-/** Collects uses, and stores the rest when the app closes. If storing fails, only these uses are lost. */
+/** Collects uses and stores them periodically and when the app closes. If a write fails, only its uses are lost. */
 export function lastUsed<T>(
   app: FastifyInstance,
-  store: (used: ReadonlyMap<string, T>) => Promise<void>,
+  store: (uses: ReadonlyMap<string, T>) => Promise<void>,
 ): LastUsed<T> {
-  let used = new Map<string, T>();
+  let pending = new Map<string, T>();
   const flush = async (): Promise<void> => {
-    if (used.size === 0) return;
-    const batch = used;
-    used = new Map();
+    if (pending.size === 0) return;
+    const batch = pending;
+    pending = new Map();
     try {
       await store(batch);
     } catch (cause) {
@@ -31,5 +31,5 @@ export function lastUsed<T>(
     clearInterval(timer);
     await flush();
   });
-  return { record: (id, value) => used.set(id, value), get: (id) => used.get(id) };
+  return { record: (id, value) => pending.set(id, value), get: (id) => pending.get(id) };
 }

@@ -1,7 +1,7 @@
 import {
-  type KnownUser,
+  type AuthenticatedUser,
   type Membership,
-  membershipNamed,
+  membershipBySlug,
   type Proof,
   type Session,
   type User,
@@ -14,22 +14,22 @@ export interface Credentials {
 }
 
 /**
- * Chooses between users of one address that the password matches: unverified ones differ by organization.
- * @returns undefined for none
+ * Selects one of several users with the same email address and password, for example by organization.
+ * @returns undefined to reject all
  */
 export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
 
-/** A user whose password matched, with its memberships. */
+/** A user whose password matched, with the user's memberships. */
 export interface Candidate {
-  readonly user: KnownUser;
+  readonly user: AuthenticatedUser;
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** Picks the user that is a member of an organization; the first if none is named. */
+/** Selects the user who is a member of an organization, or the first user if no slug is given. */
 export const pickBy =
   (slug: string | undefined): PickUser =>
   (users) =>
-    slug === undefined ? users[0] : users.find(({ memberships }) => membershipNamed(memberships, slug));
+    slug === undefined ? users[0] : users.find(({ memberships }) => membershipBySlug(memberships, slug));
 
 /** The result of a login. */
 export interface Login {
@@ -43,42 +43,40 @@ export interface Login {
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * The user of an e-mail address and a password. A second factor is not asked for.
-     * @throws HttpError 401 if they are wrong, 429 after too many attempts
+     * Authenticates a user by email address and password, without a second factor.
+     * @throws HttpError 401 if they are wrong; 429 after too many attempts
      */
     provePassword: (request: FastifyRequest, credentials: Credentials, pick?: PickUser) => Promise<Candidate>;
     /**
-     * Begins a session for a user whose identity is proven, and sets its cookie.
-     * @throws HttpError 401 if the user was disabled or every session has been ended since then, or a second factor was
-     *   not proven
+     * Starts a session for an authenticated user and sets its cookie.
+     * @throws HttpError 401 if the user has been disabled or logged out everywhere since, or has not proven the second
+     *   factor
      */
     logInAs: (
       request: FastifyRequest,
       reply: FastifyReply,
-      proven: Candidate,
+      candidate: Candidate,
       proof: Proof,
     ) => Promise<Login>;
     /**
-     * Continues a login in a browser: asks for the second factor if the user has one and it is not proven; otherwise it
-     * begins a session.
-     * @param proof how the user is proven so far
-     * @param next the path to continue at
+     * Continues a login in a browser: asks for the second factor if the user has one and has not proven it; otherwise
+     * starts a session.
+     * @param login `proof` is how the user was authenticated so far; `next` is the path to continue at
      */
     continueLogin: (
       request: FastifyRequest,
       reply: FastifyReply,
-      proven: Candidate,
+      candidate: Candidate,
       login: { readonly proof: Proof; readonly next: string },
     ) => Promise<FastifyReply>;
     /**
-     * Verifies a password; wrong ones count for the user and the address.
-     * @param user whose password it is
+     * Verifies a user's password. Wrong passwords count for the user and the client's network.
      * @throws HttpError 429 with Retry-After after too many wrong passwords
      */
     verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;
     /** Ends a session and clears its cookie. */
     logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
-    /** Ends every session of a person and voids their tokens. */
+    /** Ends all sessions of a user and invalidates their tokens. */
     logOutEverywhere: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
   }
 }

@@ -1,68 +1,79 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { enabledUsers, type KnownUser, type Site, type User, usersWithPassword } from '../identity/index.ts';
+import {
+  type AuthenticatedUser,
+  enabledUsers,
+  type Site,
+  type User,
+  usersWithPassword,
+} from '../identity/index.ts';
 import { createLoginLimiter } from '../rate-limiting/index.ts';
 import { type InstanceSecrets, signing } from '../secrets/index.ts';
 import { devices } from './devices.ts';
 
-/** A password to verify, and whose it is. */
+/** A password to verify for an email address. */
 export interface Attempt {
   readonly email: string;
   readonly password: string;
-  /** The user; absent: any of the address. */
+  /** ID of the user; if absent, all users with the email address are checked. */
   readonly id?: string;
   /** Receives the IDs of the users whose password is checked, whatever the result. */
-  readonly found?: (users: readonly string[]) => void;
+  readonly onUsers?: (users: readonly string[]) => void;
 }
 
-/** Verifies passwords, throttled against guessing. */
+/** Verifies passwords, with rate limits against guessing. */
 export interface CredentialCheck {
   /**
-   * The users that a password matches: first those that this device has logged in to before, then the rest.
+   * Yields the users that a password matches: first users who have logged in on this device before, then the others.
    * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
-  readonly fitting: (request: FastifyRequest, attempt: Attempt) => AsyncGenerator<readonly KnownUser[]>;
-  /** Remembers the device as one that has logged in to a user. */
+  readonly matchingUsers: (
+    request: FastifyRequest,
+    attempt: Attempt,
+  ) => AsyncGenerator<readonly AuthenticatedUser[]>;
+  /** Remembers that a user has logged in on this device. */
   readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;
 }
 
-/** The longest time that browsers keep a cookie. */
-const longestSeconds = 400 * 86_400;
+/** Maximum lifetime of a cookie in browsers, in seconds. */
+const maxCookieSeconds = 400 * 86_400;
 
 export function credentialCheck(
   { database, secrets }: { readonly database: Database; readonly secrets: InstanceSecrets },
   site: Site,
 ): CredentialCheck {
-  const guard = createLoginLimiter();
-  const known = devices(signing(secrets, 'devices'));
+  const limiter = createLoginLimiter();
+  const deviceCookie = devices(signing(secrets, 'devices'));
   const cookie = (request: FastifyRequest) => (site.isSecure(request) ? '__Host-crm_device' : 'crm_device');
   const verify = async (users: readonly User[], password: string) => {
-    const fitting = await usersWithPassword(tablesOf(database), users, password);
-    return fitting.length === 0 ? undefined : fitting;
+    const matches = await usersWithPassword(tablesOf(database), users, password);
+    return matches.length === 0 ? undefined : matches;
   };
   return {
-    fitting: async function* (request, { email, password, id, found }) {
-      const all = await enabledUsers(tablesOf(database), email);
-      const users = all.filter((user) => id === undefined || user.id === id);
-      found?.(users.map((user) => user.id));
-      const device = known.read(request.cookies[cookie(request)]);
-      const here = users.filter((user) => device.has(user.id));
-      const [first] = here;
+    matchingUsers: async function* (request, { email, password, id, onUsers }) {
+      const candidates = await enabledUsers(tablesOf(database), email);
+      const users = candidates.filter((user) => id === undefined || user.id === id);
+      onUsers?.(users.map((user) => user.id));
+      const device = deviceCookie.read(request.cookies[cookie(request)]);
+      const deviceUsers = users.filter((user) => device.has(user.id));
+      const [first] = deviceUsers;
       if (first !== undefined) {
-        const fitting = await guard.device(device.get(first.id) ?? '', () => verify(here, password));
-        if (fitting !== undefined) yield fitting;
-        if (here.length === users.length) return;
+        const matches = await limiter.knownDevice(device.get(first.id) ?? '', () =>
+          verify(deviceUsers, password),
+        );
+        if (matches !== undefined) yield matches;
+        if (deviceUsers.length === users.length) return;
       }
-      const unknown = users.filter((user) => !here.includes(user));
-      const fitting = await guard.stranger(request, email, () => verify(unknown, password));
-      if (fitting !== undefined) yield fitting;
+      const otherUsers = users.filter((user) => !deviceUsers.includes(user));
+      const matches = await limiter.unknownDevice(request, email, () => verify(otherUsers, password));
+      if (matches !== undefined) yield matches;
     },
     remember: (request, reply, user) => {
       const name = cookie(request);
-      reply.setCookie(name, known.remember(request.cookies[name], user), {
+      reply.setCookie(name, deviceCookie.remember(request.cookies[name], user), {
         ...site.cookie(request, '/'),
-        maxAge: longestSeconds,
+        maxAge: maxCookieSeconds,
       });
     },
   };

@@ -63,9 +63,9 @@ const done = ref('schemas', 'Deleted');
 const cookies = {
   'Set-Cookie': { description: 'The session cookie and, after a login, the device cookie.', schema: text },
 };
-const ended = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
+const clearedCookie = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
 
-/** People only: an API key does not identify a person. */
+/** Security schemes of users. An API key does not identify a user. */
 const security = [{ token: [] }, { session: [] }];
 const failures = {
   401: ref('responses', 'Unauthorized'),
@@ -85,7 +85,7 @@ const operation = (operationId: string, summary: string, more: object) => ({
   ...more,
 });
 
-/** The OpenAPI description of login.ts. */
+/** OpenAPI description of the routes in login.ts. */
 export const loginFragment: Fragment = {
   tag: {
     name: 'authentication',
@@ -155,13 +155,13 @@ export const loginFragment: Fragment = {
     '/auth/logout': {
       post: operation('logOut', 'Log out', {
         description: 'Ends the session. Its cookie and token become invalid on every node within a second.',
-        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
+        responses: { 200: response('Logged out.', done, clearedCookie), ...writeFailures },
       }),
     },
     '/auth/logout-everywhere': {
       post: operation('logOutEverywhere', 'Log out everywhere', {
         description: "Ends all of the user's sessions and invalidates their tokens.",
-        responses: { 200: response('Logged out.', done, ended), ...writeFailures },
+        responses: { 200: response('Logged out.', done, clearedCookie), ...writeFailures },
       }),
     },
     '/auth/me': {
@@ -172,8 +172,8 @@ export const loginFragment: Fragment = {
         responses: {
           200: response('The caller.', me, undefined, {
             user: person,
-            organizations: memberships.map((each) => ({
-              ...each,
+            organizations: memberships.map((membership) => ({
+              ...membership,
               profile: 'Sales',
               grants: { '*': ['read'] },
             })),
@@ -231,7 +231,7 @@ export const loginFragment: Fragment = {
         description:
           'Ends a session on every node within a second. If it sent the request, its cookie is removed.',
         responses: {
-          200: response('Ended.', done, ended),
+          200: response('Ended.', done, clearedCookie),
           ...writeFailures,
           404: ref('responses', 'NotFound'),
         },

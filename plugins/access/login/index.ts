@@ -1,5 +1,5 @@
-// Login: login and logout as API and as pages, a person's own page, forgotten passwords.
-// May import engine, secrets, identity, throttling, mail, screens, members, second-factor.
+// Login: login and logout in the API and the admin UI, the user's own page, and password resets.
+// May import engine, secrets, identity, rate-limiting, members, second-factor, admin-ui/shell, operations/mail.
 
 export type { Candidate } from './candidates.ts';
 export { addLoginLinks, type LoginLink } from './links.ts';

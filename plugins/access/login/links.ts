@@ -4,13 +4,13 @@ import type { FastifyInstance } from 'fastify';
 export interface LoginLink {
   readonly path: string;
   readonly label: string;
-  /** Whether the link is another login method, which continues to the requested page, rather than help with logging in. */
-  readonly isWayIn?: boolean;
+  /** Whether the link is a login method, which continues to the requested page, rather than help with logging in. */
+  readonly isLoginMethod?: boolean;
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The links on the login page, as the instance's configuration permits them at the moment. */
+    /** Functions that return the links on the login page under the current configuration. */
     loginLinks: (() => readonly LoginLink[])[];
   }
 }

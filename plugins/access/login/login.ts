@@ -27,50 +27,56 @@ import { type Candidate, type Credentials, type PickUser, pickBy } from './candi
 import { type Attempt, credentialCheck } from './credentials.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
-/** Of these paths: the limit of bodies, in bytes: an address and a password, in any escaping. Sessions begin and end at any time. */
-const small = { bodyLimit: 16 * 1024, config: sessionRoute };
+/**
+ * Options of the routes below. The body limit in bytes leaves room for an email address and a password in any escaping.
+ */
+const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 
-/** How somebody logs in with a password, for the list of sessions. */
+/** Login method of a session with a password, as shown in the list of sessions. */
 export const byPassword = 'Password';
 
-/** Login, logout and a person's own sessions, as API; the screens use the same functions. */
+/** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
 export const login = fastifyPlugin(
   async (app: FastifyInstance, { config, database, secrets }: LoginServices) => {
     const { site } = app;
-    const { fitting, remember } = credentialCheck({ database, secrets }, site);
-    /** A session cookie, because the server decides when it expires. */
+    const { matchingUsers, remember } = credentialCheck({ database, secrets }, site);
+    /**
+     * Returns the options of the session cookie. It has no lifetime, because the server decides when the session
+     * expires.
+     */
     const cookieOptions = (request: FastifyRequest) => site.cookie(request, '/');
     const { sign } = tokens(secrets);
 
     app.decorate('loginLinks', []);
 
     app.decorate('verify', async (request, { id, email }, password) => {
-      for await (const users of fitting(request, { email, password, id })) return users.length > 0;
+      for await (const users of matchingUsers(request, { email, password, id })) return users.length > 0;
       return false;
     });
 
-    /** Picks the user to log in to from those that the password matches. */
-    const choose = async (
+    /** Returns the user to log in among the users that the password matches. */
+    const findCandidate = async (
       request: FastifyRequest,
-      attempt: Credentials & Pick<Attempt, 'found'>,
+      attempt: Credentials & Pick<Attempt, 'onUsers'>,
       pick: PickUser,
     ) => {
-      for await (const users of fitting(request, attempt)) {
+      for await (const users of matchingUsers(request, attempt)) {
         const candidates: Candidate[] = [];
         for (const user of users) {
           candidates.push({ user, memberships: await findMemberships(tablesOf(database), user.id) });
         }
-        const picked = pick(candidates);
-        if (picked !== undefined) return picked;
+        const candidate = pick(candidates);
+        if (candidate !== undefined) return candidate;
       }
       throw errors.unauthenticated();
     };
 
     /**
-     * Logs why somebody was not let in.
-     * @param users whose e-mail address was typed, by ids, and not the text: it may be a password
+     * Logs a rejected login and rethrows its error.
+     * @param users returns the IDs of users with the entered email address; the text itself is not logged, because it
+     *   may be a password
      */
-    const refused = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
+    const logRejection = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
       const { code } = cause as { code?: string };
       request.log.warn({ address: request.ip, users: users(), code }, 'login rejected');
       throw cause;
@@ -78,15 +84,17 @@ export const login = fastifyPlugin(
 
     app.decorate('provePassword', (request, credentials, pick = pickBy(undefined)) => {
       let users: readonly string[] = [];
-      const found = (ids: readonly string[]) => {
+      const onUsers = (ids: readonly string[]) => {
         users = ids;
       };
-      return choose(request, { ...credentials, found }, pick).catch(refused(request, () => users));
+      return findCandidate(request, { ...credentials, onUsers }, pick).catch(
+        logRejection(request, () => users),
+      );
     });
 
     /**
-     * How a program proves to be a user whose password it knows.
-     * @throws HttpError 401 if a second factor is needed and was not sent, is wrong or not set up; 429
+     * Returns the proof of a user who has sent the right password, and possibly a code.
+     * @throws HttpError 401 if a second factor is missing, wrong or not set up; 429 after too many wrong codes
      */
     const proofOf = async ({ user, memberships }: Candidate, otp: string | undefined): Promise<Proof> => {
       if (!(await hasSecondFactor(tablesOf(database), user.id))) {
@@ -100,12 +108,12 @@ export const login = fastifyPlugin(
     };
 
     app.decorate('logInAs', async (request, reply, { user, memberships }, proof) => {
-      const replaced = request.cookies[cookieName(site, request)];
-      const { session, ended } = await transaction(database, async (tables) => {
-        const ended =
-          replaced === undefined
+      const previousToken = request.cookies[cookieName(site, request)];
+      const { session, endedSession } = await transaction(database, async (tables) => {
+        const endedSession =
+          previousToken === undefined
             ? undefined
-            : await endReplacedSession(tables, (previous) => app.actor(request, previous), replaced);
+            : await endReplacedSession(tables, (previous) => app.actor(request, previous), previousToken);
         const session = await startSession(tables, user.id, {
           durationMs: config.sessionMs,
           userAgent: String(request.headers['user-agent'] ?? ''),
@@ -115,9 +123,9 @@ export const login = fastifyPlugin(
         if (session === undefined) throw errors.unauthenticated();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
         await recordEverywhere(tables, app.actor(request, user), organizations, 'login', session.id);
-        return { session, ended };
+        return { session, endedSession };
       });
-      if (ended !== undefined) app.forgetSession({ token: replaced, jti: ended.jti });
+      if (endedSession !== undefined) app.forgetSession({ token: previousToken, jti: endedSession.jti });
       reply.setCookie(cookieName(site, request), session.token, cookieOptions(request));
       remember(request, reply, user.id);
       return {
@@ -148,25 +156,25 @@ export const login = fastifyPlugin(
       forget(request, reply, session);
     });
 
-    app.post('/auth/login', small, async (request, reply) => {
+    app.post('/auth/login', routeOptions, async (request, reply) => {
       const { email, password, organization, otp } = readBody(request.headers['content-type'], request.body);
-      const given = {
+      const input = {
         email,
         password,
         ...(organization === undefined ? {} : { organization }),
         ...(otp === undefined ? {} : { otp }),
       };
-      const wrong = Object.entries(given)
+      const issues = Object.entries(input)
         .filter(([, value]) => typeof value !== 'string' || !isStorable(value))
         .map(([field]) => ({ field, message: `${field} must be a string` }));
-      if (wrong.length > 0) throw errors.invalidFields(wrong);
+      if (issues.length > 0) throw errors.invalidFields(issues);
       const credentials = { email: String(email), password: String(password) };
       const slug = organization === undefined ? undefined : String(organization);
-      const proven = await app.provePassword(request, credentials, pickBy(slug));
-      const proof = await proofOf(proven, otp === undefined ? undefined : String(otp)).catch(
-        refused(request, () => [proven.user.id]),
+      const candidate = await app.provePassword(request, credentials, pickBy(slug));
+      const proof = await proofOf(candidate, otp === undefined ? undefined : String(otp)).catch(
+        logRejection(request, () => [candidate.user.id]),
       );
-      const result = await app.logInAs(request, reply, proven, proof);
+      const result = await app.logInAs(request, reply, candidate, proof);
       const token = await sign(
         { user: result.user.id, jti: result.jti, version: result.tokenVersion },
         result.expires,
@@ -180,13 +188,13 @@ export const login = fastifyPlugin(
       });
     });
 
-    app.post('/auth/logout', small, async (request, reply) => {
+    app.post('/auth/logout', routeOptions, async (request, reply) => {
       const { session } = await app.identify(request, { settingUp: true });
       await app.logOut(request, reply, session);
       return respond(reply, { ok: true });
     });
 
-    app.post('/auth/logout-everywhere', small, async (request, reply) => {
+    app.post('/auth/logout-everywhere', routeOptions, async (request, reply) => {
       const { session } = await app.identify(request);
       await app.logOutEverywhere(request, reply, session);
       return respond(reply, { ok: true });
@@ -219,11 +227,11 @@ export const login = fastifyPlugin(
 
     app.get('/auth/sessions', async (request, reply) => {
       const person = await app.identify(request);
-      const all = await listSessions(tablesOf(database), person.session.user.id);
-      return respond(reply, { data: all.map((each) => describe(each, person)) });
+      const sessions = await listSessions(tablesOf(database), person.session.user.id);
+      return respond(reply, { data: sessions.map((session) => describe(session, person)) });
     });
 
-    app.delete<{ Params: { id: string } }>('/auth/sessions/:id', small, async (request, reply) => {
+    app.delete<{ Params: { id: string } }>('/auth/sessions/:id', routeOptions, async (request, reply) => {
       const { session } = await app.identify(request);
       const { id } = request.params;
       if (!isRowId(id)) throw errors.notFound();
@@ -249,7 +257,7 @@ export const login = fastifyPlugin(
   },
 );
 
-/** Ids of the organizations of a person. */
+/** Returns the IDs of a user's organizations. */
 export const organizationsOf = (session: Session): string[] =>
   [...session.memberships.values()].map((membership) => membership.organization);
 
@@ -259,7 +267,7 @@ const organizationOf = ({ organization, slug, name }: Membership) => ({
   name,
 });
 
-/** What bounds the requests of a caller. */
+/** Returns the limits on a caller's requests. */
 const limitsOf = ({ routeOptions }: FastifyRequest, { rateLimit }: RateLimitingConfig) => ({
   per_page: pageSize,
   body_bytes: routeOptions.bodyLimit,

@@ -9,15 +9,15 @@ import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
 import type { LoginServices } from './services.ts';
 
-/** Login and logout with a password, as API and as pages; a person's own page; forgotten passwords. */
+/** Login and logout in the API and the admin UI, the user's own page, and password resets. */
 export const loginModule: Module<LoginServices> = {
   name: 'login',
   openApi: loginFragment,
   register: async (app, services) => {
     await app.register(login, services);
   },
-  pages: (screens, services) => {
-    addDoneTexts(screens, {
+  pages: (app, services) => {
+    addDoneTexts(app, {
       'session-ended': 'Session ended.',
       'password-changed': 'Password changed. All other sessions have been logged out.',
       'logged-out': 'You have been logged out.',
@@ -26,10 +26,10 @@ export const loginModule: Module<LoginServices> = {
       'password-reset': 'Password changed. All sessions have been logged out. Log in with the new password.',
       'invite-accepted': 'Welcome. Log in with your email address and password.',
     });
-    loginPages(screens, services);
-    secondStep(screens, services);
-    passkeyLogin(screens, services);
-    resetPages(screens, services);
-    personalPages(screens, services);
+    loginPages(app, services);
+    secondStep(app, services);
+    passkeyLogin(app, services);
+    resetPages(app, services);
+    personalPages(app, services);
   },
 };

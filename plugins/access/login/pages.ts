@@ -21,23 +21,23 @@ const view = viewsIn(import.meta.dirname);
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Shows the login page. @param more such as the `problem` that led back to it */
+    /** Shows the login page. @param more additional view data, for example a `problem` */
     showLogin: (request: FastifyRequest, reply: FastifyReply, more?: ViewData) => Promise<string>;
   }
 }
 
-/** The pages for login, logout and invitations, and the redirect from /setup. */
+/** Registers the pages for login, logout and invitations, and the redirect from /setup. */
 export function loginPages(app: FastifyInstance, { config, database }: LoginServices): void {
   const showLogin = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const next = more.next ?? safeNext((request.query as { next?: unknown }).next);
-    const links = app.loginLinks.flatMap((all) => all());
+    const links = app.loginLinks.flatMap((getLinks) => getLinks());
     return render(request, reply, view('login'), {
       title: 'Log in to CRM',
       waysIn: links
-        .filter(({ isWayIn }) => isWayIn)
+        .filter(({ isLoginMethod }) => isLoginMethod)
         .map((link) => ({ ...link, path: `${link.path}?next=${encodeURIComponent(String(next))}` })),
       passkey: await app.passkeys.offer(request),
-      links: links.filter(({ isWayIn }) => !isWayIn),
+      links: links.filter(({ isLoginMethod }) => !isLoginMethod),
       organization: (request.query as { organization?: unknown }).organization,
       ...more,
       next,
@@ -57,23 +57,23 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
     const next = safeNext(field(form, 'next'));
     const email = field(form, 'email');
     const organization = field(form, 'organization') || undefined;
-    let several: readonly Candidate[] = [];
+    let candidates: readonly Candidate[] = [];
     try {
       const credentials = { email, password: field(form, 'password') };
-      const proven = await app.provePassword(request, credentials, (users) => {
+      const candidate = await app.provePassword(request, credentials, (users) => {
         if (users.length < 2 || organization !== undefined) return pickBy(organization)(users);
-        several = users;
+        candidates = users;
         return undefined;
       });
       const proof = { method: byPassword, secondFactor: false };
-      return await app.continueLogin(request, reply, proven, { proof, next });
+      return await app.continueLogin(request, reply, candidate, { proof, next });
     } catch (error) {
       if (!(error instanceof HttpError) || (error.status !== 401 && error.status !== 429)) throw error;
-      const organizations = several.flatMap(({ memberships }) => [...memberships.values()]);
+      const organizations = candidates.flatMap(({ memberships }) => [...memberships.values()]);
       const problem =
         error.status === 429
           ? 'Too many attempts. Try again in 15 minutes.'
-          : several.length > 0
+          : candidates.length > 0
             ? 'You have several users with this address. Choose the organization and enter the password again.'
             : 'The e-mail address or the password is wrong.';
       reply.code(error.status);
@@ -106,7 +106,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
 
   app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
 
-  // The first form asks for the code alone: only its holder learns whether there is a user.
+  // The first form only asks for the code, so that only its holder learns whether the user exists.
   app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const { id: publicId } = request.params as { id: string };
@@ -118,13 +118,13 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
       if (form.password === undefined) return await show();
       const { user } = invite;
       const password = field(form, 'password');
-      const proven =
+      const verifiedUserId =
         user?.verified === true && (await app.verify(request, user, password)) ? user.id : undefined;
       await transaction(database, (tables) =>
         acceptInvite(
           tables,
           { requestId: request.id, audited: config.audit },
-          { publicId, code, password, proven },
+          { publicId, code, password, verifiedUserId },
         ),
       );
       return await reply.redirect(`/setup/login?done=invite-accepted&organization=${invite.slug}`, 303);

@@ -6,9 +6,9 @@ import { findMemberships } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
-/** Logins with a passkey, which takes neither password nor code. */
+/** Registers the login with a passkey, which needs neither password nor code. */
 export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {
-  const perAddress = attempts('passkeys', { failures: 100, waiting: 100 });
+  const perNetwork = attempts('passkeys', { failures: 100, waiting: 100 });
 
   app.post(
     '/login/passkey',
@@ -17,11 +17,11 @@ export function passkeyLogin(app: FastifyInstance, { database }: LoginServices):
       const form = (request.body ?? {}) as Form;
       const next = safeNext(field(form, 'next'));
       try {
-        const user = await perAddress.run(networkOf(request), () => app.passkeys.use(request, form));
+        const user = await perNetwork.run(networkOf(request), () => app.passkeys.use(request, form));
         if (user !== undefined) {
-          const proven = { user, memberships: await findMemberships(tablesOf(database), user.id) };
+          const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
           const proof = { method: 'Passkey', secondFactor: true };
-          return await app.continueLogin(request, reply, proven, { proof, next });
+          return await app.continueLogin(request, reply, candidate, { proof, next });
         }
         reply.code(401);
       } catch (error) {

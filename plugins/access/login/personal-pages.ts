@@ -27,18 +27,18 @@ import { deviceName } from './user-agents.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** A person's own page: sessions and password. */
+/** Registers the user's own page, with sessions and password. */
 export function personalPages(app: FastifyInstance, { database }: LoginServices): void {
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
-    const all = await listSessions(tablesOf(database), session.user.id);
+    const sessions = await listSessions(tablesOf(database), session.user.id);
     return render(request, reply, view('me'), {
       title: 'You',
-      sessions: all.map((each) => ({
-        ...each,
-        device: deviceName(each.user_agent),
-        current: each.id === session.id,
-        last_seen_at: app.sessionLastUsed(each.id) ?? each.last_seen_at,
+      sessions: sessions.map((row) => ({
+        ...row,
+        device: deviceName(row.user_agent),
+        current: row.id === session.id,
+        last_seen_at: app.sessionLastUsed(row.id) ?? row.last_seen_at,
       })),
       isMe: true,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
@@ -85,12 +85,12 @@ export function personalPages(app: FastifyInstance, { database }: LoginServices)
       reply.code(400);
       return show(request, reply, { problem: error.message });
     }
-    // All sessions were ended, in case somebody else has one; this browser begins a new one.
+    // An attacker may have a session, so all of them were ended. This browser starts a new one.
     const credentials = { email: session.user.email, password: field(form, 'new') };
-    const proven = await app.provePassword(request, credentials, (users) =>
+    const candidate = await app.provePassword(request, credentials, (users) =>
       users.find(({ user }) => user.id === session.user.id),
     );
-    await app.logInAs(request, reply, proven, session);
+    await app.logInAs(request, reply, candidate, session);
     return reply.redirect('/setup/me?done=password-changed', 303);
   });
 

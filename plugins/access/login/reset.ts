@@ -5,32 +5,34 @@ import { HttpError, UserError } from '../../../engine/errors.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
 import { mailTemplate } from '../../operations/mail/index.ts';
-import { mailedResets, parseEmail, useReset } from '../identity/index.ts';
+import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { addLoginLinks } from './links.ts';
 import type { LoginServices } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** Data: `links`, each with `organization` (name or null), `link` and `code`. */
+/** View data: `links`, each with `organization` (name or null), `link` and `code`. */
 const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
 
-/** Mails that wait to be sent; further requests get the same response, but no mail. */
+/** Maximum number of emails waiting to be sent. Further requests get the same response, but no email. */
 const maxPending = 100;
 
-/** Forgotten passwords: the form that requests a mail, and the page that its link opens. */
+/** Registers the pages for forgotten passwords: the form that requests an email, and the page that its link opens. */
 export function resetPages(app: FastifyInstance, { config, database, mailer }: LoginServices): void {
-  const perAddress = attempts('resets', { failures: 10, waiting: 10 });
-  const sending = pLimit(2);
-  const underWay = new Set<Promise<void>>();
-  app.addHook('onClose', () => Promise.all(underWay));
+  const perNetwork = attempts('resets', { failures: 10, waiting: 10 });
+  const limit = pLimit(2);
+  const pendingMails = new Set<Promise<void>>();
+  app.addHook('onClose', () => Promise.all(pendingMails));
 
-  /** Looks the address up and mails its links, after the response, so that its timing reveals nothing. */
+  /**
+   * Looks up an email address and mails its reset links. Runs after the response, so that its timing reveals nothing.
+   */
   const sendLinks = async (email: string, origin: string): Promise<void> => {
     try {
-      const made = await transaction(database, (tables) => mailedResets(tables, email));
-      if (made.length === 0) return;
-      const links = made.map(({ publicId, code, organization }) => ({
+      const resets = await transaction(database, (tables) => createMailedResets(tables, email));
+      if (resets.length === 0) return;
+      const links = resets.map(({ publicId, code, organization }) => ({
         organization,
         code,
         link: `${origin}/setup/reset/${publicId}`,
@@ -59,8 +61,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
 
   app.post('/forgot', { preHandler: app.csrfProtection }, async (request, reply) => {
     try {
-      // Every request counts, also for unknown addresses.
-      await perAddress.run(networkOf(request), async () => undefined);
+      // Every request counts, including those for unknown addresses.
+      await perNetwork.run(networkOf(request), async () => undefined);
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
       reply.code(error.status).headers(error.extra.headers ?? {});
@@ -69,10 +71,10 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       });
     }
     const email = parseEmail(field((request.body ?? {}) as Form, 'email'));
-    if (email !== undefined && mailer.sendsLinks() && sending.pendingCount < maxPending) {
+    if (email !== undefined && mailer.sendsLinks() && limit.pendingCount < maxPending) {
       const origin = app.site.origin(request);
-      const work = sending(() => sendLinks(email, origin)).finally(() => underWay.delete(work));
-      underWay.add(work);
+      const work = limit(() => sendLinks(email, origin)).finally(() => pendingMails.delete(work));
+      pendingMails.add(work);
     }
     return reply.redirect('/setup/login?done=reset-mailed', 303);
   });
@@ -94,7 +96,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       const password = field(form, 'new');
       if (password !== field(form, 'again')) throw new UserError('the new passwords differ');
       await transaction(database, (tables) =>
-        useReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
+        redeemReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
       );
       return await reply.redirect('/setup/login?done=password-reset', 303);
     } catch (error) {

@@ -2,58 +2,58 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../../../engine/errors.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
-import { findMemberships, hasSecondFactor, type KnownUser } from '../identity/index.ts';
+import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
 import { tickets } from '../secrets/index.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** A login that waits for the second factor. */
+/** A login waiting for its second factor. */
 interface FirstStep {
-  readonly user: KnownUser;
-  /** How the user is proven so far, in words. */
+  readonly user: AuthenticatedUser;
+  /** How the user was authenticated so far, as text. */
   readonly method: string;
   readonly next: string;
 }
 
 const path = '/setup/login/second-factor';
-/** Minutes until a login begins from the start. */
-const lifetime = 10;
+/** Minutes within which a login must be completed. */
+const lifetimeMinutes = 10;
 
-/** The second step of a login, for users who have a second factor. */
+/** Registers the second step of a login, for users with a second factor. */
 export function secondStep(app: FastifyInstance, { database, secrets }: LoginServices): void {
-  const firstSteps = tickets<FirstStep>(secrets, 'first step of a login', lifetime);
+  const firstSteps = tickets<FirstStep>(secrets, 'first step of a login', lifetimeMinutes);
   const cookie = 'crm_first_step';
   const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, path);
 
-  app.decorate('continueLogin', async (request, reply, proven, { proof, next }) => {
-    const { user } = proven;
+  app.decorate('continueLogin', async (request, reply, candidate, { proof, next }) => {
+    const { user } = candidate;
     if (proof.secondFactor || !(await hasSecondFactor(tablesOf(database), user.id))) {
-      await app.logInAs(request, reply, proven, proof);
+      await app.logInAs(request, reply, candidate, proof);
       return reply.redirect(next, 303);
     }
     const ticket = await firstSteps.issue({ user, method: proof.method, next });
-    reply.setCookie(cookie, ticket, { ...cookieOptions(request), maxAge: lifetime * 60 });
+    reply.setCookie(cookie, ticket, { ...cookieOptions(request), maxAge: lifetimeMinutes * 60 });
     return reply.redirect(path, 303);
   });
 
   const showStep = (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) =>
     render(request, reply, view('second-step'), { title: 'Second factor', ...more });
-  const opened = (request: FastifyRequest) => firstSteps.open(request.cookies[cookie]);
-  const again = (reply: FastifyReply) => reply.redirect('/setup/login', 303);
+  const readFirstStep = (request: FastifyRequest) => firstSteps.open(request.cookies[cookie]);
+  const restart = (reply: FastifyReply) => reply.redirect('/setup/login', 303);
 
   app.get('/login/second-factor', async (request, reply) =>
-    (await opened(request)) === undefined ? again(reply) : showStep(request, reply),
+    (await readFirstStep(request)) === undefined ? restart(reply) : showStep(request, reply),
   );
 
   app.post(
     '/login/second-factor',
     { preHandler: app.csrfProtection, config: sessionRoute },
     async (request, reply) => {
-      const first = await opened(request);
-      if (first === undefined) return again(reply);
+      const first = await readFirstStep(request);
+      if (first === undefined) return restart(reply);
       const { user, method, next } = first;
-      const refuse = (status: number, code: string, problem: string) => {
+      const reject = (status: number, code: string, problem: string) => {
         request.log.warn({ address: request.ip, users: [user.id], code }, 'login rejected');
         reply.code(status);
         return showStep(request, reply, { problem });
@@ -61,18 +61,18 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       try {
         const kind = await app.checkCode(user.id, field((request.body ?? {}) as Form, 'code'));
         if (kind === undefined) {
-          return await refuse(401, 'second_factor_required', 'The code is wrong, or was used already.');
+          return await reject(401, 'second_factor_required', 'The code is wrong, or was used already.');
         }
-        const proven = { user, memberships: await findMemberships(tablesOf(database), user.id) };
-        await app.logInAs(request, reply, proven, { method: `${method} and ${kind}`, secondFactor: true });
+        const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
+        await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
-        // Every session was ended, or the user was disabled, after the first step.
-        if (error.status === 401) return again(reply);
+        // All sessions were ended, or the user was disabled, after the first step.
+        if (error.status === 401) return restart(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});
         const problem = 'Too many attempts. Try again in 15 minutes.';
-        return refuse(429, error.code, problem);
+        return reject(429, error.code, problem);
       }
       reply.clearCookie(cookie, cookieOptions(request));
       return reply.redirect(next, 303);

@@ -2,7 +2,7 @@ import type { Mailer } from '../../operations/mail/index.ts';
 import type { IdentityServices } from '../identity/index.ts';
 import type { RateLimitingConfig } from '../rate-limiting/index.ts';
 
-/** Of routes by which sessions begin and end: that is possible at any time. */
+/** Options of routes that start or end sessions, which is also possible on a read-only instance. */
 export const sessionRoute = { isServedReadOnly: true } as const;
 
 /** The services that logins and their pages need. */

@@ -1,4 +1,4 @@
-/** Programs by what tells them in a user agent; several claim to be others, so the order matters. */
+/** Patterns of user agents with the name of the program. Several programs claim to be others, so the order matters. */
 const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -18,9 +18,9 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/Linux/, 'Linux'],
 ];
 
-/** What a person recognizes a browser or a client by: "Firefox on Windows". */
+/** Returns a recognizable name for a browser or client, for example "Firefox on Windows". */
 export function deviceName(userAgent: string): string {
-  const find = (known: typeof programs) => known.find(([pattern]) => pattern.test(userAgent))?.[1];
+  const find = (patterns: typeof programs) => patterns.find(([pattern]) => pattern.test(userAgent))?.[1];
   const [program, system] = [find(programs), find(systems)];
   if (program === undefined)
     return userAgent === '' ? 'unknown' : (userAgent.split(/[\s/]/, 1)[0] ?? '').slice(0, 40);

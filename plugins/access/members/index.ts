@@ -1,5 +1,5 @@
 // Members: members of organizations, and invitations.
-// May import engine, secrets, identity, mail, screens, profiles.
+// May import engine, secrets, identity, profiles, admin-ui/shell, operations/mail.
 
 export { acceptInvite, acceptInviteTo, cancelAllInvites, type OpenInvite, openInvite } from './invites.ts';
 export { listMembers } from './members.ts';

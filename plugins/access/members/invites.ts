@@ -12,10 +12,10 @@ import {
   type User,
   userFor,
 } from '../identity/index.ts';
-import { hashSecret, isSecret, makeCode, makePublicId } from '../secrets/index.ts';
+import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
 import { listMembers } from './members.ts';
 
-/** An invitation as an administrator sees it. */
+/** An invitation as listed for administrators. */
 export interface Invite {
   readonly id: string;
   readonly public_id: string;
@@ -27,18 +27,18 @@ export interface Invite {
 /** A new invitation. */
 export interface NewInvite {
   readonly id: string;
-  /** In normal form. */
+  /** Email address in normal form. */
   readonly email: string;
   readonly publicId: string;
-  /** Opens it; stored only as a hash. */
+  /** Unlocks the invitation. Only its hash is stored. */
   readonly code: string;
 }
 
 const inviteMs = 7 * 86_400_000;
 
 /**
- * Creates an invitation. The link names it, the code opens it: URLs contain no secret.
- * @throws UserError when the address is not valid or belongs to a member
+ * Creates an invitation. Its link identifies it and its code unlocks it, so that URLs contain no secret.
+ * @throws UserError if the email address is not valid or belongs to a member
  */
 export async function invite(
   tables: Tables,
@@ -47,7 +47,7 @@ export async function invite(
     readonly organization: string;
     readonly email: string;
     readonly profile: string;
-    /** Whether the code is only mailed to the address and not shown. */
+    /** Whether the code is only mailed to the email address and not shown. */
     readonly mailed?: boolean;
   },
 ): Promise<NewInvite> {
@@ -57,8 +57,8 @@ export async function invite(
   if (members.some((member) => member.email === email)) {
     throw new UserError(`${email} is already a member of this organization`);
   }
-  const publicId = makePublicId();
-  const code = makeCode();
+  const publicId = generatePublicId();
+  const code = generateCode();
   const row = await tables
     .insertInto('crm_invites')
     .values({
@@ -84,11 +84,12 @@ export async function invite(
 }
 
 /**
- * Replaces the code of an invitation that could not be mailed. The inviter passes it on, so it proves no address.
- * @returns the code
+ * Replaces the code of an invitation that could not be mailed. The inviter passes the new code on, so it does not
+ * verify the email address.
+ * @returns the new code
  */
 export async function replaceUnmailedCode(tables: Tables, organization: string, id: string): Promise<string> {
-  const code = makeCode();
+  const code = generateCode();
   await tables
     .updateTable('crm_invites')
     .set({ mailed: false, code_hash: hashSecret(code) })
@@ -98,7 +99,7 @@ export async function replaceUnmailedCode(tables: Tables, organization: string, 
   return code;
 }
 
-/** The open invitations of an organization, newest first. */
+/** Lists the open invitations of an organization, newest first. */
 export async function listInvites(tables: Tables, organization: string): Promise<Invite[]> {
   const rows = await tables
     .selectFrom('crm_invites as i')
@@ -121,21 +122,22 @@ export async function cancelInvite(
   organization: string,
   id: string,
 ): Promise<void> {
-  const removed = await tables
+  const row = await tables
     .deleteFrom('crm_invites')
     .where('organization_id', '=', organization)
     .where('id', '=', id)
     .where('used_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (removed === undefined) throw new UserError('this invitation is no longer open');
+  if (row === undefined) throw new UserError('this invitation is no longer open');
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** One text for every invitation that cannot be used, so that it does not reveal who was invited. */
-const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+/** One message for every unusable invitation, so that it does not reveal who was invited. */
+const unusableText =
+  'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 
-/** Cancels every open invitation of every organization. @returns how many */
+/** Cancels all open invitations of all organizations. @returns the number of cancelled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
   const { numDeletedRows } = await tables
     .deleteFrom('crm_invites')
@@ -150,26 +152,23 @@ export interface OpenInvite {
   readonly slug: string;
   /** Name of the organization. */
   readonly name: string;
-  /** Address of the person who invites; null if that was none, or they are gone. */
+  /** Email address of the inviter; null if the inviter is not a user or was deleted. */
   readonly inviter: string | null;
   readonly id: string;
   readonly email: string;
   readonly profile: string;
-  /** Whether the code was mailed to the address. */
+  /** Whether the code was mailed to the email address. */
   readonly mailed: boolean;
-  /** The existing user that it is for; undefined if acceptance creates one. */
+  /** The existing user with this email address; undefined if accepting the invitation creates one. */
   readonly user: User | undefined;
 }
 
-/**
- * Opens an invitation with its code.
- * @throws UserError, with one text, for every invitation that cannot be used
- */
+/** Opens an invitation with its code. @throws UserError with the same message for every unusable invitation */
 export async function openInvite(
   tables: Tables,
   { publicId, code }: { readonly publicId: string; readonly code: string },
 ): Promise<OpenInvite> {
-  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusable);
+  if (!/^[\w-]{1,64}$/.test(publicId)) throw new UserError(unusableText);
   const row = await tables
     .selectFrom('crm_invites as i')
     .innerJoin('crm_organizations as o', 'o.id', 'i.organization_id')
@@ -180,7 +179,8 @@ export async function openInvite(
     .where('i.used_at', 'is', null)
     .where('i.expires_at', '>', new Date())
     .executeTakeFirst();
-  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash)) throw new UserError(unusable);
+  if (row === undefined || !isSecret(code.trim().toUpperCase(), row.code_hash))
+    throw new UserError(unusableText);
   const organization = row.organization_id;
   return {
     organization,
@@ -196,12 +196,12 @@ export async function openInvite(
 }
 
 /**
- * Accepts the newest open invitation to an address that its holder has proven, and that has no user: makes one, without
- * a known password.
- * @returns whether there was one
+ * Accepts the newest open invitation to a verified email address that has no user yet. Creates a user with a random
+ * password.
+ * @returns false if there is no open invitation
  */
 export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {
-  const open = await tables
+  const row = await tables
     .selectFrom('crm_invites')
     .select(['organization_id', 'id', 'profile_id'])
     .where('email', '=', email)
@@ -209,8 +209,8 @@ export async function acceptInviteTo(tables: Tables, actor: Actor, email: string
     .where('expires_at', '>', new Date())
     .orderBy('id', 'desc')
     .executeTakeFirst();
-  if (open === undefined || !(await claim(tables, open.organization_id, open.id))) return false;
-  const [organization, profile] = [open.organization_id, open.profile_id];
+  if (row === undefined || !(await claim(tables, row.organization_id, row.id))) return false;
+  const [organization, profile] = [row.organization_id, row.profile_id];
   await createUser(tables, actor, {
     email,
     organization,
@@ -223,7 +223,7 @@ export async function acceptInviteTo(tables: Tables, actor: Actor, email: string
 
 /** Marks an invitation as used. @returns false if a concurrent request has already used it */
 async function claim(tables: Tables, organization: string, id: string): Promise<boolean> {
-  const used = await tables
+  const row = await tables
     .updateTable('crm_invites')
     .set({ used_at: new Date() })
     .where('organization_id', '=', organization)
@@ -231,42 +231,42 @@ async function claim(tables: Tables, organization: string, id: string): Promise<
     .where('used_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  return used !== undefined;
+  return row !== undefined;
 }
 
 /**
- * Accepts an invitation. The holder of a verified user enters its password. Otherwise the user is, or becomes,
- * one of this organization alone, and gets the given password: an unverified user that another
- * organization created is not used, because its holder may be a different person.
- * @param given `proven` is the id of the user whose password was verified
- * @throws UserError, with one text, for every invitation that cannot be used
+ * Accepts an invitation. A verified user must enter their password. Otherwise this organization's unverified user is
+ * used, or created, with the entered password; a mailed code also verifies the email address. Unverified users of other
+ * organizations are ignored, because they may be different people.
+ * @param input `verifiedUserId` is the ID of the user whose password was verified
+ * @throws UserError with the same message for every unusable invitation
  */
 export async function acceptInvite(
   tables: Tables,
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
-  given: {
+  input: {
     readonly publicId: string;
     readonly code: string;
     readonly password: string;
-    readonly proven?: string | undefined;
+    readonly verifiedUserId?: string | undefined;
   },
 ): Promise<void> {
-  const { organization, id, email, profile, mailed, user } = await openInvite(tables, given);
+  const { organization, id, email, profile, mailed, user } = await openInvite(tables, input);
   if (user?.disabled === true)
     throw new UserError('this user is disabled. Ask the operator of this instance.');
-  if (user?.verified === true && user.id !== given.proven) {
+  if (user?.verified === true && user.id !== input.verifiedUserId) {
     throw new UserError(`${email} already has a user here. Enter that user’s password.`);
   }
-  if (!(await claim(tables, organization, id))) throw new UserError(unusable);
+  if (!(await claim(tables, organization, id))) throw new UserError(unusableText);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };
   if (user === undefined) {
-    const password = () => given.password;
+    const password = () => input.password;
     await createUser(tables, actor, { email, organization, profile, password, verified: mailed });
     return;
   }
   await addMembership(tables, actor, { user, organization, profile });
   if (user.verified) return;
-  await changePassword(tables, user, given.password);
+  await changePassword(tables, user, input.password);
   if (mailed) await markEmailProven(tables, user.id);
   await endAllSessions(tables, actor, user.id, [organization]);
 }

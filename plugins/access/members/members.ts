@@ -3,7 +3,7 @@ import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** A member as an administrator sees them. */
+/** A member as listed for administrators. */
 export interface MemberInfo {
   readonly id: string;
   readonly email: string;
@@ -12,7 +12,7 @@ export interface MemberInfo {
   readonly since: Date;
 }
 
-/** The members of an organization, by e-mail address. */
+/** Lists the members of an organization by email address. */
 export async function listMembers(tables: Tables, organization: string): Promise<MemberInfo[]> {
   const rows = await tables
     .selectFrom('crm_memberships as m')
@@ -32,10 +32,7 @@ export async function listMembers(tables: Tables, organization: string): Promise
   }));
 }
 
-/**
- * Changes the profile of a member.
- * @throws UserError when this member does not exist, or no administrator would be left
- */
+/** Changes the profile of a member. @throws UserError if the member does not exist or is the last administrator */
 export async function changeMember(
   tables: Tables,
   actor: Actor,
@@ -44,22 +41,19 @@ export async function changeMember(
   profile: string,
 ): Promise<void> {
   await lockMembers(tables, organization);
-  const changed = await tables
+  const row = await tables
     .updateTable('crm_memberships')
     .set({ profile_id: profile })
     .where('organization_id', '=', organization)
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (changed === undefined) throw new UserError('this member does not exist');
-  await assertAdministrated(tables, organization);
+  if (row === undefined) throw new UserError('this member does not exist');
+  await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
 
-/**
- * Ends a membership.
- * @throws UserError as {@link changeMember}
- */
+/** Removes a member from an organization. @throws UserError as {@link changeMember} */
 export async function removeMember(
   tables: Tables,
   actor: Actor,
@@ -67,18 +61,18 @@ export async function removeMember(
   user: string,
 ): Promise<void> {
   await lockMembers(tables, organization);
-  const removed = await tables
+  const row = await tables
     .deleteFrom('crm_memberships')
     .where('organization_id', '=', organization)
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (removed === undefined) throw new UserError('this member does not exist');
-  await assertAdministrated(tables, organization);
+  if (row === undefined) throw new UserError('this member does not exist');
+  await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
 
-/** Serializes changes of members: two administrators must not remove each other at the same time. */
+/** Serializes changes to members, because two administrators must not remove each other at the same time. */
 async function lockMembers(tables: Tables, organization: string): Promise<void> {
   await tables
     .selectFrom('crm_organizations')
@@ -88,8 +82,8 @@ async function lockMembers(tables: Tables, organization: string): Promise<void> 
     .execute();
 }
 
-async function assertAdministrated(tables: Tables, organization: string): Promise<void> {
-  const left = await tables
+async function assertHasAdministrator(tables: Tables, organization: string): Promise<void> {
+  const administrator = await tables
     .selectFrom('crm_memberships as m')
     .innerJoin('crm_profiles as p', (join) =>
       join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
@@ -99,7 +93,7 @@ async function assertAdministrated(tables: Tables, organization: string): Promis
     .where('p.name', '=', administratorProfile)
     .limit(1)
     .executeTakeFirst();
-  if (left === undefined) {
+  if (administrator === undefined) {
     throw new UserError('this is the last administrator. Make another member an administrator first.');
   }
 }

@@ -9,43 +9,43 @@ import {
   idField,
   linkWithParameters,
   listing,
-  type Made,
   parametersOf,
+  type SecretNotice,
   section,
 } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
-import { memberReset } from '../identity/index.ts';
+import { createMemberReset } from '../identity/index.ts';
 import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
 import { cancelInvite, type Invite, invite, listInvites, replaceUnmailedCode } from './invites.ts';
 import { changeMember, listMembers, type MemberInfo, removeMember } from './members.ts';
 
-/** Data: `organization` (name), `link`, `code`. */
+/** View data: `organization` (name), `link` and `code`. */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
 
-/** Members and invitations. */
+/** Registers the pages for members and invitations. */
 export function memberPages(
   app: FastifyInstance,
   { database, mailer }: { readonly database: Database; readonly mailer: Mailer },
 ): void {
-  const memberOf = async (organization: string, given: Form): Promise<MemberInfo> => {
-    const id = idField(given, 'id');
-    const member = (await listMembers(tablesOf(database), organization)).find((each) => each.id === id);
+  const memberOf = async (organization: string, form: Form): Promise<MemberInfo> => {
+    const id = idField(form, 'id');
+    const member = (await listMembers(tablesOf(database), organization)).find((row) => row.id === id);
     if (member === undefined) throw new UserError('this member does not exist');
     return member;
   };
-  const inviteOf = async (organization: string, given: Form): Promise<Invite> => {
-    const id = idField(given, 'id');
-    const open = (await listInvites(tablesOf(database), organization)).find((each) => each.id === id);
-    if (open === undefined) throw new UserError('this invitation is no longer open');
-    return open;
+  const inviteOf = async (organization: string, form: Form): Promise<Invite> => {
+    const id = idField(form, 'id');
+    const invitation = (await listInvites(tablesOf(database), organization)).find((row) => row.id === id);
+    if (invitation === undefined) throw new UserError('this invitation is no longer open');
+    return invitation;
   };
-  /** A link and its code, to be passed on. */
-  const passedOn = (
+  /** Returns the notice with a link and its code, which the administrator passes on. */
+  const linkAndCode = (
     title: string,
     text: string,
     ids: readonly [string, string],
     [link, code]: readonly [string, string],
-  ): Made => ({
+  ): SecretNotice => ({
     title,
     text,
     values: [
@@ -66,8 +66,8 @@ export function memberPages(
     load: async ({ membership: { organization, slug } }, request) => {
       const tables = tablesOf(database);
       const path = `/setup/o/${slug}/members`;
-      const at = (page: string) => `${path}/${page}`;
-      const primary = { label: 'Invite member', href: at('invite') };
+      const pageUrl = (page: string) => `${path}/${page}`;
+      const primary = { label: 'Invite member', href: pageUrl('invite') };
       const [members, invites] = await Promise.all([
         listMembers(tables, organization),
         listInvites(tables, organization),
@@ -104,7 +104,7 @@ export function memberPages(
               {
                 label: 'Cancel invitation',
                 name: `Cancel the invitation for ${email}`,
-                href: `${at('cancel')}?id=${id}`,
+                href: `${pageUrl('cancel')}?id=${id}`,
               },
             ],
           }),
@@ -126,7 +126,7 @@ export function memberPages(
             {
               label: 'Change profile',
               name: `Change profile of ${email}`,
-              href: `${at('change')}?id=${id}`,
+              href: `${pageUrl('change')}?id=${id}`,
             },
             ...(mailer.sendsLinks()
               ? []
@@ -134,10 +134,10 @@ export function memberPages(
                   {
                     label: 'Reset password',
                     name: `Reset password of ${email}`,
-                    href: `${at('reset')}?id=${id}`,
+                    href: `${pageUrl('reset')}?id=${id}`,
                   },
                 ]),
-            { label: 'Remove', name: `Remove ${email}`, href: `${at('remove')}?id=${id}` },
+            { label: 'Remove', name: `Remove ${email}`, href: `${pageUrl('remove')}?id=${id}` },
           ],
         }),
         empty: { text: 'Members log in and work with records, as their profile permits.', link: primary },
@@ -145,7 +145,7 @@ export function memberPages(
       return { primary, ...page, chips };
     },
     pages: {
-      invite: async ({ membership: { organization, slug } }, { given, back }) => ({
+      invite: async ({ membership: { organization, slug } }, { form, back }) => ({
         kind: 'form',
         title: 'Invite a member',
         action: `/setup/o/${slug}/members/invite`,
@@ -155,34 +155,34 @@ export function memberPages(
             name: 'email',
             label: 'Email address',
             required: true,
-            value: field(given, 'email').slice(0, 254),
+            value: field(form, 'email').slice(0, 254),
             focus: true,
           },
           profileChoice(
             await listProfiles(tablesOf(database), organization),
-            field(given, 'profile'),
+            field(form, 'profile'),
             'What the person may do.',
           ),
         ],
         submit: 'Invite member',
         cancel: back,
       }),
-      change: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email, profile_id } = await memberOf(organization, given);
+      change: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email, profile_id } = await memberOf(organization, form);
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
           title: `Profile of ${email}`,
           action: `/setup/o/${slug}/members/change`,
           hidden: [{ name: 'id', value: id }],
-          inputs: [profileChoice(profiles, field(given, 'profile') || profile_id, 'What the person may do.')],
+          inputs: [profileChoice(profiles, field(form, 'profile') || profile_id, 'What the person may do.')],
           submit: 'Change profile',
           cancel: back,
           danger: { label: 'Remove member', href: `/setup/o/${slug}/members/remove?id=${id}` },
         };
       },
-      reset: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email } = await memberOf(organization, given);
+      reset: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email } = await memberOf(organization, form);
         return {
           kind: 'confirm',
           title: `Create a reset link for ${email}?`,
@@ -195,8 +195,8 @@ export function memberPages(
           isSafe: true,
         };
       },
-      remove: async ({ membership: { organization, slug, name } }, { given, back }) => {
-        const { id, email } = await memberOf(organization, given);
+      remove: async ({ membership: { organization, slug, name } }, { form, back }) => {
+        const { id, email } = await memberOf(organization, form);
         return {
           kind: 'confirm',
           title: `Remove ${email}?`,
@@ -207,8 +207,8 @@ export function memberPages(
           cancel: back,
         };
       },
-      cancel: async ({ membership: { organization, slug } }, { given, back }) => {
-        const { id, email } = await inviteOf(organization, given);
+      cancel: async ({ membership: { organization, slug } }, { form, back }) => {
+        const { id, email } = await inviteOf(organization, form);
         return {
           kind: 'confirm',
           title: `Cancel the invitation for ${email}?`,
@@ -224,7 +224,7 @@ export function memberPages(
     actions: {
       invite: async ({ membership: { organization, name }, actor, transact }, form, request) => {
         const mailed = mailer.sendsLinks();
-        const { id, email, ...made } = await transact(async (tables) =>
+        const { id, email, ...invitation } = await transact(async (tables) =>
           invite(tables, actor, {
             organization,
             email: field(form, 'email'),
@@ -232,21 +232,21 @@ export function memberPages(
             mailed,
           }),
         );
-        const link = `${app.site.origin(request)}/setup/invite/${made.publicId}`;
+        const link = `${app.site.origin(request)}/setup/invite/${invitation.publicId}`;
         if (mailed) {
-          const mail = inviteMail(email, { organization: name, link, code: made.code });
+          const mail = inviteMail(email, { organization: name, link, code: invitation.code });
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
-        // A mail that failed may have arrived nevertheless, so its code is replaced.
+        // An email that was reported as failed may have arrived nevertheless, so its code is replaced.
         const code = mailed
           ? await transaction(database, (tables) => replaceUnmailedCode(tables, organization, id))
-          : made.code;
+          : invitation.code;
         return {
-          shown: {
+          view: {
             ...(mailed && {
               problem: 'The email could not be sent. Pass on the link and the code yourself.',
             }),
-            made: passedOn(
+            made: linkAndCode(
               `Invitation for ${email}`,
               'Send both. The code is shown this once; the invitation can be used once, within 7 days.',
               ['link', 'invitation-code'],
@@ -258,12 +258,12 @@ export function memberPages(
       reset: async ({ membership: { organization }, actor, transact }, form, request) => {
         const id = idField(form, 'id');
         const { publicId, email, code } = await transact((tables) =>
-          memberReset(tables, actor, organization, id),
+          createMemberReset(tables, actor, organization, id),
         );
         const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
         return {
-          shown: {
-            made: passedOn(
+          view: {
+            made: linkAndCode(
               `Reset link for ${email}`,
               'Send both. The code is shown this once; the link can be used once, within 24 hours.',
               ['reset-link', 'reset-code'],

@@ -16,13 +16,13 @@ declare module '../../../engine/tables/index.ts' {
     crm_invites: {
       organization_id: string;
       id: Generated<string>;
-      /** In the link; the code that opens it is not. */
+      /** Part of the link, unlike the code that unlocks it. */
       public_id: string;
       code_hash: string;
       email: string;
       profile_id: string;
       invited_by_id: string | null;
-      /** Whether the code went to the address alone, so that its holder has proven it. */
+      /** Whether the code was only sent to the email address, so that using it verifies the address. */
       mailed: Generated<boolean>;
       created_at: Generated<Date>;
       expires_at: Date;

@@ -1,7 +1,7 @@
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './providers.ts';
 
-/** What a login needs that a provider says of itself. */
+/** Endpoints of the discovery document that a login needs. */
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
 /** Returns why logins at a provider fail, or undefined if its discovery document is valid. */
@@ -10,47 +10,50 @@ export async function problemOf(
   limitSeconds = timeoutSeconds,
 ): Promise<string | undefined> {
   try {
-    const said = (await discover(settings, limitSeconds)).serverMetadata();
-    const missing = endpoints.filter((name) => !URL.canParse(said[name] ?? ''));
+    const metadata = (await discover(settings, limitSeconds)).serverMetadata();
+    const missing = endpoints.filter((name) => !URL.canParse(metadata[name] ?? ''));
     return missing.length === 0 ? undefined : `its discovery document lacks ${missing.join(' and ')}`;
   } catch (cause) {
     return `${settings.issuer} ${reasonOf(cause, limitSeconds)}`;
   }
 }
 
-/** Of what the provider sent only its own name: the rest may repeat what it was sent. */
+/**
+ * Describes why discovery failed. Of the provider's response, the text contains only the issuer, because the rest may
+ * echo the request.
+ */
 function reasonOf(error: unknown, limitSeconds: number): string {
   const { code, cause, message } = error as Error & { readonly code?: string };
-  const within = (cause ?? {}) as {
+  const details = (cause ?? {}) as {
     readonly status?: number;
     readonly body?: { readonly issuer?: unknown };
     readonly code?: string;
     readonly message?: string;
   };
-  if (code === undefined) return `cannot be reached (${within.code ?? within.message ?? message})`;
-  const issuer = JSON.stringify(within.body?.issuer)?.slice(0, 200);
+  if (code === undefined) return `cannot be reached (${details.code ?? details.message ?? message})`;
+  const issuer = JSON.stringify(details.body?.issuer)?.slice(0, 200);
   const reasons: Readonly<Record<string, string>> = {
     OAUTH_TIMEOUT: `does not respond within ${limitSeconds} s`,
     OAUTH_HTTP_REQUEST_FORBIDDEN: 'does not use TLS, which is only allowed for a provider on this machine',
-    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${within.status} to the request for its discovery document`,
+    OAUTH_RESPONSE_IS_NOT_CONFORM: `responds ${details.status} to the request for its discovery document`,
     OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED: `has a discovery document for another issuer: ${issuer}`,
   };
   return reasons[code] ?? `does not have a usable discovery document (${code})`;
 }
 
-/** What `crm doctor` needs for providers. */
+/** The services that the check needs. */
 export interface CheckedProviders {
   readonly settings: {
     readonly login: { readonly providers: Readonly<Record<string, ProviderSettings>> };
   };
 }
 
-/** People can log in at every provider that config.yaml names. */
+/** Checks that users can log in at every provider in config.yaml. */
 export const providersCheck: DoctorCheck<CheckedProviders> = {
   name: 'OpenID Connect providers',
   needs: ['settings'],
   run: async ({ settings: { login } }) => {
-    const found = await Promise.all(
+    const findings = await Promise.all(
       Object.entries(login.providers).map(async ([name, settings]) => {
         const place = `login.providers.${name}`;
         const { issuer } = settings;
@@ -73,6 +76,6 @@ export const providersCheck: DoctorCheck<CheckedProviders> = {
         return problem === undefined ? undefined : { place, problem, advice };
       }),
     );
-    return found.filter((each) => each !== undefined);
+    return findings.filter((finding) => finding !== undefined);
   },
 };

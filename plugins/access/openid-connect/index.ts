@@ -1,5 +1,5 @@
-// OpenID Connect: people log in at providers that config.yaml names.
-// May import engine, secrets, identity, screens, profiles, members, login.
+// OpenID Connect: logins at the providers in config.yaml.
+// May import engine, secrets, identity, profiles, members, login, admin-ui/shell.
 
 export { openIdConnectModule } from './module.ts';
 export type { ProviderSettings } from './providers.ts';

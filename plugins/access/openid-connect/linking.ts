@@ -2,13 +2,13 @@ import type { Actor } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { organizationId, type Tables } from '../../../engine/tables/index.ts';
 import {
+  type AuthenticatedUser,
   changePassword,
   createUser,
   endAllSessions,
   findMemberships,
   findUsers,
   generatePassword,
-  type KnownUser,
   linkedUser,
   linkIdentity,
   markEmailProven,
@@ -20,34 +20,34 @@ import { acceptInviteTo } from '../members/index.ts';
 import { profileId } from '../profiles/index.ts';
 import type { ProviderSettings } from './providers.ts';
 
-/** Whom a provider says somebody to be. */
+/** A provider's claims about a user. */
 export interface ProviderClaims {
   readonly issuer: string;
   readonly subject: string;
   readonly email: string | undefined;
-  /** Whether the provider has verified the address. */
+  /** Whether the provider has verified the email address. */
   readonly isVerified: boolean;
-  /** Whether nothing may be changed at the moment: who is linked already can log in all the same. */
+  /** Whether the instance is read-only. Users who are already linked can still log in. */
   readonly isReadOnly: boolean;
 }
 
 /**
- * Finds the user for a login at a provider, in a transaction: the linked one, otherwise the one with the verified email
- * address, otherwise a new one if the settings allow it.
+ * Finds the user for a login at a provider, in a transaction: the linked user, otherwise the user with the verified
+ * email address, otherwise a new user if the settings allow it.
  * @throws UserError with a message for the user if no user can be linked
  */
 export async function findOrLinkUser(
   tables: Tables,
   visitor: Omit<Actor, 'kind' | 'id' | 'name'>,
   { name, new_users = {} }: ProviderSettings,
-  claimed: ProviderClaims,
-): Promise<KnownUser> {
-  const linked = await linkedUser(tables, claimed);
-  if (linked !== undefined) return enabled(linked);
-  if (claimed.isReadOnly) {
+  claims: ProviderClaims,
+): Promise<AuthenticatedUser> {
+  const existingUser = await linkedUser(tables, claims);
+  if (existingUser !== undefined) return assertEnabled(existingUser);
+  if (claims.isReadOnly) {
     throw new UserError(`This instance is read-only, so ${name} cannot be linked now. Try again later.`);
   }
-  const email = claimed.isVerified ? parseEmail(claimed.email ?? '') : undefined;
+  const email = claims.isVerified ? parseEmail(claims.email ?? '') : undefined;
   if (email === undefined) {
     throw new UserError(
       `${name} has not verified your email address, so it cannot be linked to a user here.`,
@@ -55,47 +55,50 @@ export async function findOrLinkUser(
   }
   const actor: Actor = { ...visitor, kind: 'user', id: null, name: email };
   const user = await userOf(tables, actor, email, name);
-  if (user !== undefined) enabled(user);
+  if (user !== undefined) assertEnabled(user);
   else await create(tables, actor, email, new_users);
-  const [found] = await findUsers(tables, email);
-  if (found === undefined) throw new Error('a user that was just there is gone');
-  if (!(await linkIdentity(tables, found.id, claimed))) {
+  const [userToLink] = await findUsers(tables, email);
+  if (userToLink === undefined) throw new Error('a user that was just there is gone');
+  if (!(await linkIdentity(tables, userToLink.id, claims))) {
     throw new UserError(
       `Your user is linked to another login at ${name}. The operator of this instance can unlink it.`,
     );
   }
-  const organizations = [...(await findMemberships(tables, found.id)).values()];
+  const organizations = [...(await findMemberships(tables, userToLink.id)).values()];
   await recordEverywhere(
     tables,
-    { ...actor, id: found.id },
+    { ...actor, id: userToLink.id },
     organizations.map(({ organization }) => organization),
     'link provider',
     null,
   );
-  return found;
+  return userToLink;
 }
 
-/** @throws UserError if a user is disabled */
-function enabled(user: User): User {
+/** Returns the user. @throws UserError if the user is disabled */
+function assertEnabled(user: User): User {
   if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
   return user;
 }
 
-/** Returns the user with a newly verified email address, or undefined. */
+/**
+ * Returns the user with an email address verified by the provider, or undefined. An unverified user becomes verified.
+ * @throws UserError if several unverified users have the email address
+ */
 async function userOf(
   tables: Tables,
   actor: Actor,
   email: string,
   provider: string,
 ): Promise<User | undefined> {
-  const [first, ...more] = await findUsers(tables, email);
+  const [first, ...others] = await findUsers(tables, email);
   if (first === undefined || first.verified || first.disabled) return first;
-  if (more.length > 0) {
+  if (others.length > 0) {
     throw new UserError(
       `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
     );
   }
-  // Somebody else may have made it with this address, and knows its password.
+  // Another person may have created the user with this email address, and know the password.
   await changePassword(tables, first, generatePassword());
   await markEmailProven(tables, first.id);
   const organizations = first.organization === null ? [] : [first.organization];
@@ -103,7 +106,10 @@ async function userOf(
   return first;
 }
 
-/** Creates the user of an address that is proven. @throws UserError unless an invitation or its domain allows that */
+/**
+ * Creates a user with a verified email address.
+ * @throws UserError unless an invitation or the address's domain allows it
+ */
 async function create(
   tables: Tables,
   actor: Actor,
@@ -112,11 +118,11 @@ async function create(
 ): Promise<void> {
   if (invited && (await acceptInviteTo(tables, actor, email))) return;
   const domain = email.slice(email.lastIndexOf('@') + 1);
-  const place = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
-  const none = `${email} does not have a user here. Ask an administrator of your organization to invite you.`;
-  if (place === undefined) throw new UserError(none);
-  const organization = await organizationId(tables, place.organization).catch(because(none));
-  const profile = await profileId(tables, organization, place.profile).catch(because(none));
+  const membership = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
+  const message = `${email} does not have a user here. Ask an administrator of your organization to invite you.`;
+  if (membership === undefined) throw new UserError(message);
+  const organization = await organizationId(tables, membership.organization).catch(throwMessage(message));
+  const profile = await profileId(tables, organization, membership.profile).catch(throwMessage(message));
   await createUser(tables, actor, {
     email,
     organization,
@@ -126,7 +132,7 @@ async function create(
   });
 }
 
-/** Throws the message for the user; the configuration error is its cause, for the log. */
-const because = (message: string) => (cause: unknown) => {
+/** Throws the message for the user, with the configuration error as its cause for the log. */
+const throwMessage = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

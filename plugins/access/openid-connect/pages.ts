@@ -15,8 +15,8 @@ export interface OpenIdServices extends IdentityServices {
   };
 }
 
-/** A login that is under way at a provider. */
-interface Departure {
+/** A login in progress at a provider. */
+interface PendingLogin {
   readonly provider: string;
   readonly state: string;
   readonly nonce: string;
@@ -27,12 +27,12 @@ interface Departure {
 
 const base = '/setup/login/with';
 const cookie = 'crm_provider_login';
-/** Minutes that a login at a provider may take. */
-const lifetime = 10;
+/** Minutes within which a login at a provider must be completed. */
+const lifetimeMinutes = 10;
 
-/** Somebody cannot log in; the message is for the person. */
-class Refusal extends Error {
-  override readonly name = 'Refusal';
+/** A failed login. The message is for the user. */
+class LoginFailure extends Error {
+  override readonly name = 'LoginFailure';
   readonly status: number;
   constructor(status: number, message: string, cause?: unknown) {
     super(message, { cause });
@@ -40,38 +40,39 @@ class Refusal extends Error {
   }
 }
 
-const unreachable = ({ name }: ProviderSettings, cause: unknown): Refusal =>
-  new Refusal(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
+const unreachableFailure = ({ name }: ProviderSettings, cause: unknown): LoginFailure =>
+  new LoginFailure(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
 
-/** The pages through which people log in at providers. */
+/** Registers the pages for logins at providers. */
 export function openIdPages(
   app: FastifyInstance,
   { config, database, secrets, login }: OpenIdServices,
 ): void {
-  const departures = tickets<Departure>(secrets, 'login at a provider', lifetime);
+  const pendingLogins = tickets<PendingLogin>(secrets, 'login at a provider', lifetimeMinutes);
   const { clientOf } = providers();
   const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, base);
 
-  const active = () => Object.entries(login().providers).filter(([, settings]) => isAvailable(settings));
+  const availableProviders = () =>
+    Object.entries(login().providers).filter(([, settings]) => isAvailable(settings));
   addLoginLinks(app, () =>
-    active().map(([id, { name }]) => ({
+    availableProviders().map(([id, { name }]) => ({
       path: `${base}/${id}`,
       label: `Log in with ${name}`,
-      isWayIn: true,
+      isLoginMethod: true,
     })),
   );
   const providerOf = (request: FastifyRequest): { id: string; settings: ProviderSettings } => {
     const { provider } = request.params as { provider: string };
-    const [, settings] = active().find(([id]) => id === provider) ?? [];
+    const [, settings] = availableProviders().find(([id]) => id === provider) ?? [];
     if (settings === undefined) throw errors.notFound();
     return { id: provider, settings };
   };
 
-  /** Shows the login page with what went wrong: passwords still work there. */
-  const refuse = (request: FastifyRequest, reply: FastifyReply, provider: string, error: unknown) => {
-    if (!(error instanceof Refusal)) throw error;
+  /** Shows the login page with an error message. Logins with a password still work there. */
+  const showFailure = (request: FastifyRequest, reply: FastifyReply, provider: string, error: unknown) => {
+    if (!(error instanceof LoginFailure)) throw error;
     const { cause } = error;
-    // What is wrong in the settings, or a code: no text of the provider.
+    // A configuration error or a code, but no text from the provider.
     const reason = cause instanceof UserError ? cause.message : codeOf(cause);
     request.log.warn({ address: request.ip, provider, reason }, 'a login at a provider failed');
     reply.code(error.status);
@@ -83,13 +84,13 @@ export function openIdPages(
     const next = safeNext((request.query as { next?: unknown }).next);
     try {
       const client = await clientOf(settings).catch((cause: unknown) => {
-        throw unreachable(settings, cause);
+        throw unreachableFailure(settings, cause);
       });
       const openid = await import('openid-client');
       const verifier = openid.randomPKCECodeVerifier();
       const [state, nonce] = [openid.randomState(), openid.randomNonce()];
       const redirect = `${app.site.origin(request)}${base}/${id}/callback`;
-      const address = openid.buildAuthorizationUrl(client, {
+      const authorizationUrl = openid.buildAuthorizationUrl(client, {
         redirect_uri: redirect,
         scope: 'openid email',
         code_challenge: await openid.calculatePKCECodeChallenge(verifier),
@@ -97,11 +98,11 @@ export function openIdPages(
         state,
         nonce,
       });
-      const ticket = await departures.issue({ provider: id, state, nonce, verifier, redirect, next });
-      reply.setCookie(cookie, ticket, { ...cookieOptions(request), maxAge: lifetime * 60 });
-      return await reply.redirect(address.href, 303);
+      const ticket = await pendingLogins.issue({ provider: id, state, nonce, verifier, redirect, next });
+      reply.setCookie(cookie, ticket, { ...cookieOptions(request), maxAge: lifetimeMinutes * 60 });
+      return await reply.redirect(authorizationUrl.href, 303);
     } catch (error) {
-      return refuse(request, reply, id, error);
+      return showFailure(request, reply, id, error);
     }
   });
 
@@ -110,42 +111,42 @@ export function openIdPages(
     const ticket = request.cookies[cookie];
     reply.clearCookie(cookie, cookieOptions(request));
     try {
-      const departure = await departures.open(ticket);
-      if (departure?.provider !== id) throw new Refusal(400, stale);
-      const claimed = await claimedAt(settings, departure, request);
-      const proven = await transaction(database, async (tables) => {
-        await claimForm(tables, departure.state).catch((cause: unknown) => {
-          throw cause instanceof UserError ? new Refusal(400, stale) : cause;
+      const pendingLogin = await pendingLogins.open(ticket);
+      if (pendingLogin?.provider !== id) throw new LoginFailure(400, staleText);
+      const claims = await fetchClaims(settings, pendingLogin, request);
+      const candidate = await transaction(database, async (tables) => {
+        await claimForm(tables, pendingLogin.state).catch((cause: unknown) => {
+          throw cause instanceof UserError ? new LoginFailure(400, staleText) : cause;
         });
         const visitor = { requestId: request.id, audited: config.audit };
-        const user = await findOrLinkUser(tables, visitor, settings, claimed).catch((cause: unknown) => {
-          throw cause instanceof UserError ? new Refusal(403, cause.message, cause.cause) : cause;
+        const user = await findOrLinkUser(tables, visitor, settings, claims).catch((cause: unknown) => {
+          throw cause instanceof UserError ? new LoginFailure(403, cause.message, cause.cause) : cause;
         });
         return { user, memberships: await findMemberships(tables, user.id) };
       });
       const proof = { method: settings.name, secondFactor: settings.verifies_second_factor === true };
       return await app
-        .continueLogin(request, reply, proven, { proof, next: departure.next })
+        .continueLogin(request, reply, candidate, { proof, next: pendingLogin.next })
         .catch((cause) => {
-          throw cause instanceof HttpError && cause.status === 401 ? new Refusal(401, stale) : cause;
+          throw cause instanceof HttpError && cause.status === 401 ? new LoginFailure(401, staleText) : cause;
         });
     } catch (error) {
-      return refuse(request, reply, id, error);
+      return showFailure(request, reply, id, error);
     }
   });
 
-  /** Exchanges what the provider sent for who it says the person is. */
-  async function claimedAt(
+  /** Exchanges a provider's response for its claims about the user. */
+  async function fetchClaims(
     settings: ProviderSettings,
-    { state, nonce, verifier, redirect }: Departure,
+    { state, nonce, verifier, redirect }: PendingLogin,
     request: FastifyRequest,
   ): Promise<ProviderClaims> {
     const openid = await import('openid-client');
-    const address = new URL(redirect);
-    address.search = request.url.split(/\?(.*)/s)[1] ?? '';
+    const callbackUrl = new URL(redirect);
+    callbackUrl.search = request.url.split(/\?(.*)/s)[1] ?? '';
     try {
       const client = await clientOf(settings);
-      const tokens = await openid.authorizationCodeGrant(client, address, {
+      const tokens = await openid.authorizationCodeGrant(client, callbackUrl, {
         pkceCodeVerifier: verifier,
         expectedState: state,
         expectedNonce: nonce,
@@ -166,16 +167,16 @@ export function openIdPages(
       };
     } catch (cause) {
       if (cause instanceof openid.AuthorizationResponseError) {
-        throw new Refusal(
+        throw new LoginFailure(
           401,
           `${settings.name} did not log you in. Try again, or log in with your password.`,
           cause,
         );
       }
       if (codeOf(cause) === 'OAUTH_TIMEOUT' || cause instanceof TypeError) {
-        throw unreachable(settings, cause);
+        throw unreachableFailure(settings, cause);
       }
-      throw new Refusal(
+      throw new LoginFailure(
         401,
         `What ${settings.name} sent is not valid. Try again, or log in with your password.`,
         cause,
@@ -184,10 +185,10 @@ export function openIdPages(
   }
 }
 
-const stale =
+const staleText =
   'This login was begun in another browser, was finished already, or took longer than ten minutes. Try again.';
 
-/** A code of an error for the log; what a provider wrote itself is not logged. */
+/** Returns the code of an error for the log, without text written by the provider. */
 function codeOf(cause: unknown): string | undefined {
   const { code, error } = (cause ?? {}) as { code?: unknown; error?: unknown };
   const text = typeof error === 'string' ? error : code;

@@ -2,59 +2,59 @@ import { LRUCache } from 'lru-cache';
 import type { Configuration } from 'openid-client';
 import { isLoopback } from '../../../engine/loopback.ts';
 
-/** An OpenID Connect provider (`login.providers` in config.yaml). It is off while one of the texts is blank. */
+/** An OpenID Connect provider (`login.providers` in config.yaml). It is disabled while a required text is blank. */
 export interface ProviderSettings {
-  /** On the login page. */
+  /** Name on the login page. */
   readonly name: string;
   readonly issuer: string;
   readonly client_id: string;
   readonly client_secret: string;
-  /** Whether the provider asks for a second factor itself, so that none is asked for here. */
+  /** Whether the provider verifies a second factor itself, so that this instance does not ask for one. */
   readonly verifies_second_factor?: boolean;
-  /** What becomes of people who have no user here; absent: they are refused. */
+  /** Rules for creating new users. If absent, users must already exist here. */
   readonly new_users?: {
-    /** Whether an open invitation to their address is accepted. */
+    /** Whether a login accepts an open invitation to the email address. */
     readonly invited?: boolean;
-    /** Where people with an address of a domain become members. */
+    /** Membership of new users by the domain of their email address. */
     readonly domains?: Readonly<Record<string, { readonly organization: string; readonly profile: string }>>;
   };
 }
 
-/** Whether people can log in at a provider. */
+/** Reports whether users can log in at a provider. */
 export const isAvailable = ({ name, issuer, client_id, client_secret }: ProviderSettings): boolean =>
   [name, issuer, client_id, client_secret].every((text) => text.trim() !== '') && URL.canParse(issuer);
 
-/** Seconds that a provider may take to respond: people wait for it. */
+/** Timeout of requests to a provider, in seconds. Users wait for them. */
 export const timeoutSeconds = 5;
-/** How long what a provider says of itself is kept. */
-const keptMs = 3_600_000;
+/** How long a discovery document is cached, in milliseconds. */
+const cacheMs = 3_600_000;
 
-/** Finds out how to talk to providers. */
+/** Creates clients for providers from their discovery documents. */
 export interface Providers {
-  /** @throws whatever keeps a provider from responding */
+  /** Returns the client for a provider. @throws the error of a failed discovery */
   readonly clientOf: (settings: ProviderSettings) => Promise<Configuration>;
 }
 
 export function providers(): Providers {
-  const known = new LRUCache<string, Promise<Configuration>>({ max: 100, ttl: keptMs });
+  const clients = new LRUCache<string, Promise<Configuration>>({ max: 100, ttl: cacheMs });
   return {
     clientOf: (settings) => {
       const { issuer, client_id, client_secret } = settings;
       const key = JSON.stringify([issuer, client_id, client_secret]);
-      const found = known.get(key) ?? discover(settings);
-      known.set(key, found, { noUpdateTTL: true });
-      found.catch(() => known.delete(key));
-      return found;
+      const client = clients.get(key) ?? discover(settings);
+      clients.set(key, client, { noUpdateTTL: true });
+      client.catch(() => clients.delete(key));
+      return client;
     },
   };
 }
 
-/** Reads what a provider says of itself. @throws whatever keeps it from responding */
+/** Reads a provider's discovery document. @throws the error of a failed discovery */
 export async function discover(
   { issuer, client_id: id, client_secret: secret }: ProviderSettings,
   timeout = timeoutSeconds,
 ): Promise<Configuration> {
-  // Loaded when somebody logs in so: many instances have no provider.
+  // Loaded on first use, because many instances have no provider.
   const { allowInsecureRequests, ClientSecretBasic, ClientSecretPost, discovery } = await import(
     'openid-client'
   );
@@ -68,7 +68,7 @@ export async function discover(
       const methods = as.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
       (methods.includes('client_secret_basic') ? basic : post)(as, client, body, headers);
     },
-    // Without TLS only on this machine, for trying it out.
+    // HTTP without TLS is only allowed on this machine, for trials.
     { timeout, execute: isLoopback(server.hostname) ? [allowInsecureRequests] : [] },
   );
 }

@@ -4,8 +4,11 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { type Form, field, type Input, idField } from '../../admin-ui/shell/index.ts';
 import { listProfiles, type Profile } from './profiles.ts';
 
-/** Returns the input for a profile. None is preselected, so that administrators grant deliberately; the one with all grants is last. */
-export const profileChoice = (profiles: readonly Profile[], chosen: string, help: string): Input => ({
+/**
+ * Returns the input that selects a profile. No profile is preselected, so that administrators choose deliberately. The
+ * administrator profile is last.
+ */
+export const profileChoice = (profiles: readonly Profile[], selectedId: string, help: string): Input => ({
   kind: 'choice',
   name: 'profile',
   label: 'Profile',
@@ -15,15 +18,18 @@ export const profileChoice = (profiles: readonly Profile[], chosen: string, help
     { value: '', label: 'Choose a profile' },
     ...profiles
       .toSorted((a, b) => Number(a.name === administratorProfile) - Number(b.name === administratorProfile))
-      .map(({ id, name }) => ({ value: id, label: name, selected: id === chosen })),
+      .map(({ id, name }) => ({ value: id, label: name, selected: id === selectedId })),
   ],
 });
 
-/** The profile that a form chose. @throws UserError if it is none of the organization's */
+/**
+ * Returns the ID of the profile selected in a form.
+ * @throws UserError if none is selected, or it is not a profile of the organization
+ */
 export async function chosenProfile(tables: Tables, organization: string, form: Form): Promise<string> {
   if (field(form, 'profile') === '') throw new UserError('choose a profile');
   const id = idField(form, 'profile');
-  const known = await listProfiles(tables, organization);
-  if (!known.some((each) => each.id === id)) throw new UserError('this profile does not exist');
+  const profiles = await listProfiles(tables, organization);
+  if (!profiles.some((profile) => profile.id === id)) throw new UserError('this profile does not exist');
   return id;
 }

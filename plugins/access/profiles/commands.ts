@@ -13,7 +13,7 @@ import {
   adjustProfile,
   createProfile,
   deleteProfile,
-  grantable,
+  grantableObjects,
   listProfiles,
   parseGrant,
   profileId,
@@ -29,7 +29,7 @@ interface Options {
   readonly org: string;
 }
 
-/** `profile …`. */
+/** Adds the `profile` commands. */
 export function profileCommands(line: Line): void {
   const profile = line.program
     .command('profile')
@@ -58,7 +58,7 @@ export function profileCommands(line: Line): void {
     .description('remove grants from a profile; "crm profile list" shows them')
     .addOption(organizationOption())
     .addOption(jsonResult())
-    .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'take', grants, org)));
+    .action((name, grants, { json, org }) => line.run(json, adjust(line, name, 'remove', grants, org)));
   profile
     .command('delete <name>')
     .description('delete a profile that is not used by a member, key or invitation')
@@ -70,8 +70,8 @@ export function profileCommands(line: Line): void {
 const list = ({ withInstance }: Line, org: string): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
     const tables = tablesOf(database);
-    const found = await listProfiles(tables, await organizationId(tables, org));
-    const profiles = found.map(({ grants, builtIn, ...rest }) => ({
+    const stored = await listProfiles(tables, await organizationId(tables, org));
+    const profiles = stored.map(({ grants, builtIn, ...rest }) => ({
       ...rest,
       built_in: builtIn,
       grants: [...grants].sort(),
@@ -92,7 +92,7 @@ const create = (
 ): Promise<CommandResult> =>
   withInstance(async ({ database, resources, config }) => {
     const actor = commandLine(config);
-    const objects = grantable(resources);
+    const objects = grantableObjects(resources);
     const grants = grant.map((text) => parseGrant(text, objects));
     const id = await transaction(database, async (tables) =>
       createProfile(tables, actor, await organizationId(tables, org), name, grants),
@@ -106,23 +106,23 @@ const create = (
 const adjust = (
   { withInstance }: Line,
   name: string,
-  change: 'add' | 'take',
+  change: 'add' | 'remove',
   texts: readonly string[],
   org: string,
 ): Promise<CommandResult> =>
   withInstance(async ({ database, resources, config }) => {
-    const objects = grantable(resources);
+    const objects = grantableObjects(resources);
     const grants = texts.map((text) => parseGrant(text, objects));
-    const changed = await transaction(database, async (tables) => {
+    const profile = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, org);
       const id = await profileId(tables, organization, name);
       await adjustProfile(tables, commandLine(config), organization, id, { [change]: grants });
-      return (await listProfiles(tables, organization)).find((each) => each.id === id);
+      return (await listProfiles(tables, organization)).find((row) => row.id === id);
     });
-    const left = [...(changed?.grants ?? [])].sort();
+    const remaining = [...(profile?.grants ?? [])].sort();
     return {
-      json: { id: changed?.id, name, organization: org, grants: left },
-      text: `Profile "${name}" of "${org}" now grants ${left.join(' ') || 'nothing'}.`,
+      json: { id: profile?.id, name, organization: org, grants: remaining },
+      text: `Profile "${name}" of "${org}" now grants ${remaining.join(' ') || 'nothing'}.`,
     };
   });
 
@@ -130,9 +130,9 @@ const remove = ({ withInstance }: Line, name: string, org: string): Promise<Comm
   withInstance(async ({ database, config }) => {
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, org);
-      const found = await profileId(tables, organization, name);
-      await deleteProfile(tables, commandLine(config), organization, found);
-      return found;
+      const profile = await profileId(tables, organization, name);
+      await deleteProfile(tables, commandLine(config), organization, profile);
+      return profile;
     });
     return { json: { id, name, deleted: true }, text: `Profile "${name}" of "${org}" deleted.` };
   });

@@ -1,5 +1,5 @@
-// Profiles: profiles: what their holders may do.
-// May import engine, screens.
+// Profiles: named sets of grants.
+// May import engine, admin-ui/shell.
 
 export { chosenProfile, profileChoice } from './choice.ts';
 export { profilesModule } from './module.ts';

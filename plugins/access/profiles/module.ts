@@ -11,7 +11,7 @@ interface Services {
   readonly resources: readonly Resource[];
 }
 
-/** Profiles: what their holders may do. */
+/** Profiles: named sets of grants. */
 export const profilesModule: Module<Services, Services> = {
   name: 'profiles',
   tables: profilesTables,

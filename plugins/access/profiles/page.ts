@@ -18,19 +18,19 @@ import {
   changeProfile,
   createProfile,
   deleteProfile,
-  grantable,
+  grantableObjects,
   listProfiles,
   type Profile,
   parseGrant,
 } from './profiles.ts';
 
-/** Profiles: a matrix of actions and objects, which are the resources of the definitions. */
+/** Registers the pages for profiles. A profile is edited as a matrix of actions and objects. */
 export function profilePages(
   app: FastifyInstance,
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
-  const objects = grantable(resources);
-  /** What the row of everything counts for. */
+  const objects = grantableObjects(resources);
+  /** Objects to which a grant on everything applies. Events are excluded. */
   const resourceNames = resources.map(({ name }) => name);
   const labels: Readonly<Record<string, string>> = {
     [wildcard]: 'everything, also what comes later',
@@ -38,20 +38,20 @@ export function profilePages(
   };
   const has = ({ grants }: Profile, object: string, action: string) =>
     grants.has(`${object}:${action}`) || grants.has(`${object}:${wildcard}`);
-  /** What a profile may do with an object, also by its grants on everything. */
+  /** Returns the actions that a profile allows on an object, including actions granted on everything. */
   const actionsOn = (profile: Profile, object: string) =>
     actionNames.filter(
       (action) => has(profile, object, action) || (object !== eventsObject && has(profile, wildcard, action)),
     );
-  const profileOf = async (organization: string, given: Form): Promise<Profile> => {
-    const id = idField(given, 'id');
-    const profile = (await listProfiles(tablesOf(database), organization)).find((each) => each.id === id);
+  const profileOf = async (organization: string, form: Form): Promise<Profile> => {
+    const id = idField(form, 'id');
+    const profile = (await listProfiles(tablesOf(database), organization)).find((row) => row.id === id);
     if (profile === undefined) throw new UserError('this profile does not exist');
     return profile;
   };
-  /** Renders the matrix. Grants for all resources are shown in every row and cannot be removed there. */
-  const matrix = (profile: Profile, given: readonly string[]): Input => {
-    const chosen = given.length === 0 ? profile : { ...profile, grants: new Set(given) };
+  /** Renders the matrix. Grants on everything are shown in every row and cannot be removed there. */
+  const matrix = (profile: Profile, submittedGrants: readonly string[]): Input => {
+    const draft = submittedGrants.length === 0 ? profile : { ...profile, grants: new Set(submittedGrants) };
     return {
       kind: 'grants',
       name: 'grant',
@@ -60,11 +60,11 @@ export function profilePages(
       objects: [wildcard, ...objects].map((object) => ({
         label: labels[object] ?? object,
         cells: actionNames.map((action) => {
-          const isImplied = resourceNames.includes(object) && has(chosen, wildcard, action);
+          const isImplied = resourceNames.includes(object) && has(draft, wildcard, action);
           return {
             value: `${object}:${action}`,
             name: `${profile.name}: ${action} on ${labels[object] ?? object}${isImplied ? ', granted on everything' : ''}`,
-            granted: isImplied || has(chosen, object, action),
+            granted: isImplied || has(draft, object, action),
             fixed: isImplied,
           };
         }),
@@ -72,17 +72,17 @@ export function profilePages(
     };
   };
   const summary = (profile: Profile): string => {
-    const granted = objects.flatMap((object) => {
+    const entries = objects.flatMap((object) => {
       const actions = actionsOn(profile, object);
       return actions.length === 0 ? [] : [{ object, actions: actions.join(', ') }];
     });
-    const [first] = granted;
+    const [first] = entries;
     if (first === undefined) return 'nothing yet';
     const isSame =
-      granted.length === objects.length && granted.every(({ actions }) => actions === first.actions);
+      entries.length === objects.length && entries.every(({ actions }) => actions === first.actions);
     return isSame
       ? `${first.actions} on everything`
-      : granted.map(({ object, actions }) => `${object}: ${actions}`).join('; ');
+      : entries.map(({ object, actions }) => `${object}: ${actions}`).join('; ');
   };
 
   section(app, database, {
@@ -134,18 +134,18 @@ export function profilePages(
       };
     },
     pages: {
-      create: async ({ membership: { slug } }, { given, back }) => ({
+      create: async ({ membership: { slug } }, { form, back }) => ({
         kind: 'form',
         title: 'Create a profile',
         action: `/setup/o/${slug}/profiles/create`,
         inputs: [
-          nameInput(field(given, 'name'), 'A new profile has no grants. You add them in the next step.'),
+          nameInput(field(form, 'name'), 'A new profile has no grants. You add them in the next step.'),
         ],
         submit: 'Create profile',
         cancel: back,
       }),
-      'built-in': async ({ membership: { organization } }, { given }) => {
-        const profile = await profileOf(organization, given);
+      'built-in': async ({ membership: { organization } }, { form }) => {
+        const profile = await profileOf(organization, form);
         return {
           kind: 'record',
           title: profile.name,
@@ -156,9 +156,9 @@ export function profilePages(
           })),
         };
       },
-      change: async ({ membership: { organization, slug } }, { given, back }) => {
-        const profile = await profileOf(organization, given);
-        assertOwn(profile);
+      change: async ({ membership: { organization, slug } }, { form, back }) => {
+        const profile = await profileOf(organization, form);
+        assertCustom(profile);
         return {
           kind: 'form',
           title: profile.name,
@@ -166,15 +166,15 @@ export function profilePages(
             'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
           action: `/setup/o/${slug}/profiles/change`,
           hidden: [{ name: 'id', value: profile.id }],
-          inputs: [matrix(profile, fields(given, 'grant'))],
+          inputs: [matrix(profile, fields(form, 'grant'))],
           submit: 'Save profile',
           cancel: back,
           danger: { label: 'Delete profile', href: `/setup/o/${slug}/profiles/delete?id=${profile.id}` },
         };
       },
-      delete: async ({ membership: { organization, slug } }, { given, back }) => {
-        const profile = await profileOf(organization, given);
-        assertOwn(profile);
+      delete: async ({ membership: { organization, slug } }, { form, back }) => {
+        const profile = await profileOf(organization, form);
+        assertCustom(profile);
         const { id, name } = profile;
         return {
           kind: 'confirm',
@@ -197,9 +197,9 @@ export function profilePages(
       },
       change: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
-        const given = fields(form, 'grant');
-        if (given.length > 1000) throw new UserError('too many grants');
-        const grants = given.map((text) => parseGrant(text, objects));
+        const texts = fields(form, 'grant');
+        if (texts.length > 1000) throw new UserError('too many grants');
+        const grants = texts.map((text) => parseGrant(text, objects));
         await transact((tables) => changeProfile(tables, actor, organization, id, grants));
         return { done: 'profile-changed', name: (await profileOf(organization, form)).name, id };
       },
@@ -213,7 +213,7 @@ export function profilePages(
   });
 }
 
-/** @throws UserError for a profile that is built in */
-function assertOwn({ name, builtIn }: Profile): void {
+/** Checks that a profile can be changed. @throws UserError if the profile is built in */
+function assertCustom({ name, builtIn }: Profile): void {
   if (builtIn) throw new UserError(`the profile "${name}" cannot be changed`);
 }

@@ -23,8 +23,8 @@ export interface Grant {
 
 /**
  * Creates a profile.
- * @returns its id
- * @throws UserError when the organization has a profile of that name
+ * @returns the profile's ID
+ * @throws UserError if the organization already has a profile with this name
  */
 export async function createProfile(
   tables: Tables,
@@ -68,16 +68,16 @@ async function insertGrants(
     .execute();
 }
 
-/** A profile as administrators see it. */
+/** A profile as listed for administrators. */
 export interface Profile {
   readonly id: string;
   readonly name: string;
   readonly builtIn: boolean;
-  /** `object:action` of each grant. */
+  /** The grants as `object:action`. */
   readonly grants: ReadonlySet<string>;
 }
 
-/** The profiles of an organization, by name. */
+/** Lists the profiles of an organization by name. */
 export async function listProfiles(tables: Tables, organization: string): Promise<Profile[]> {
   const rows = await tables
     .selectFrom('crm_profiles as p')
@@ -88,18 +88,17 @@ export async function listProfiles(tables: Tables, organization: string): Promis
     .where('p.organization_id', '=', organization)
     .orderBy('p.name')
     .execute();
-  return [...Map.groupBy(rows, (row) => row.id)].map(([id, all]) => ({
+  return [...Map.groupBy(rows, (row) => row.id)].map(([id, profileRows]) => ({
     id,
-    name: all[0]?.name ?? '',
-    builtIn: Object.hasOwn(builtInProfiles, all[0]?.name ?? ''),
-    grants: new Set(all.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`)),
+    name: profileRows[0]?.name ?? '',
+    builtIn: Object.hasOwn(builtInProfiles, profileRows[0]?.name ?? ''),
+    grants: new Set(
+      profileRows.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`),
+    ),
   }));
 }
 
-/**
- * Replaces the grants of a profile.
- * @throws UserError when this profile does not exist or it is built in
- */
+/** Replaces the grants of a profile. @throws UserError if the profile does not exist or is built in */
 export async function changeProfile(
   tables: Tables,
   actor: Actor,
@@ -107,7 +106,7 @@ export async function changeProfile(
   id: string,
   grants: readonly Grant[],
 ): Promise<void> {
-  await assertOwn(tables, organization, id);
+  await assertCustom(tables, organization, id);
   await tables
     .deleteFrom('crm_grants')
     .where('organization_id', '=', organization)
@@ -118,20 +117,20 @@ export async function changeProfile(
 }
 
 /**
- * Adds grants to those of a profile, or takes them away.
- * @throws UserError when this profile does not exist, it is built in, or it does not have the grants to remove
+ * Adds grants to a profile and removes grants from it.
+ * @throws UserError if the profile does not exist, is built in, or does not have a grant to be removed
  */
 export async function adjustProfile(
   tables: Tables,
   actor: Actor,
   organization: string,
   id: string,
-  { add = [], take = [] }: { readonly add?: readonly Grant[]; readonly take?: readonly Grant[] },
+  { add = [], remove = [] }: { readonly add?: readonly Grant[]; readonly remove?: readonly Grant[] },
 ): Promise<void> {
-  await assertOwn(tables, organization, id);
-  for (const { object, actions } of take) {
+  await assertCustom(tables, organization, id);
+  for (const { object, actions } of remove) {
     for (const action of actions) {
-      const taken = await tables
+      const row = await tables
         .deleteFrom('crm_grants')
         .where('organization_id', '=', organization)
         .where('profile_id', '=', id)
@@ -139,7 +138,7 @@ export async function adjustProfile(
         .where('action', '=', action)
         .returning('object')
         .executeTakeFirst();
-      if (taken === undefined) throw new UserError(`the profile does not have the grant ${object}:${action}`);
+      if (row === undefined) throw new UserError(`the profile does not have the grant ${object}:${action}`);
     }
   }
   await insertGrants(tables, organization, id, add);
@@ -148,7 +147,8 @@ export async function adjustProfile(
 
 /**
  * Deletes an unused profile.
- * @throws UserError when this profile does not exist, it is built in, or a member, live key or open invitation uses it
+ * @throws UserError if the profile does not exist, is built in, or is used by a member, live key, open invitation or
+ *   event subscription
  */
 export async function deleteProfile(
   tables: Tables,
@@ -156,7 +156,7 @@ export async function deleteProfile(
   organization: string,
   id: string,
 ): Promise<void> {
-  await assertOwn(tables, organization, id);
+  await assertCustom(tables, organization, id);
   // Revoked or expired keys and closed invitations do not count, because they can never be used again.
   await tables
     .deleteFrom('crm_api_keys')
@@ -174,21 +174,21 @@ export async function deleteProfile(
       expression.or([expression('used_at', 'is not', null), expression('expires_at', '<', new Date())]),
     )
     .execute();
-  for (const [table, users] of [
+  for (const [table, label] of [
     ['crm_memberships', 'members'],
     ['crm_api_keys', 'API keys'],
     ['crm_invites', 'invitations'],
     ['crm_event_subscriptions', 'event subscriptions'],
   ] as const) {
-    const used = await tables
+    const row = await tables
       .selectFrom(table)
       .select('organization_id')
       .where('organization_id', '=', organization)
       .where('profile_id', '=', id)
       .limit(1)
       .executeTakeFirst();
-    if (used !== undefined)
-      throw new UserError(`this profile is in use by ${users}. Change their profile first.`);
+    if (row !== undefined)
+      throw new UserError(`this profile is in use by ${label}. Change their profile first.`);
   }
   await tables
     .deleteFrom('crm_profiles')
@@ -198,8 +198,8 @@ export async function deleteProfile(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'profile', objectId: id });
 }
 
-/** Locks a profile that may be changed. */
-async function assertOwn(tables: Tables, organization: string, id: string): Promise<void> {
+/** Locks a profile. @throws UserError if it does not exist or is built in */
+async function assertCustom(tables: Tables, organization: string, id: string): Promise<void> {
   const row = await tables
     .selectFrom('crm_profiles')
     .select('name')
@@ -212,15 +212,15 @@ async function assertOwn(tables: Tables, organization: string, id: string): Prom
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
 
-/** What actions may be granted on, besides everything. */
-export const grantable = (resources: readonly { readonly name: string }[]): string[] => [
+/** Returns the objects on which actions can be granted, except the wildcard. */
+export const grantableObjects = (resources: readonly { readonly name: string }[]): string[] => [
   ...resources.map(({ name }) => name),
   eventsObject,
 ];
 
 /**
- * Reads a grant as written on a command line: `leads:list,read`, `leads:*` or `*:*`.
- * @throws UserError with the unknown object or action
+ * Parses a grant on the command line: `leads:list,read`, `leads:*` or `*:*`.
+ * @throws UserError if the object or an action does not exist
  */
 export function parseGrant(text: string, objects: readonly string[]): Grant {
   const [object = '', list = '', ...rest] = text.split(':');
@@ -242,7 +242,7 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   return { object, actions: actions as Grant['actions'] };
 }
 
-/** Returns the ID of a profile, by organization and name. @throws UserError if it does not exist */
+/** Returns the ID of an organization's profile by name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
     .selectFrom('crm_profiles')
@@ -257,7 +257,7 @@ export async function profileId(tables: Tables, organization: string, name: stri
       .where('organization_id', '=', organization)
       .orderBy('name')
       .execute();
-    const names = existing.map((each) => each.name).join(', ');
+    const names = existing.map((profile) => profile.name).join(', ');
     throw new UserError(`profile "${name}" does not exist in this organization. Available: ${names}.`);
   }
   return row.id;

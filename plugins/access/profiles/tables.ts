@@ -26,7 +26,7 @@ const grants = defineTable(
     object: { ...textColumn, primary: true },
     action: { ...textColumn, primary: true },
   },
-  // Found with the key or the session that a request brings.
+  // Joined with the key or session of every request.
   { placement: 'everywhere', resourceColumns: ['object'] },
 );
 

@@ -2,82 +2,88 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { errors } from '../../../engine/errors.ts';
 import { failureCounter, windowSeconds } from './counter.ts';
 
-/** The longest delay of an attempt that is slowed down, in milliseconds. */
-const longestPauseMs = 5000;
+/** Maximum delay of an attempt that is slowed down, in milliseconds. */
+const maxDelayMs = 5000;
 
-/** Bounds failed attempts for each key, also of concurrent ones: failures on this node, those in flight in this process. */
+/**
+ * Limits failed attempts per key, including concurrent ones. Failures are counted across this node, and attempts in
+ * flight within this process.
+ */
 export interface Attempts {
   /**
-   * Runs an attempt; undefined means that it failed. Attempts in flight never exceed the failures that are left, and
-   * the rest wait for them, so that any number of concurrent successes pass.
-   * @throws HttpError 429 with Retry-After if no failure is left, or too many wait
+   * Runs an attempt, which returns undefined if it fails. There are never more attempts in flight than failures
+   * remaining. Other attempts wait, so that any number of concurrent successes can pass.
+   * @throws HttpError 429 with Retry-After if no failure remains or too many attempts are waiting
    */
   readonly run: <T>(key: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
-  /** How many keys have attempts in flight or waiting. */
+  /** Returns the number of keys with attempts in flight or waiting. */
   readonly busy: () => number;
 }
 
 /** The limits of {@link Attempts}. */
 export interface AttemptLimits {
-  /** Failures within the window. */
+  /** Maximum number of failures within the window. */
   readonly failures: number;
-  /** Attempts of one key that may wait at a time. */
+  /** Maximum number of attempts per key waiting at the same time. */
   readonly waiting: number;
-  /** Beyond the failures, attempts run one at a time, each after a growing pause, instead of being refused. */
+  /** If true, attempts beyond the limit run one at a time after a growing delay, instead of being rejected. */
   readonly slowDown?: boolean;
 }
 
-/** The attempts of a key in flight. */
-interface Place {
-  /** Calls that hold this object. */
+/** The attempts in flight of one key. */
+interface KeyState {
+  /** Number of calls using this object. */
   calls: number;
   running: number;
   readonly queue: (() => void)[];
 }
 
-/** @param name of what is counted, unique within the process */
+/** Creates a limiter of failed attempts. @param name identifies the counter within the process */
 export function attempts(name: string, { failures, waiting, slowDown = false }: AttemptLimits): Attempts {
-  const failed = failureCounter(name, failures);
-  const places = new Map<string, Place>();
+  const failureCounts = failureCounter(name, failures);
+  const states = new Map<string, KeyState>();
 
-  /** Waits until the attempt may run. @returns the failures that are left, below 0 if it is slowed down */
-  const admitted = async (key: string, place: Place): Promise<number> => {
+  /**
+   * Waits until an attempt can start.
+   * @returns the number of remaining failures; 0 or less if the attempt is slowed down
+   */
+  const admit = async (key: string, state: KeyState): Promise<number> => {
     for (;;) {
-      const record = await failed.get(key);
-      const left = failures - (record?.consumedPoints ?? 0);
-      if (left <= 0 && !slowDown) throw refusal(record?.msBeforeNext);
-      if (place.running < (slowDown ? Math.max(left, 1) : left)) return left;
-      if (place.queue.length >= waiting) throw refusal(1000);
-      await new Promise<void>((resolve) => place.queue.push(resolve));
+      const record = await failureCounts.get(key);
+      const remaining = failures - (record?.consumedPoints ?? 0);
+      if (remaining <= 0 && !slowDown) throw tooManyAttempts(record?.msBeforeNext);
+      if (state.running < (slowDown ? Math.max(remaining, 1) : remaining)) return remaining;
+      if (state.queue.length >= waiting) throw tooManyAttempts(1000);
+      await new Promise<void>((resolve) => state.queue.push(resolve));
     }
   };
 
   return {
-    busy: () => places.size,
+    busy: () => states.size,
     run: async (key, attempt) => {
-      const place = places.get(key) ?? { calls: 0, running: 0, queue: [] };
-      places.set(key, place);
-      place.calls++;
+      const state = states.get(key) ?? { calls: 0, running: 0, queue: [] };
+      states.set(key, state);
+      state.calls++;
       try {
-        const left = await admitted(key, place);
-        place.running++;
+        const remaining = await admit(key, state);
+        state.running++;
         try {
-          if (left <= 0) await pause(Math.min(1000 * 2 ** -left, longestPauseMs));
+          if (remaining <= 0) await pause(Math.min(1000 * 2 ** -remaining, maxDelayMs));
           const result = await attempt();
-          if (result === undefined) await failed.penalty(key);
-          else if (slowDown) await failed.delete(key);
+          if (result === undefined) await failureCounts.penalty(key);
+          else if (slowDown) await failureCounts.delete(key);
           return result;
         } finally {
-          place.running--;
+          state.running--;
         }
       } finally {
-        place.calls--;
-        if (place.calls === 0) places.delete(key);
-        place.queue.shift()?.();
+        state.calls--;
+        if (state.calls === 0) states.delete(key);
+        state.queue.shift()?.();
       }
     },
   };
 }
 
-const refusal = (msBeforeNext = windowSeconds * 1000) =>
+const tooManyAttempts = (msBeforeNext = windowSeconds * 1000) =>
   errors.tooManyAttempts(Math.max(1, Math.ceil(msBeforeNext / 1000)));

@@ -1,4 +1,4 @@
-// Throttling: wrong passwords and secrets are bounded, and the requests of keys and people where that is configured.
+// Rate limiting: limits wrong passwords and secrets and, if configured, the requests of keys and users.
 // May import engine, identity.
 
 export { attempts } from './attempts.ts';

@@ -3,7 +3,7 @@ import type { Module } from '../../../engine/modules/index.ts';
 import { limitRequests, type RateLimitingConfig, rateLimitingVariables } from './rate-limit.ts';
 import { rateLimitingTables } from './tables.ts';
 
-/** Requests of keys and people are limited, where that is configured. */
+/** Limits the requests of keys and users, if configured. */
 export const rateLimitingModule: Module<{
   readonly config: RateLimitingConfig;
   readonly database: Database;

@@ -7,27 +7,27 @@ import { storeCounts } from './tables.ts';
 
 const units: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_600_000 };
 
-/** The environment variables of throttling. */
+/** Environment variables of rate limiting. */
 export const rateLimitingVariables = {
-  /** Undefined: requests are not counted. */
+  /** Undefined if requests are not limited. */
   rateLimit: {
     name: 'RATE_LIMIT',
     fallback: undefined,
     expected: 'a number of requests for each s, min or h, such as 60/min',
-    read: (given) => {
-      const [, requests = '', unit = ''] = /^([1-9]\d{0,8})\/(s|min|h)$/.exec(given) ?? [];
+    read: (text) => {
+      const [, requests = '', unit = ''] = /^([1-9]\d{0,8})\/(s|min|h)$/.exec(text) ?? [];
       const windowMs = units[unit];
       return windowMs === undefined ? undefined : { requests: Number(requests), windowMs };
     },
   } satisfies Variable<RateLimit | undefined> as Variable<RateLimit | undefined>,
 };
 
-/** Whether, and how, requests are limited. */
+/** Configuration of rate limiting. */
 export type RateLimitingConfig = VariableValues<typeof rateLimitingVariables>;
 
 /**
- * Limits the requests of each key and person, where that is configured: 429 with Retry-After. The fields `RateLimit` and
- * `RateLimit-Policy` are those of draft-ietf-httpapi-ratelimit-headers-09.
+ * Limits the requests of each key and user, if configured. Rejected requests get 429 with Retry-After. The headers
+ * `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-09.
  */
 export function limitRequests(
   app: FastifyInstance,
@@ -37,17 +37,17 @@ export function limitRequests(
   const policy = `"requests";q=${rateLimit.requests};w=${rateLimit.windowMs / 1000}`;
   const counts = requestCounts(
     rateLimit,
-    (window, taken) => storeCounts(database, window, taken),
+    (window, batch) => storeCounts(database, window, batch),
     (cause) =>
       app.log.warn({ code: (cause as { code?: string }).code }, 'could not store how many requests came'),
   );
-  // After authentication, which says who it is, and before the body is read.
+  // After authentication, which identifies the caller, and before the body is parsed.
   app.addHook('preParsing', ({ principal }, reply, payload, done) => {
     if (principal === null || principal === undefined) return done(null, payload);
     const { organization, kind, actor } = principal;
-    const { isAllowed, left, resetMs } = counts.take(organization, `${kind} ${actor}`);
+    const { isAllowed, remaining, resetMs } = counts.consume(organization, `${kind} ${actor}`);
     const seconds = Math.ceil(resetMs / 1000);
-    reply.header('ratelimit-policy', policy).header('ratelimit', `"requests";r=${left};t=${seconds}`);
+    reply.header('ratelimit-policy', policy).header('ratelimit', `"requests";r=${remaining};t=${seconds}`);
     done(isAllowed ? null : errors.rateLimited(seconds), payload);
   });
   app.addHook('onClose', () => counts.close());

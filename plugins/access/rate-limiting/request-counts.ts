@@ -1,9 +1,9 @@
 import { runOutsideRequests } from '../../../engine/database/index.ts';
 
-/** How many requests a key, or a person in an organization, may send. */
+/** Maximum number of requests of a key, or of a user in an organization, within a window. */
 export interface RateLimit {
   readonly requests: number;
-  /** All windows begin at multiples of it since 1970, on every node. */
+  /** Length of a window, in milliseconds. On every node, windows start at multiples of it since 1970. */
   readonly windowMs: number;
 }
 
@@ -15,107 +15,111 @@ export interface UnstoredCounts {
 }
 
 /**
- * Adds to what all nodes have stored for a window.
- * @param window when it began
- * @returns the sums, in the order of `taken`; undefined for one of a later window
+ * Adds requests to the counts of all nodes in a window.
+ * @param window start of the window
+ * @returns the sums in the order of the batch; undefined for a caller with requests in a later window
  */
 export type StoreCounts = (
   window: Date,
-  taken: readonly UnstoredCounts[],
+  batch: readonly UnstoredCounts[],
 ) => Promise<readonly (number | undefined)[]>;
 
-/** How often this node stores its counts and learns those of others, in milliseconds, and how soon for a new caller. */
-const [settleMs, soonMs] = [1000, 50];
+/**
+ * Interval at which this node stores its counts and reads those of other nodes, and the shorter delay for a new caller,
+ * in milliseconds.
+ */
+const [settleMs, newCallerMs] = [1000, 50];
 
-/** A caller's requests of the current window. */
+/** A caller's requests in the current window. */
 interface Count {
   readonly organization: string;
   readonly caller: string;
-  /** What all nodes had stored when this one did last. */
+  /** Sum of all nodes when this node last settled. */
   stored: number;
-  /** Of this node since then. */
+  /** Requests on this node since it last settled. */
   unsettled: number;
 }
 
-/** Counts the requests of each caller in fixed windows, on all nodes that share a database. */
+/** Counts each caller's requests in fixed windows, on all nodes that share a database. */
 export interface RequestCounts {
-  /** Counts a request if there is one left. */
-  readonly take: (
+  /** Counts a request of a caller, if the limit allows it. */
+  readonly consume: (
     organization: string,
     caller: string,
-  ) => { readonly isAllowed: boolean; readonly left: number; readonly resetMs: number };
-  /** Stores the rest. */
+  ) => { readonly isAllowed: boolean; readonly remaining: number; readonly resetMs: number };
+  /** Stores the counts that are not stored yet. */
   readonly close: () => Promise<void>;
 }
 
 /**
- * Each node counts by itself and settles with the database now and then, in one statement for all callers. So a node never
- * allows more than the limit, and all nodes together exceed it at most by what the others allowed since they settled: within
- * a second, or a tenth of the window, and 50 ms for a caller that this node has not seen in the window.
+ * Creates a counter of requests. Each node counts by itself and settles with the database periodically, in one
+ * statement for all callers. A node never allows more than the limit. All nodes together exceed it at most by the
+ * requests that the others allowed since they last settled: within a second or a tenth of the window, or within 50 ms
+ * for a caller that is new to this node.
  */
 export function requestCounts(
   { requests, windowMs }: RateLimit,
   store: StoreCounts,
-  failed: (cause: unknown) => void,
+  onError: (cause: unknown) => void,
 ): RequestCounts {
   let window = 0;
   let counts = new Map<string, Count>();
   let timer: NodeJS.Timeout | undefined;
-  let settling: Promise<void> | undefined;
+  let settlement: Promise<void> | undefined;
 
   const settle = async () => {
-    const all = [...counts.values()].filter(({ unsettled }) => unsettled > 0);
-    if (all.length === 0) return;
-    const taken = all.map(({ organization, caller, unsettled }) => ({
+    const unsettledCounts = [...counts.values()].filter(({ unsettled }) => unsettled > 0);
+    if (unsettledCounts.length === 0) return;
+    const batch = unsettledCounts.map(({ organization, caller, unsettled }) => ({
       organization,
       caller,
       requests: unsettled,
     }));
     try {
-      const sums = await store(new Date(window), taken);
-      for (const [index, count] of all.entries()) {
+      const sums = await store(new Date(window), batch);
+      for (const [index, count] of unsettledCounts.entries()) {
         count.stored = sums[index] ?? count.stored;
-        count.unsettled -= taken[index]?.requests ?? 0;
+        count.unsettled -= batch[index]?.requests ?? 0;
       }
     } catch (cause) {
-      failed(cause);
+      onError(cause);
     }
   };
   const schedule = (delayMs: number) => {
     clearTimeout(timer);
-    const begin = () => {
-      settling = settle().finally(() => {
-        [timer, settling] = [undefined, undefined];
+    const run = () => {
+      settlement = settle().finally(() => {
+        [timer, settlement] = [undefined, undefined];
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
     // One statement covers all callers.
-    timer = runOutsideRequests(() => setTimeout(begin, delayMs).unref());
+    timer = runOutsideRequests(() => setTimeout(run, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);
 
   return {
-    take: (organization, caller) => {
+    consume: (organization, caller) => {
       const now = Date.now();
       const current = now - (now % windowMs);
-      // What is not stored of a window that is over is of no use.
+      // Unstored counts of a past window are no longer needed.
       if (current > window) [window, counts] = [current, new Map()];
       const key = `${organization} ${caller}`;
-      const known = counts.get(key);
-      const count = known ?? { organization, caller, stored: 0, unsettled: 0 };
-      if (known === undefined) counts.set(key, count);
-      const left = requests - count.stored - count.unsettled;
+      const existing = counts.get(key);
+      const count = existing ?? { organization, caller, stored: 0, unsettled: 0 };
+      if (existing === undefined) counts.set(key, count);
+      const remaining = requests - count.stored - count.unsettled;
       const resetMs = window + windowMs - now;
-      if (left <= 0) return { isAllowed: false, left: 0, resetMs };
+      if (remaining <= 0) return { isAllowed: false, remaining: 0, resetMs };
       count.unsettled++;
-      if (settling === undefined && (timer === undefined || known === undefined)) {
-        schedule(known === undefined ? soonMs : regularMs);
+      if (settlement === undefined && (timer === undefined || existing === undefined)) {
+        schedule(existing === undefined ? newCallerMs : regularMs);
       }
-      return { isAllowed: true, left: left - 1, resetMs };
+      return { isAllowed: true, remaining: remaining - 1, resetMs };
     },
     close: async () => {
       clearTimeout(timer);
-      await settling;
+      await settlement;
       clearTimeout(timer);
       await settle();
     },

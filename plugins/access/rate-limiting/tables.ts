@@ -13,9 +13,9 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_request_counts: {
       organization_id: string;
-      /** Kind and id of an actor. */
+      /** Kind and ID of the actor. */
       caller: string;
-      /** When the window began that the requests belong to. */
+      /** Start of the window. */
       window_start: Date;
       requests: string;
     };
@@ -33,23 +33,26 @@ const requestCounts = defineTable(
   { placement: 'coordinator' },
 );
 
-/** The requests of each caller in the latest window, where they are limited: one row for each. */
+/** Each caller's requests in the latest window, in one row per caller. Empty if requests are not limited. */
 export const rateLimitingTables = [requestCounts];
 
 interface Counts {
   readonly window: Date;
-  readonly taken: readonly UnstoredCounts[];
+  readonly batch: readonly UnstoredCounts[];
 }
 
-/** Ordered, so that two nodes never wait for each other's rows. An older window of a slow clock leaves the row as it is. */
+/**
+ * The rows are sorted, so that two nodes cannot deadlock. An older window, from a node with a slow clock, does not
+ * change the row.
+ */
 const addCounts = prepare<Counts>(
   'request_counts',
   'write',
   ($) => `insert into "crm_request_counts" as c ("organization_id", "caller", "window_start", "requests")
     select o, k, ${$(({ window }) => window.toISOString())}::text::timestamptz, n
-    from unnest(${$(({ taken }) => taken.map((each) => each.organization))}::bigint[],
-      ${$(({ taken }) => taken.map((each) => each.caller))}::text[],
-      ${$(({ taken }) => taken.map((each) => String(each.requests)))}::bigint[]) _t (o, k, n)
+    from unnest(${$(({ batch }) => batch.map((count) => count.organization))}::bigint[],
+      ${$(({ batch }) => batch.map((count) => count.caller))}::text[],
+      ${$(({ batch }) => batch.map((count) => String(count.requests)))}::bigint[]) _t (o, k, n)
     order by o, k
     on conflict ("organization_id", "caller") do update set
       "window_start" = excluded."window_start",
@@ -59,15 +62,15 @@ const addCounts = prepare<Counts>(
     returning "organization_id"::text, "caller", "requests"::text`,
 );
 
-/** Adds requests to the counts of a window. @returns as `StoreCounts` says */
+/** Adds requests to the counts of a window. @returns the sums, as `StoreCounts` describes */
 export async function storeCounts(
   database: Database,
   window: Date,
-  taken: readonly UnstoredCounts[],
+  batch: readonly UnstoredCounts[],
 ): Promise<readonly (number | undefined)[]> {
-  const rows = await database.run(addCounts.bind({ window, taken }));
+  const rows = await database.run(addCounts.bind({ window, batch }));
   const sums = new Map(
     rows.map(([organization, caller, requests]) => [`${organization} ${caller}`, Number(requests)]),
   );
-  return taken.map(({ organization, caller }) => sums.get(`${organization} ${caller}`));
+  return batch.map(({ organization, caller }) => sums.get(`${organization} ${caller}`));
 }

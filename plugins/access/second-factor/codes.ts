@@ -1,26 +1,26 @@
 import type { Database } from '../../../engine/database/index.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { attempts } from '../rate-limiting/index.ts';
-import { hashSecret, makeCode, type Sealing } from '../secrets/index.ts';
+import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 
-/** How many recovery codes a user gets. */
-const recoveryCodes = 10;
+/** Number of recovery codes per user. */
+const recoveryCodeCount = 10;
 
-/** What a code was, in words. */
+/** Kind of an accepted code, as text. */
 export type CodeKind = 'code' | 'recovery code';
 
 /**
- * Checks a code of a user: six digits of the authenticator app, or a recovery code. Each works once.
- * @returns undefined if it is wrong or was used already
- * @throws HttpError 429 with Retry-After after five wrong ones within a quarter of an hour
+ * Checks a user's code: six digits from the authenticator app, or a recovery code. Each can be used once.
+ * @returns undefined if the code is wrong or was already used
+ * @throws HttpError 429 with Retry-After after five wrong codes within 15 minutes
  */
 export type CheckCode = (user: string, code: string) => Promise<CodeKind | undefined>;
 
-/** @param sealing opens the secrets of authenticator apps */
+/** Creates the function that checks codes. @param sealing opens the secrets of authenticator apps */
 export function codeCheck(database: Database, sealing: Sealing): CheckCode {
-  const guard = attempts('second factors', { failures: 5, waiting: 10 });
+  const limiter = attempts('second factors', { failures: 5, waiting: 10 });
   return (user, code) =>
-    guard.run(user, async () => {
+    limiter.run(user, async () => {
       const digits = code.replaceAll(/\s/g, '');
       if (/^\d{6}$/.test(digits)) {
         return (await useTotp(tablesOf(database), sealing, user, digits)) ? 'code' : undefined;
@@ -36,12 +36,12 @@ async function useTotp(tables: Tables, sealing: Sealing, user: string, code: str
     .where('user_id', '=', user)
     .executeTakeFirst();
   if (row === undefined) return false;
-  // Loaded when it is needed: many instances have no authenticator apps.
+  // Loaded on first use, because many instances have no authenticator apps.
   const { stepOf } = await import('./totp.ts');
   const step = stepOf(await sealing.open(row.secret), code);
   if (step === undefined) return false;
-  // Of two concurrent uses of one code only one updates the row.
-  const used = await tables
+  // If a code is used twice concurrently, only one of the uses updates the row.
+  const updatedRow = await tables
     .updateTable('crm_totps')
     .set({ last_step: String(step) })
     .where('user_id', '=', user)
@@ -49,22 +49,22 @@ async function useTotp(tables: Tables, sealing: Sealing, user: string, code: str
     .where('last_step', '<', String(step))
     .returning('user_id')
     .executeTakeFirst();
-  return used !== undefined;
+  return updatedRow !== undefined;
 }
 
 async function useRecoveryCode(tables: Tables, user: string, code: string): Promise<boolean> {
-  const used = await tables
+  const row = await tables
     .deleteFrom('crm_recovery_codes')
     .where('user_id', '=', user)
     .where('code_hash', '=', hashSecret(code.trim().toUpperCase()))
     .returning('user_id')
     .executeTakeFirst();
-  return used !== undefined;
+  return row !== undefined;
 }
 
 /**
- * Sets up the authenticator app of a user, instead of the one before.
- * @param step the time step of the code that proved it
+ * Sets up the authenticator app of a user and replaces the previous one. `step` is the time step of the code that
+ * confirmed it.
  */
 export async function storeTotp(
   tables: Tables,
@@ -79,9 +79,12 @@ export async function storeTotp(
     .execute();
 }
 
-/** Gives a user new recovery codes, instead of those before; only their hashes are stored. @returns the codes */
-export async function makeRecoveryCodes(tables: Tables, user: string): Promise<string[]> {
-  const codes = Array.from({ length: recoveryCodes }, makeCode);
+/**
+ * Generates new recovery codes for a user and replaces the previous ones. Only their hashes are stored.
+ * @returns the codes
+ */
+export async function generateRecoveryCodes(tables: Tables, user: string): Promise<string[]> {
+  const codes = Array.from({ length: recoveryCodeCount }, generateCode);
   await tables.deleteFrom('crm_recovery_codes').where('user_id', '=', user).execute();
   await tables
     .insertInto('crm_recovery_codes')

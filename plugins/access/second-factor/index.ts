@@ -1,4 +1,4 @@
-// Second factors: codes of authenticator apps, recovery codes, passkeys; the pages on which people set them up.
-// May import engine, secrets, identity, throttling, screens.
+// Second factors: authenticator apps, recovery codes and passkeys, and the pages to set them up.
+// May import engine, secrets, identity, rate-limiting, admin-ui/shell.
 
 export { secondFactorModule } from './module.ts';

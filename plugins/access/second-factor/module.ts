@@ -16,15 +16,15 @@ declare module 'fastify' {
 
 const register = fastifyPlugin(
   async (app: FastifyInstance, { database, secrets }: IdentityServices) => {
-    const sealed = sealing(secrets);
-    app.decorate('checkCode', codeCheck(database, sealed));
+    const sealer = sealing(secrets);
+    app.decorate('checkCode', codeCheck(database, sealer));
     app.decorate('passkeys', passkeys(app, database, secrets));
-    renewSealed(app, database, sealed, 'crm_totps', ['secret'], ['user_id']);
+    renewSealed(app, database, sealer, 'crm_totps', ['secret'], ['user_id']);
   },
   { name: 'second-factor', fastify: '5.x', dependencies: ['session-authentication'] },
 );
 
-/** Second factors of people, and the pages on which they set them up. */
+/** Second factors of users, and the pages to set them up. */
 export const secondFactorModule: Module<IdentityServices> = {
   name: 'second-factor',
   register: async (app, services) => {

@@ -22,7 +22,7 @@ import {
   secondFactorsOf,
 } from '../identity/index.ts';
 import { sealing, tickets } from '../secrets/index.ts';
-import { makeRecoveryCodes, storeTotp } from './codes.ts';
+import { generateRecoveryCodes, storeTotp } from './codes.ts';
 import { storePasskey } from './passkeys.ts';
 
 const view = viewsIn(import.meta.dirname);
@@ -30,18 +30,18 @@ const view = viewsIn(import.meta.dirname);
 const base = '/setup/me/second-factor';
 const above = { label: 'Second factor', href: base };
 
-/** Changes need a login within this time, so that a browser left alone is not enough. */
+/** Changes require a login within this time in milliseconds, so that access to an unattended browser is not enough. */
 const recentMs = 15 * 60_000;
 
-/** The secret of an authenticator app that is being set up, and whose it is. */
+/** The secret of an authenticator app during its setup, with the user's ID. */
 interface Offer {
   readonly user: string;
   readonly secret: string;
 }
 
-/** The pages on which people set up and remove second factors. */
+/** Registers the pages to set up and remove second factors. */
 export function secondFactorPages(app: FastifyInstance, { database, secrets }: IdentityServices): void {
-  const sealed = sealing(secrets);
+  const sealer = sealing(secrets);
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
   addDoneTexts(app, {
     'log-in-again': 'Log in again: second factors are changed within 15 minutes after a login.',
@@ -51,19 +51,19 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     'passkey-removed': '{} removed.',
   });
 
-  const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.began < recentMs;
-  const recent = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+  const isRecent = (request: FastifyRequest) => Date.now() - personOf(request).session.startedAt < recentMs;
+  const requireRecentLogin = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     if (isRecent(request)) return undefined;
     return reply.redirect(
       `/setup/login?done=log-in-again&next=${encodeURIComponent(request.url.split('?')[0] ?? base)}`,
       303,
     );
   };
-  const person = signedIn(app, { settingUp: true });
-  const pageHandlers = [person, recent];
-  const formHandlers = [person, recent, app.csrfProtection];
+  const requireUser = signedIn(app, { settingUp: true });
+  const pageHandlers = [requireUser, requireRecentLogin];
+  const formHandlers = [requireUser, requireRecentLogin, app.csrfProtection];
 
-  /** Changes second factors of the person, and records it. @returns what `work` returns */
+  /** Changes the user's second factors and records the change. @returns the result of `work` */
   const change = async <T>(
     request: FastifyRequest,
     action: string,
@@ -81,8 +81,11 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     return result;
   };
 
-  /** Adds a factor that a form has proven, once. @returns recovery codes to show; undefined if the person has some */
-  const added = (
+  /**
+   * Adds a second factor confirmed by a form. Each form can be used once.
+   * @returns recovery codes to show, or undefined if the user already has some
+   */
+  const addFactor = (
     request: FastifyRequest,
     action: string,
     ticket: string,
@@ -92,7 +95,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       await claimForm(tables, ticket);
       await store(tables);
       const { recoveryCodes } = await secondFactorsOf(tables, user);
-      return recoveryCodes > 0 ? undefined : makeRecoveryCodes(tables, user);
+      return recoveryCodes > 0 ? undefined : generateRecoveryCodes(tables, user);
     });
   const passkeysOf = (user: string) =>
     tablesOf(database)
@@ -102,11 +105,11 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       .orderBy('id')
       .execute();
 
-  app.get('/me/second-factor', { preHandler: person }, async (request, reply) => {
+  app.get('/me/second-factor', { preHandler: requireUser }, async (request, reply) => {
     const { session } = personOf(request);
     const { totp, passkeys, recoveryCodes } = await secondFactorsOf(tablesOf(database), session.user.id);
     const hasAny = totp || passkeys > 0;
-    const kept = await passkeysOf(session.user.id);
+    const storedPasskeys = await passkeysOf(session.user.id);
     const isMissing = !hasAny && app.needsSecondFactor(session.memberships.values());
     return show(
       request,
@@ -120,7 +123,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
           : 'With a second factor, your password alone is not enough to log in.',
         values: [
           { label: 'Authenticator app', text: totp ? 'Set up' : 'None' },
-          ...kept.map(({ name, last_used_at }) => ({
+          ...storedPasskeys.map(({ name, last_used_at }) => ({
             label: 'Passkey',
             text: `${name}, last used`,
             time: last_used_at,
@@ -133,7 +136,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
             href: `${base}/app`,
           },
           { label: 'Add passkey', href: `${base}/passkey` },
-          ...kept.map(({ id, name }) => ({
+          ...storedPasskeys.map(({ id, name }) => ({
             label: `Remove ${name}`,
             href: `${base}/remove-passkey?id=${id}`,
           })),
@@ -165,8 +168,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     });
   };
   const newOffer = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
-    const { makeTotpSecret } = await import('./totp.ts');
-    const offer = { user: personOf(request).session.user.id, secret: makeTotpSecret() };
+    const { generateTotpSecret } = await import('./totp.ts');
+    const offer = { user: personOf(request).session.user.id, secret: generateTotpSecret() };
     return showApp(request, reply, offer, await offers.issue(offer), more);
   };
   const showCodes = (
@@ -205,9 +208,9 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
       return showApp(request, reply, offer, ticket, { problem });
     }
     try {
-      const stored = { sealed: await sealed.seal(offer.secret), step };
-      const codes = await added(request, 'set up authenticator app', ticket, (tables) =>
-        storeTotp(tables, user.id, stored),
+      const totp = { sealed: await sealer.seal(offer.secret), step };
+      const codes = await addFactor(request, 'set up authenticator app', ticket, (tables) =>
+        storeTotp(tables, user.id, totp),
       );
       if (codes === undefined) return await redirectDone(request, reply, base, 'app-set-up');
       return await showCodes(request, reply, codes, { isFirst: true });
@@ -236,12 +239,12 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     const { user } = personOf(request).session;
     const name = field(form, 'name').trim().slice(0, 60);
     try {
-      const made = await app.passkeys.verifyNew(request, user, form);
-      if (made === undefined)
+      const passkey = await app.passkeys.verifyNew(request, user, form);
+      if (passkey === undefined)
         throw new UserError('the passkey is not valid, or the page has expired. Try again.');
       const label = displayName(name, 'the name');
-      const codes = await added(request, 'add passkey', field(form, 'ticket'), (tables) =>
-        storePasskey(tables, user.id, made, label),
+      const codes = await addFactor(request, 'add passkey', field(form, 'ticket'), (tables) =>
+        storePasskey(tables, user.id, passkey, label),
       );
       if (codes === undefined) return await redirectDone(request, reply, base, 'passkey-added', { name });
       return await showCodes(request, reply, codes, { isFirst: true });
@@ -254,8 +257,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
 
   app.get('/me/second-factor/remove-passkey', { preHandler: pageHandlers }, async (request, reply) => {
     const { id } = request.query as { id?: unknown };
-    const kept = await passkeysOf(personOf(request).session.user.id);
-    const passkey = kept.find((each) => each.id === id);
+    const passkeys = await passkeysOf(personOf(request).session.user.id);
+    const passkey = passkeys.find((row) => row.id === id);
     if (passkey === undefined) return reply.redirect(base, 303);
     return show(
       request,
@@ -277,8 +280,8 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
 
   app.post('/me/second-factor/remove-passkey', { preHandler: formHandlers }, async (request, reply) => {
     const id = field((request.body ?? {}) as Form, 'id');
-    const kept = await passkeysOf(personOf(request).session.user.id);
-    const passkey = kept.find((each) => each.id === id);
+    const passkeys = await passkeysOf(personOf(request).session.user.id);
+    const passkey = passkeys.find((row) => row.id === id);
     if (passkey === undefined) return reply.redirect(base, 303);
     await change(request, 'remove passkey', (tables, user) =>
       tables.deleteFrom('crm_passkeys').where('user_id', '=', user).where('id', '=', id).execute(),
@@ -306,7 +309,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   );
 
   app.post('/me/second-factor/recovery-codes', { preHandler: formHandlers }, async (request, reply) =>
-    showCodes(request, reply, await change(request, 'create recovery codes', makeRecoveryCodes), {}),
+    showCodes(request, reply, await change(request, 'create recovery codes', generateRecoveryCodes), {}),
   );
 
   app.get('/me/second-factor/remove-app', { preHandler: pageHandlers }, async (request, reply) =>

@@ -4,18 +4,18 @@ import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { claimForm, type Form, field } from '../../admin-ui/shell/index.ts';
-import type { KnownUser } from '../identity/index.ts';
-import { type InstanceSecrets, makeSecret, tickets } from '../secrets/index.ts';
+import type { AuthenticatedUser } from '../identity/index.ts';
+import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.ts';
 
-/** What a page needs to ask a browser for a passkey. */
+/** Data with which a page asks a browser for a passkey. */
 export interface PasskeyOffer {
-  /** For `navigator.credentials`, JSON. */
+  /** Options for `navigator.credentials`, as JSON. */
   readonly options: string;
-  /** Comes back with the browser's response. */
+  /** Sent back with the browser's response. */
   readonly ticket: string;
 }
 
-/** A new passkey that the browser has proven. */
+/** A new, verified passkey. */
 export interface NewPasskey {
   readonly credential: string;
   readonly publicKey: string;
@@ -23,92 +23,94 @@ export interface NewPasskey {
   readonly transports: string;
 }
 
-/** Passkeys (WebAuthn). Each verifies its user by itself, so that a login with one takes neither password nor code. */
+/** Passkeys (WebAuthn). A passkey verifies its user by itself, so a login with one needs neither password nor code. */
 export interface Passkeys {
-  /** Asks for any passkey of this instance; undefined where the address of the page is a number: browsers need a name. */
+  /**
+   * Creates an offer that accepts any passkey of this instance. Returns undefined if the page's host is an IP address,
+   * because browsers require a host name.
+   */
   readonly offer: (request: FastifyRequest) => Promise<PasskeyOffer | undefined>;
-  /** The user of the passkey that a form has the response of; undefined if it is not valid, or was sent before. */
-  readonly use: (request: FastifyRequest, form: Form) => Promise<KnownUser | undefined>;
-  /** Asks for a new passkey of a user; undefined as for `offer`. */
-  readonly offerNew: (request: FastifyRequest, user: KnownUserName) => Promise<PasskeyOffer | undefined>;
-  /** The new passkey that a form has the response of; undefined if it is not valid. */
-  readonly verifyNew: (
-    request: FastifyRequest,
-    user: KnownUserName,
-    form: Form,
-  ) => Promise<NewPasskey | undefined>;
+  /**
+   * Verifies the response in a form. Returns the user of the passkey, or undefined if the response is not valid or was
+   * sent before.
+   */
+  readonly use: (request: FastifyRequest, form: Form) => Promise<AuthenticatedUser | undefined>;
+  /** Creates an offer to register a new passkey. Returns undefined in the same case as `offer`. */
+  readonly offerNew: (request: FastifyRequest, user: UserRef) => Promise<PasskeyOffer | undefined>;
+  /** Verifies the response in a form. Returns the new passkey, or undefined if the response is not valid. */
+  readonly verifyNew: (request: FastifyRequest, user: UserRef, form: Form) => Promise<NewPasskey | undefined>;
 }
 
-type KnownUserName = Pick<KnownUser, 'id' | 'email'>;
+type UserRef = Pick<AuthenticatedUser, 'id' | 'email'>;
 
 interface Challenge {
   readonly challenge: string;
-  /** Whose new passkey it is for; null: a login. */
+  /** ID of the user who adds a passkey; null for a login. */
   readonly user: string | null;
 }
 
-/** EdDSA, ES256 and RS256 (COSE): what every authenticator has at least one of. */
+/** EdDSA, ES256 and RS256 (COSE). Every authenticator supports at least one of them. */
 const supportedAlgorithmIDs = [-8, -7, -257];
 
-/** Minutes that a page with an offer is valid. */
-const lifetime = 15;
+/** Minutes for which an offer is valid. */
+const lifetimeMinutes = 15;
 
 export function passkeys(app: FastifyInstance, database: Database, secrets: InstanceSecrets): Passkeys {
-  const challenges = tickets<Challenge>(secrets, 'passkey', lifetime);
-  /** The origin of the page and the name that passkeys belong to. */
+  const challenges = tickets<Challenge>(secrets, 'passkey', lifetimeMinutes);
+  /** Returns the page's origin and the relying party ID of its passkeys, or undefined if the host is an IP address. */
   const partyOf = (request: FastifyRequest) => {
     const origin = app.site.origin(request);
     if (!URL.canParse(origin)) return undefined;
     const { hostname } = new URL(origin);
     return isIP(hostname.replace(/^\[|\]$/g, '')) === 0 ? { origin, id: hostname } : undefined;
   };
-  /** What the browser sent, if it belongs to a challenge that was made for this user. */
-  const opened = async (request: FastifyRequest, form: Form, user: string | null) => {
+  /** Returns the browser's response, if it answers a challenge issued for this user. */
+  const readResponse = async (request: FastifyRequest, form: Form, user: string | null) => {
     const party = partyOf(request);
-    const made = await challenges.open(field(form, 'ticket'));
-    const response = parsed(field(form, 'credential'));
-    if (party === undefined || response === undefined || made?.user !== user) return undefined;
+    const issuedChallenge = await challenges.open(field(form, 'ticket'));
+    const response = parseResponse(field(form, 'credential'));
+    if (party === undefined || response === undefined || issuedChallenge?.user !== user) return undefined;
     return {
       response,
-      expectedChallenge: made.challenge,
+      expectedChallenge: issuedChallenge.challenge,
       expectedOrigin: party.origin,
       expectedRPID: party.id,
       requireUserVerification: true,
     };
   };
-  // Loaded when it is needed: many instances have no passkeys.
+  // Loaded on first use, because many instances have no passkeys.
   const library = () => import('@simplewebauthn/server');
 
   return {
     offer: async (request) => {
       const party = partyOf(request);
       if (party === undefined) return undefined;
-      const challenge = makeSecret();
+      const challenge = generateSecret();
       const options = { challenge, rpId: party.id, userVerification: 'required' };
       return { options: JSON.stringify(options), ticket: await challenges.issue({ challenge, user: null }) };
     },
     use: async (request, form) => {
-      const sent = await opened(request, form, null);
-      if (sent === undefined) return undefined;
-      const known = await findPasskey(tablesOf(database), sent.response.id);
-      if (known === undefined) return undefined;
+      const answer = await readResponse(request, form, null);
+      if (answer === undefined) return undefined;
+      const passkey = await findPasskey(tablesOf(database), answer.response.id);
+      if (passkey === undefined) return undefined;
       const { verifyAuthenticationResponse } = await library();
       const { verified, authenticationInfo } = await verifyAuthenticationResponse({
-        ...sent,
-        response: sent.response as Parameters<typeof verifyAuthenticationResponse>[0]['response'],
+        ...answer,
+        response: answer.response as Parameters<typeof verifyAuthenticationResponse>[0]['response'],
         credential: {
-          id: known.credential,
-          publicKey: Uint8Array.from(Buffer.from(known.public_key, 'base64url')),
-          counter: Number(known.uses),
+          id: passkey.credential,
+          publicKey: Uint8Array.from(Buffer.from(passkey.public_key, 'base64url')),
+          counter: Number(passkey.uses),
         },
       }).catch(() => ({ verified: false, authenticationInfo: undefined }));
       if (!verified || authenticationInfo === undefined) return undefined;
       const isFirst = await transaction(database, async (tables) => {
-        await claimForm(tables, sent.expectedChallenge);
+        await claimForm(tables, answer.expectedChallenge);
         await tables
           .updateTable('crm_passkeys')
           .set({ uses: String(authenticationInfo.newCounter), last_used_at: new Date() })
-          .where('id', '=', known.id)
+          .where('id', '=', passkey.id)
           .execute();
         return true;
       }).catch((cause: unknown) => {
@@ -116,14 +118,14 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
         throw cause;
       });
       return isFirst
-        ? { id: known.user_id, email: known.email, tokenVersion: known.token_version }
+        ? { id: passkey.user_id, email: passkey.email, tokenVersion: passkey.token_version }
         : undefined;
     },
     offerNew: async (request, user) => {
       const party = partyOf(request);
       if (party === undefined) return undefined;
       const { generateRegistrationOptions } = await library();
-      const known = await tablesOf(database)
+      const existing = await tablesOf(database)
         .selectFrom('crm_passkeys')
         .select('credential as id')
         .where('user_id', '=', user.id)
@@ -134,7 +136,7 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
         userName: user.email,
         userDisplayName: user.email,
         userID: new TextEncoder().encode(user.id),
-        excludeCredentials: known,
+        excludeCredentials: existing,
         supportedAlgorithmIDs,
         authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
       });
@@ -142,12 +144,12 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
       return { options: JSON.stringify(options), ticket };
     },
     verifyNew: async (request, user, form) => {
-      const sent = await opened(request, form, user.id);
-      if (sent === undefined) return undefined;
+      const answer = await readResponse(request, form, user.id);
+      if (answer === undefined) return undefined;
       const { verifyRegistrationResponse } = await library();
-      const response = sent.response as Parameters<typeof verifyRegistrationResponse>[0]['response'];
+      const response = answer.response as Parameters<typeof verifyRegistrationResponse>[0]['response'];
       const { verified, registrationInfo } = await verifyRegistrationResponse({
-        ...sent,
+        ...answer,
         response,
         supportedAlgorithmIDs,
       }).catch(() => ({ verified: false, registrationInfo: undefined }));
@@ -163,20 +165,20 @@ export function passkeys(app: FastifyInstance, database: Database, secrets: Inst
   };
 }
 
-/** Stores a passkey. @throws UserError if it is there already */
+/** Stores a passkey. @throws UserError if it is already registered */
 export async function storePasskey(
   tables: Tables,
   user_id: string,
   { credential, publicKey, uses, transports }: NewPasskey,
   name: string,
 ): Promise<void> {
-  const stored = await tables
+  const row = await tables
     .insertInto('crm_passkeys')
     .values({ user_id, credential, public_key: publicKey, uses, transports, name, last_used_at: null })
     .onConflict((conflict) => conflict.doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (stored === undefined) throw new UserError('this passkey is already registered');
+  if (row === undefined) throw new UserError('this passkey is already registered');
 }
 
 const findPasskey = (tables: Tables, credential: string) =>
@@ -188,8 +190,8 @@ const findPasskey = (tables: Tables, credential: string) =>
     .where('u.disabled_at', 'is', null)
     .executeTakeFirst();
 
-/** The response of a browser; undefined if it is none. What is in it, the library checks. */
-function parsed(text: string): { readonly id: string } | undefined {
+/** Parses a browser's response, whose content the library validates. @returns undefined if the text is not a response */
+function parseResponse(text: string): { readonly id: string } | undefined {
   try {
     const { id, ...rest } = JSON.parse(text) as { id?: unknown };
     return typeof id === 'string' && /^[\w-]{1,1400}$/.test(id) ? { id, ...rest } : undefined;

@@ -6,7 +6,7 @@ import { isLongEnough, type SecretsConfig, secretFile } from './instance-secrets
 
 const advice = 'Set AUTH_SECRETS to the previous secret, or restore DATA_DIR/auth-secret from a backup.';
 
-/** The instance has the secrets that its database was written with. */
+/** Checks that the instance still has the secrets with which its database was written. */
 export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonly database: Database }> = {
   name: 'secrets',
   needs: ['config', 'database'],
@@ -14,7 +14,7 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
     if (config.authSecrets.length > 0) return [];
     const file = secretFile(config.dataFolder);
     if (existsSync(file)) {
-      const problem = kept(file);
+      const problem = problemOf(file);
       if (problem !== undefined) return [{ place: file, problem, advice }];
       if (database.kind === 'embedded') return [];
       return [
@@ -26,20 +26,20 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
         },
       ];
     }
-    const [used] = await database.run({
+    const [user] = await database.run({
       name: '',
       text: 'select id::text from crm_users limit 1',
       values: [],
     });
-    if (used === undefined) return [];
+    if (user === undefined) return [];
     const problem =
       'the instance’s secret is missing. The next start will create a new one, which ends all sessions and makes stored secrets unreadable';
     return [{ place: file, problem, advice }];
   },
 };
 
-/** What is wrong with a file that holds a secret. */
-function kept(file: string): string | undefined {
+/** Returns the problem with a file that should contain a secret, or undefined if it is valid. */
+function problemOf(file: string): string | undefined {
   try {
     return isLongEnough(readFileSync(file, 'utf8').trim()) ? undefined : 'it does not contain a secret';
   } catch (cause) {

@@ -1,4 +1,4 @@
-// Secrets: the instance's own secrets, and what is derived from or encrypted with them.
+// Secrets: the instance's own secrets, and keys, signatures and encryption based on them.
 // May import engine.
 
 export {
@@ -11,6 +11,12 @@ export {
 export { secretsModule } from './module.ts';
 export { renewSealed } from './renew-sealed.ts';
 export { cachedOpener, type Sealing, sealing } from './sealing.ts';
-export { hashSecret, isSecret, makeCode, makePublicId, makeSecret } from './secrets.ts';
+export {
+  generateCode,
+  generatePublicId,
+  generateSecret,
+  hashSecret,
+  isSecret,
+} from './secrets.ts';
 export { signing } from './signing.ts';
 export { type Tickets, tickets } from './tickets.ts';

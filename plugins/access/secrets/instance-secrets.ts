@@ -5,19 +5,21 @@ import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { createFolder, type DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 
-/** Whether a text is long enough to be a secret. */
+/** Reports whether a text is long enough to be a secret. */
 export const isLongEnough = (secret: string): boolean => secret.length >= 32;
 
-/** The environment variables of the instance's own secrets. */
+/** Environment variables of the instance's own secrets. */
 export const secretsVariables = {
-  /** The first signs and seals, all verify and open. Empty: one is generated and kept in the data folder. */
+  /**
+   * The first secret signs and seals; all verify and open. If empty, one is generated and stored in the data folder.
+   */
   authSecrets: {
     name: 'AUTH_SECRETS',
     fallback: [],
     show: (secrets) => `${secrets.length}, hidden`,
     expected: 'secrets of at least 32 characters, separated by commas',
-    read: (given) => {
-      const list = given.split(',').map((secret) => secret.trim());
+    read: (text) => {
+      const list = text.split(',').map((secret) => secret.trim());
       return list.every(isLongEnough) ? list : undefined;
     },
   } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
@@ -26,11 +28,11 @@ export const secretsVariables = {
 /** The sources of the instance's secrets. */
 export type SecretsConfig = VariableValues<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
 
-/** Secrets that all nodes of the instance share, read once. */
+/** Secrets shared by all nodes of the instance, read once. */
 export interface InstanceSecrets {
-  /** The first signs, all verify, so that secrets rotate without an outage. */
+  /** The first secret signs and all verify, so that secrets can be rotated without an outage. */
   readonly all: readonly string[];
-  /** Keys of 256 bits derived for one purpose, one for each secret. */
+  /** Derives keys of 256 bits for one purpose, one per secret. */
   readonly keys: (purpose: string) => readonly Buffer[];
 }
 
@@ -39,18 +41,18 @@ export interface InstanceSecrets {
  * @throws UserError if a secret can neither be read nor stored
  */
 export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {
-  const all = authSecrets.length > 0 ? authSecrets : [keptSecret(dataFolder)];
+  const all = authSecrets.length > 0 ? authSecrets : [generatedSecret(dataFolder)];
   return {
     all,
     keys: (purpose) => all.map((secret) => createHmac('sha256', secret).update(purpose).digest()),
   };
 }
 
-/** The file of the secret that is generated for an instance without AUTH_SECRETS. */
+/** Returns the path of the secret that is generated for an instance without AUTH_SECRETS. */
 export const secretFile = (folder: string): string => join(folder, 'auth-secret');
 
-/** The generated secret of an instance without AUTH_SECRETS, kept in its data folder. */
-function keptSecret(folder: string): string {
+/** Reads the generated secret in the data folder, and generates it if it does not exist. */
+function generatedSecret(folder: string): string {
   const file = secretFile(folder);
   try {
     createFolder(folder, 0o700);

@@ -5,46 +5,46 @@ import { UserError } from '../../../engine/errors.ts';
 import { type TableRows, type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import type { Sealing } from './sealing.ts';
 
-const keyOfTenants = ['organization_id', 'id'];
+const tenantKey = ['organization_id', 'id'];
 
 /**
- * Seals every stored secret of a table again with the first of AUTH_SECRETS, so that the others can be removed.
- * @param columns those that hold secrets
- * @param key the columns of its primary key, the one that names a row last
- * @returns names of rows whose secrets none of AUTH_SECRETS opens
+ * Seals all stored secrets of a table again with the first of AUTH_SECRETS, so that the others can be removed.
+ * @param columns the columns with secrets
+ * @param key the columns of the primary key; the last identifies a row in the log
+ * @returns IDs of the rows whose secrets cannot be opened with any of AUTH_SECRETS
  */
 export async function renewSecrets(
   tables: Tables,
   { renew }: Sealing,
   table: keyof TableRows,
   columns: readonly string[],
-  key: readonly string[] = keyOfTenants,
+  key: readonly string[] = tenantKey,
 ): Promise<string[]> {
   const keys = key.map((column) => sql.ref(column));
   const refs = columns.map((column) => sql.ref(column));
   const { rows } = await sql<Readonly<Record<string, string>>>`
     select ${sql.join([...keys, ...refs])} from ${sql.table(table)}`.execute(tables);
-  const lost: string[] = [];
+  const lostIds: string[] = [];
   for (const row of rows) {
     try {
-      const stored = columns.map((column) => row[column] ?? '');
-      const renewed = await Promise.all(stored.map(renew));
-      if (renewed.every((each) => each === undefined)) continue;
-      const values = refs.map((ref, place) => sql`${ref} = ${renewed[place] ?? stored[place]}`);
-      const thisRow = key.map((column, place) => sql`${keys[place]} = ${row[column]}::bigint`);
-      // A concurrent request can have changed the secret.
-      const same = refs.map((ref, place) => sql`${ref} = ${stored[place]}`);
-      await sql`update ${sql.table(table)} set ${sql.join(values)}
-        where ${sql.join([...thisRow, ...same], sql` and `)}`.execute(tables);
+      const oldValues = columns.map((column) => row[column] ?? '');
+      const newValues = await Promise.all(oldValues.map(renew));
+      if (newValues.every((value) => value === undefined)) continue;
+      const assignments = refs.map((ref, index) => sql`${ref} = ${newValues[index] ?? oldValues[index]}`);
+      const keyConditions = key.map((column, index) => sql`${keys[index]} = ${row[column]}::bigint`);
+      // A concurrent request may have changed the secret.
+      const valueConditions = refs.map((ref, index) => sql`${ref} = ${oldValues[index]}`);
+      await sql`update ${sql.table(table)} set ${sql.join(assignments)}
+        where ${sql.join([...keyConditions, ...valueConditions], sql` and `)}`.execute(tables);
     } catch (cause) {
       if (!(cause instanceof UserError)) throw cause;
-      lost.push(String(row[key.at(-1) ?? '']));
+      lostIds.push(String(row[key.at(-1) ?? '']));
     }
   }
-  return lost;
+  return lostIds;
 }
 
-/** Does so when the service starts, and logs what is lost. */
+/** Renews the secrets of a table when the service starts, and logs the IDs of rows that cannot be opened. */
 export function renewSealed(
   app: FastifyInstance,
   database: Database,
@@ -55,10 +55,10 @@ export function renewSealed(
 ): void {
   app.addHook('onReady', async () => {
     try {
-      const lost = await renewSecrets(tablesOf(database), sealing, table, columns, key);
-      if (lost.length > 0)
+      const lostIds = await renewSecrets(tablesOf(database), sealing, table, columns, key);
+      if (lostIds.length > 0)
         app.log.error(
-          { [table.replace(/^crm_/, '')]: lost },
+          { [table.replace(/^crm_/, '')]: lostIds },
           'AUTH_SECRETS opens not all secrets; enter them again',
         );
     } catch (cause) {

@@ -4,16 +4,16 @@ import { LRUCache } from 'lru-cache';
 import { UserError } from '../../../engine/errors.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
-/** Encrypts secrets that must be used later, such as a provider's (JWE, direct AES-256-GCM). */
+/** Encrypts secrets that are needed in plaintext later, for example those of a provider (JWE, direct AES-256-GCM). */
 export interface Sealing {
   readonly seal: (plaintext: string) => Promise<string>;
-  /** @throws UserError if no secret of the instance opens it */
+  /** Decrypts a sealed secret. @throws UserError if none of the instance's secrets opens it */
   readonly open: (sealed: string) => Promise<string>;
-  /** Seals it again with the first secret; undefined if it already is. @throws as `open` */
+  /** Seals a secret again with the first key; returns undefined if it already is. @throws as `open` */
   readonly renew: (sealed: string) => Promise<string | undefined>;
 }
 
-/** Seals with the first of AUTH_SECRETS and opens with each, so that secrets can be rotated. */
+/** Seals with the first of AUTH_SECRETS and opens with any of them, so that secrets can be rotated. */
 export function sealing(secrets: InstanceSecrets): Sealing {
   const keys = secrets.keys('integrations');
   const seal: Sealing['seal'] = (plaintext) =>
@@ -23,9 +23,9 @@ export function sealing(secrets: InstanceSecrets): Sealing {
   const unseal = async (sealed: string): Promise<{ plaintext: string; current: boolean }> => {
     const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
     for (const [index, key] of keys.entries()) {
-      const opened = await compactDecrypt(sealed, key, options).catch(() => undefined);
-      if (opened === undefined) continue;
-      return { plaintext: Buffer.from(opened.plaintext).toString('utf8'), current: index === 0 };
+      const result = await compactDecrypt(sealed, key, options).catch(() => undefined);
+      if (result === undefined) continue;
+      return { plaintext: Buffer.from(result.plaintext).toString('utf8'), current: index === 0 };
     }
     throw new UserError(
       'a stored secret cannot be decrypted because AUTH_SECRETS has changed. Enter the secret again.',
@@ -42,22 +42,22 @@ export function sealing(secrets: InstanceSecrets): Sealing {
   };
 }
 
-/** How long an opened secret is kept. */
+/** How long an opened secret is cached, in milliseconds. */
 const openMs = 60_000;
 
 /**
- * The same with a cache of secrets opened within the last minute. A changed secret is sealed differently, so
- * no entry is stale.
+ * Returns a sealing with a cache of the secrets opened within the last minute. A changed secret has another ciphertext,
+ * so no entry is stale.
  */
 export function cachedOpener(sealing: Sealing): Sealing {
-  const opened = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });
+  const cache = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });
   return {
     ...sealing,
     open: (sealed) => {
-      const known = opened.get(sealed) ?? sealing.open(sealed);
-      opened.set(sealed, known);
-      known.catch(() => opened.delete(sealed));
-      return known;
+      const plaintext = cache.get(sealed) ?? sealing.open(sealed);
+      cache.set(sealed, plaintext);
+      plaintext.catch(() => cache.delete(sealed));
+      return plaintext;
     },
   };
 }

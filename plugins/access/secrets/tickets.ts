@@ -3,20 +3,21 @@ import { jwtDecrypt } from 'jose/jwt/decrypt';
 import { EncryptJWT } from 'jose/jwt/encrypt';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
-/** State of one purpose that a browser keeps for some minutes, encrypted: it can neither be read nor forged. */
+/** State for one purpose that a browser keeps for some minutes. It is encrypted and cannot be read or forged. */
 export interface Tickets<Content extends object> {
   readonly issue: (content: Content) => Promise<string>;
-  /** @returns undefined for every text that is not a ticket of this purpose, or is too old */
+  /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
   readonly open: (ticket: string | undefined) => Promise<Content | undefined>;
 }
 
 const cipher = { alg: 'dir', enc: 'A256GCM' } as const;
-/** Upper limit on the length of our tickets: browsers keep cookies of 4,096 bytes. */
-const longest = 4000;
+/** Maximum length of a ticket. Browsers limit a cookie to 4,096 bytes. */
+const maxLength = 4000;
 
 /**
- * Tickets with the instance's secrets: the first encrypts, all open, so that secrets rotate without an outage.
- * @param purpose tickets of another one are not opened
+ * Creates tickets with the instance's secrets. The first secret encrypts and all decrypt, so that secrets can be
+ * rotated without an outage.
+ * @param purpose tickets issued for another purpose are not opened
  */
 export function tickets<Content extends object>(
   secrets: InstanceSecrets,
@@ -31,15 +32,15 @@ export function tickets<Content extends object>(
         .setExpirationTime(`${minutes} minutes`)
         .encrypt(keys[0] ?? Buffer.alloc(0)),
     open: async (ticket) => {
-      if (ticket === undefined || ticket.length > longest) return undefined;
+      if (ticket === undefined || ticket.length > maxLength) return undefined;
       const options = {
         keyManagementAlgorithms: [cipher.alg],
         contentEncryptionAlgorithms: [cipher.enc],
         requiredClaims: ['exp'],
       };
       for (const key of keys) {
-        const opened = await jwtDecrypt<{ content: Content }>(ticket, key, options).catch(() => undefined);
-        if (opened !== undefined) return opened.payload.content;
+        const result = await jwtDecrypt<{ content: Content }>(ticket, key, options).catch(() => undefined);
+        if (result !== undefined) return result.payload.content;
       }
       return undefined;
     },

@@ -11,7 +11,7 @@ import {
 } from '../../../engine/modules/index.ts';
 import { organizationId, type Tables, transaction } from '../../../engine/tables/index.ts';
 import {
-  addExisting,
+  addExistingUser,
   createUser,
   disableUser,
   enableUser,
@@ -24,13 +24,13 @@ import {
   type UserInfo,
   unlinkUser,
   userFor,
-  verifyAddress,
+  verifyEmail,
 } from '../identity/index.ts';
 import { profileId } from '../profiles/index.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** `user …`: commands for users of all organizations. */
+/** Adds the `user` commands, for users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
   const user = program.command('user').description('manage users of all organizations');
@@ -56,7 +56,7 @@ export function userCommands(line: Line): void {
     .command('show <user>')
     .description('show a user, by email address or ID')
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, show(line, wanted)));
+    .action((emailOrId, { json }) => run(json, show(line, emailOrId)));
   user
     .command('reset-password <user>')
     .description('change the password of a user and end their sessions')
@@ -65,55 +65,55 @@ export function userCommands(line: Line): void {
       'read the password from standard input; default: generate one and print it once',
     )
     .addOption(jsonResult())
-    .action((wanted, { json, ...options }) => run(json, reset(line, wanted, options)));
+    .action((emailOrId, { json, ...options }) => run(json, reset(line, emailOrId, options)));
   user
     .command('reset-second-factor <user>')
     .description('remove the second factors of a user who has lost them, and end their sessions')
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, resetFactor(line, wanted)));
+    .action((emailOrId, { json }) => run(json, resetFactor(line, emailOrId)));
   user
     .command('unlink <user>')
     .description(
       'remove a user’s links to OpenID Connect providers; the next login there links the user again',
     )
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, unlink(line, wanted)));
+    .action((emailOrId, { json }) => run(json, unlink(line, emailOrId)));
   user
     .command('disable <user>')
     .description('disable a user and end their sessions; their API keys stay valid')
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, disable(line, wanted)));
+    .action((emailOrId, { json }) => run(json, disable(line, emailOrId)));
   user
     .command('enable <user>')
     .description('enable a disabled user')
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, enable(line, wanted)));
+    .action((emailOrId, { json }) => run(json, enable(line, emailOrId)));
   user
     .command('verify <user>')
     .description('mark the email address of a user as verified, so that other organizations can add the user')
     .addOption(jsonResult())
-    .action((wanted, { json }) => run(json, verify(line, wanted)));
+    .action((emailOrId, { json }) => run(json, verify(line, emailOrId)));
 }
 
 const create = (
   { withInstance }: Line,
-  given: string,
+  enteredEmail: string,
   options: { org: string; profile: string; passwordStdin?: true | undefined; existing?: true | undefined },
 ): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
     const actor = commandLine(config);
-    const email = normalEmail(given);
+    const email = normalEmail(enteredEmail);
     const { existing = false } = options;
     if (existing && options.passwordStdin) {
       throw new UserError(
         '--existing keeps the password: leave out --password-stdin, or use "user reset-password"',
       );
     }
-    const { password, shown } = await passwordFor(options);
+    const { password, output } = await passwordFor(options);
     const id = await transaction(database, async (tables) => {
       const organization = await organizationId(tables, options.org);
       const profile = await profileId(tables, organization, options.profile);
-      if (existing) return addExisting(tables, actor, { email, organization, profile });
+      if (existing) return addExistingUser(tables, actor, { email, organization, profile });
       if ((await userFor(tables, email, organization)) !== undefined) {
         throw new UserError(
           `${email} already has a user. Pass --existing to add it to "${options.org}" with its current password.`,
@@ -131,9 +131,9 @@ const create = (
         organization: options.org,
         profile: options.profile,
         created: !existing,
-        ...(existing ? {} : shown.json),
+        ...(existing ? {} : output.json),
       },
-      text: existing ? text : `${text}${shown.text}`,
+      text: existing ? text : `${text}${output.text}`,
     };
   });
 
@@ -150,9 +150,9 @@ const list = ({ withInstance }: Line, { org }: { org?: string | undefined }): Pr
     };
   });
 
-const show = ({ withInstance }: Line, wanted: string): Promise<CommandResult> =>
+const show = ({ withInstance }: Line, emailOrId: string): Promise<CommandResult> =>
   withInstance(async ({ database }) => {
-    const user = await transaction(database, (tables) => findUserBy(tables, wanted));
+    const user = await transaction(database, (tables) => findUserBy(tables, emailOrId));
     const rows = [
       ['e-mail', user.email],
       ['state', state(user)],
@@ -166,34 +166,34 @@ const show = ({ withInstance }: Line, wanted: string): Promise<CommandResult> =>
 
 const reset = (
   { withInstance }: Line,
-  wanted: string,
+  emailOrId: string,
   options: { passwordStdin?: true | undefined },
 ): Promise<CommandResult> =>
   withInstance(async ({ database, config }) => {
-    const { password, shown } = await passwordFor(options);
+    const { password, output } = await passwordFor(options);
     const user = await transaction(database, async (tables) => {
-      const user = await findUserBy(tables, wanted);
+      const user = await findUserBy(tables, emailOrId);
       await resetPassword(tables, commandLine(config), user, password);
       return user;
     });
     return {
-      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...shown.json },
-      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${shown.text}`,
+      json: { id: user.id, email: user.email, sessions_ended: user.sessions, ...output.json },
+      text: `User ${user.email} has a new password; ${user.sessions} session(s) ended.${output.text}`,
     };
   });
 
-/** A command that changes the state of one user. */
+/** Returns a command that changes the state of one user. */
 const change =
   (
-    act: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,
+    update: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,
     json: Readonly<Record<string, unknown>>,
     text: string,
   ) =>
-  ({ withInstance }: Line, wanted: string): Promise<CommandResult> =>
+  ({ withInstance }: Line, emailOrId: string): Promise<CommandResult> =>
     withInstance(async ({ database, config }) => {
       const user = await transaction(database, async (tables) => {
-        const user = await findUserBy(tables, wanted);
-        await act(tables, commandLine(config), user);
+        const user = await findUserBy(tables, emailOrId);
+        await update(tables, commandLine(config), user);
         return user;
       });
       return { json: { id: user.id, email: user.email, ...json }, text: `User ${user.email} ${text}` };
@@ -219,17 +219,13 @@ const unlink = change(
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');
 
-const verify = change(
-  verifyAddress,
-  { verified: true },
-  'is verified. Other organizations can add the user.',
-);
+const verify = change(verifyEmail, { verified: true }, 'is verified. Other organizations can add the user.');
 
-/** The password to set, and whether to show it: only a generated one is shown. */
+/** Reads or generates a password. Only a generated password is output. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
-  if (passwordStdin) return { password: await firstLineOfInput(), shown: { json: {}, text: '' } };
+  if (passwordStdin) return { password: await firstLineOfInput(), output: { json: {}, text: '' } };
   const password = generatePassword();
-  return { password, shown: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
+  return { password, output: { json: { password }, text: `\nPassword (shown only once): ${password}` } };
 }
 
 const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>

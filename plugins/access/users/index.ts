@@ -1,4 +1,4 @@
-// Users: users, as the operator of the instance deals with them.
+// Users: the operator's commands for users of all organizations.
 // May import engine, identity, profiles.
 
 export { usersModule } from './module.ts';

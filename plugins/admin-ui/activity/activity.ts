@@ -2,15 +2,18 @@ import { sql } from 'kysely';
 import { errors, type FieldIssue } from '../../../engine/errors.ts';
 import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { typedTimestamp } from '../shell/index.ts';
+import { completeTimestamp } from '../shell/index.ts';
 
 /** Names of actors that are neither users nor keys. */
-const unnamed: Readonly<Record<string, string>> = { command: 'command line', partner: 'partner endpoint' };
+const fallbackNames: Readonly<Record<string, string>> = {
+  command: 'command line',
+  partner: 'partner endpoint',
+};
 
 /** An entry of the change log, with the actor's name at that time. */
 export interface ActivityLine {
   /** The entry's position in the log. */
-  readonly place: string;
+  readonly position: string;
   readonly at: Date;
   readonly actorKind: string;
   readonly actor: string;
@@ -19,11 +22,11 @@ export interface ActivityLine {
   readonly objectId: string | null;
 }
 
-const placeForm = /^(\d{1,19})-(\d{1,18})$/;
+const positionPattern = /^(\d{1,19})-(\d{1,18})$/;
 
 /** Parses a position, or returns undefined for invalid input. */
-const placeOf = (text: unknown): readonly [transaction: string, id: string] | undefined => {
-  const [, transaction, id] = (typeof text === 'string' ? placeForm.exec(text) : null) ?? [];
+const parsePosition = (text: unknown): readonly [transaction: string, id: string] | undefined => {
+  const [, transaction, id] = (typeof text === 'string' ? positionPattern.exec(text) : null) ?? [];
   return transaction === undefined || id === undefined ? undefined : [transaction, id];
 };
 
@@ -47,37 +50,37 @@ type Parameters = Readonly<Record<string, string | undefined>>;
  * @throws HttpError 400 naming each parameter that is not a date or timestamp
  */
 export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
-  const problems: FieldIssue[] = [];
-  const found = new Map<keyof typeof times, string>();
+  const issues: FieldIssue[] = [];
+  const instants = new Map<keyof typeof times, string>();
   for (const name of Object.keys(times) as (keyof typeof times)[]) {
     const text = parameters[name];
     if (text === undefined) continue;
     // An unescaped "+" in a URL is a space.
-    const at = parseInstant(typedTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
-    if (at !== undefined) found.set(name, at);
+    const at = parseInstant(completeTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
+    if (at !== undefined) instants.set(name, at);
     else {
       const message = `${name} must be a date (for example 2026-03-01) or an RFC 3339 timestamp (for example 2026-03-01T09:30:00+01:00)`;
-      problems.push({ field: name, message });
+      issues.push({ field: name, message });
     }
   }
-  if (problems.length > 0) throw errors.invalidFields(problems);
-  return found;
+  if (issues.length > 0) throw errors.invalidFields(issues);
+  return instants;
 }
 
 /**
  * Returns entries of an organization's change log, newest first.
- * @param asked values of {@link activityFilters}; an impossible value matches nothing
+ * @param filters values of {@link activityFilters}; an impossible value matches nothing
  * @param before position to continue before; anything else starts with the newest entry
  * @throws HttpError as {@link activityTimes} does
  */
 export async function listActivity(
   tables: Tables,
   organization: string,
-  { asked, before, limit }: { asked: Parameters; before?: unknown; limit: number },
+  { filters, before, limit }: { filters: Parameters; before?: unknown; limit: number },
 ): Promise<ActivityLine[]> {
-  const place = placeOf(before);
-  const instants = activityTimes(asked);
-  if (!Object.values(asked).every((text) => text === undefined || isStorable(text))) return [];
+  const position = parsePosition(before);
+  const instants = activityTimes(filters);
+  if (!Object.values(filters).every((text) => text === undefined || isStorable(text))) return [];
   let query = tables
     .selectFrom('crm_ledger')
     .select([
@@ -92,12 +95,14 @@ export async function listActivity(
       'object_id',
     ])
     .where('organization_id', '=', organization);
-  if (place !== undefined) {
-    query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('transaction', 'id'), '<', tuple(...place)));
+  if (position !== undefined) {
+    query = query.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('transaction', 'id'), '<', tuple(...position)),
+    );
   }
-  const { actor, action, object, record } = asked;
+  const { actor, action, object, record } = filters;
   if (actor !== undefined) {
-    const kind = Object.keys(unnamed).find((each) => unnamed[each] === actor);
+    const kind = Object.keys(fallbackNames).find((name) => fallbackNames[name] === actor);
     query = kind === undefined ? query.where('actor_name', '=', actor) : query.where('actor_kind', '=', kind);
   }
   if (action !== undefined) query = query.where('action', '=', action);
@@ -110,10 +115,10 @@ export async function listActivity(
     query = query.where('at', times[name], sql<Date>`${at}::text::timestamptz`);
   const rows = await query.orderBy('transaction', 'desc').orderBy('id', 'desc').limit(limit).execute();
   return rows.map((row) => ({
-    place: `${row.transaction}-${row.id}`,
+    position: `${row.transaction}-${row.id}`,
     at: row.at,
     actorKind: row.actor_kind,
-    actor: row.actor_name ?? unnamed[row.actor_kind] ?? `ID ${row.actor_id}`,
+    actor: row.actor_name ?? fallbackNames[row.actor_kind] ?? `ID ${row.actor_id}`,
     action: row.action,
     object: row.object,
     objectId: row.object_id,

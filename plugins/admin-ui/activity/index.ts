@@ -1,4 +1,4 @@
-// Activity: the change log of an organization as a page.
-// May import engine, screens.
+// Activity: an organization's change log as a page.
+// May import engine, admin-ui/shell.
 
 export { activityModule } from './module.ts';

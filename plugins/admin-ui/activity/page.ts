@@ -6,7 +6,7 @@ import { HttpError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import {
   adminOf,
-  keptParameters,
+  hiddenParameters,
   linkWithParameters,
   parametersOf,
   section,
@@ -27,7 +27,7 @@ export function activityPage(
   const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
     try {
       const { before } = parameters;
-      const page = { asked: parameters, before, limit: pageLength };
+      const page = { filters: parameters, before, limit: pageLength };
       return { lines: await listActivity(tablesOf(database), organization, page), problem: undefined };
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 400) throw error;
@@ -42,8 +42,10 @@ export function activityPage(
       const path = `/setup/o/${slug}/activity`;
       const parameters = parametersOf(request);
       const { lines, problem } = await linesOf(organization, parameters);
-      const last = lines.length === pageLength ? lines.at(-1)?.place : undefined;
-      const asked = Object.entries(activityFilters).filter(([name]) => parameters[name] !== undefined);
+      const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
+      const activeFilters = Object.entries(activityFilters).filter(
+        ([name]) => parameters[name] !== undefined,
+      );
       const without = ['by', 'value', 'before'];
       return {
         ...(problem !== undefined && { problem }),
@@ -52,11 +54,11 @@ export function activityPage(
             "Activity recording is disabled in this instance's configuration (AUDIT=false). The entries below were recorded earlier.",
         }),
         filter: {
-          keep: keptParameters(parameters, without),
+          keep: hiddenParameters(parameters, without),
           fields: Object.entries(activityFilters).map(([value, { label }]) => ({ value, label })),
           values: [],
         },
-        chips: asked.map(([name, { label }]) => ({
+        chips: activeFilters.map(([name, { label }]) => ({
           label: `${label} ${parameters[name]}`,
           name: `Remove the filter ${label} ${parameters[name]}`,
           isRemoved: true,
@@ -64,15 +66,15 @@ export function activityPage(
         })),
         columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
         rows: lines.map((line) => ({
-          id: line.place,
+          id: line.position,
           cells: [
-            { text: whatOf(line) },
+            { text: descriptionOf(line) },
             { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null },
             { time: line.at },
           ],
         })),
         empty:
-          asked.length > 0
+          activeFilters.length > 0
             ? { text: 'No results.', link: { label: 'Show all', href: path } }
             : { text: 'No activity yet. Changes by members, API keys and partners appear here.' },
         first:
@@ -96,7 +98,7 @@ export function activityPage(
     activityTimes(parametersOf(request));
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
-    const lines = everyLine(tablesOf(database), organization, parametersOf(request));
+    const lines = csvRecords(tablesOf(database), organization, parametersOf(request));
     // Loaded with the first export. Spreadsheets evaluate names starting with "=" as formulas.
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
@@ -107,20 +109,20 @@ export function activityPage(
 }
 
 /** Yields all matching entries, newest first, as rows of a CSV file. */
-async function* everyLine(
+async function* csvRecords(
   tables: Tables,
   organization: string,
-  asked: Parameters<typeof listActivity>[2]['asked'],
+  filters: Parameters<typeof listActivity>[2]['filters'],
 ): AsyncGenerator<Readonly<Record<string, string>>> {
-  for (let before: string | undefined, isWhole = false; !isWhole; ) {
-    const lines = await listActivity(tables, organization, { asked, before, limit: csvRows });
+  for (let before: string | undefined, isComplete = false; !isComplete; ) {
+    const lines = await listActivity(tables, organization, { filters, before, limit: csvRows });
     for (const { at, actor, actorKind, action, object, objectId } of lines) {
       yield { at: at.toISOString(), actor, actor_kind: actorKind, action, object, id: objectId ?? '' };
     }
-    before = lines.at(-1)?.place;
-    isWhole = lines.length < csvRows;
+    before = lines.at(-1)?.position;
+    isComplete = lines.length < csvRows;
   }
 }
 
-const whatOf = ({ action, object, objectId }: ActivityLine): string =>
+const descriptionOf = ({ action, object, objectId }: ActivityLine): string =>
   [action, object, ...(objectId === null ? [] : [objectId])].join(' ');

@@ -39,7 +39,7 @@ export function nextCursor({ headers }: Response): string | undefined {
 }
 
 /** The input of an operation. */
-interface Given {
+interface OperationInput {
   readonly query?: Query;
   readonly id?: string;
   readonly body?: Body;
@@ -48,7 +48,7 @@ interface Given {
 
 type OperationName = keyof typeof operations;
 
-/** Maximum number of characters that pages read of each text in lists and histories (`many`) and on a record's page (`one`). */
+/** Maximum length, in characters, of texts read for lists and histories (`many`) and for a record's page (`one`). */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
 /** Operations that can return truncated texts. */
@@ -57,15 +57,15 @@ type Runnable = ReturnType<typeof routedOperations>[number];
 
 /** The API's operations as called by one member, with the same permissions, validation and change log. */
 export interface Calls {
-  readonly may: (resource: Resource, action: Action) => boolean;
+  readonly allows: (resource: Resource, action: Action) => boolean;
   /** @throws HttpError as the API does */
-  readonly call: (resource: Resource, operation: OperationName, given?: Given) => Promise<Response>;
+  readonly call: (resource: Resource, operation: OperationName, input?: OperationInput) => Promise<Response>;
   /**
    * Runs an operation for display: longer texts are truncated one character beyond {@link excerptLengths}. The
    * parameter `change` selects one change, by its position, with its full texts.
    * @throws HttpError as the API does
    */
-  readonly excerpt: (resource: Resource, operation: ExcerptName, given?: Given) => Promise<Response>;
+  readonly excerpt: (resource: Resource, operation: ExcerptName, input?: OperationInput) => Promise<Response>;
   /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
@@ -87,8 +87,11 @@ export function prepareCalls(
   const names = Object.keys(operations) as OperationName[];
   const runnable = new Map(
     resources.map((resource) => {
-      const all = routedOperations(resource.operations);
-      return [resource.name, new Map(names.map((name, index) => [name, all[index] as Runnable]))];
+      const compiledOperations = routedOperations(resource.operations);
+      return [
+        resource.name,
+        new Map(names.map((name, index) => [name, compiledOperations[index] as Runnable])),
+      ];
     }),
   );
   const excerpts = compileExcerpts(
@@ -101,15 +104,15 @@ export function prepareCalls(
     const permit = (resource: Resource, action: Action) => {
       if (!allows(grants, resource.name, action)) throw errors.forbidden(resource.name, action);
     };
-    /** Checks again during long operations, because the session may end and grants may change. */
+    /** Returns a check that long operations repeat, because the session can end and grants can change. */
     const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
       if (actions.some((action) => action !== 'list')) assertWritable(app);
       request.person = await app.identify(request);
-      const now = memberOf(app, request).membership.grants;
+      const currentGrants = memberOf(app, request).membership.grants;
       for (const action of actions)
-        if (!allows(now, resource.name, action)) throw errors.forbidden(resource.name, action);
+        if (!allows(currentGrants, resource.name, action)) throw errors.forbidden(resource.name, action);
     };
-    const requestOf = ({ query = {}, id, body = {}, headers = {} }: Given): OperationRequest => ({
+    const requestOf = ({ query = {}, id, body = {}, headers = {} }: OperationInput): OperationRequest => ({
       caller,
       query,
       headers,
@@ -125,20 +128,20 @@ export function prepareCalls(
       headers,
     });
     return {
-      may: (resource, action) => allows(grants, resource.name, action),
-      call: async (resource, name, given = {}) => {
-        const found = runnable.get(resource.name)?.get(name);
-        if (found === undefined) throw errors.notFound();
-        const { operation, compiled } = found;
+      allows: (resource, action) => allows(grants, resource.name, action),
+      call: async (resource, name, input = {}) => {
+        const entry = runnable.get(resource.name)?.get(name);
+        if (entry === undefined) throw errors.notFound();
+        const { operation, compiled } = entry;
         permit(resource, operation.action);
-        const plan = await compiled.plan(requestOf(given));
+        const plan = await compiled.plan(requestOf(input));
         return read(compiled.respond(plan, await execute(database, compiled, plan)));
       },
-      excerpt: async (resource, name, given = {}) => {
+      excerpt: async (resource, name, input = {}) => {
         const run = excerpts.get(resource.name)?.[name];
         if (run === undefined) throw errors.notFound();
         permit(resource, name === 'list' ? 'list' : 'read');
-        return read(await run(database, requestOf(given)));
+        return read(await run(database, requestOf(input)));
       },
       csv: async (resource, query) => {
         permit(resource, 'list');

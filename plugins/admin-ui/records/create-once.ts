@@ -5,8 +5,8 @@ import type { Body } from '../../../engine/records/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
 
-/** Maximum number of deleted records per key before another record is created in any case. */
-const mostTries = 20;
+/** Maximum number of deleted records per key, after which a random key is used. */
+const maxTries = 20;
 
 /**
  * Creates a record once per key, however often a form is submitted, by using the API's idempotency keys. If that
@@ -21,16 +21,16 @@ export async function createOnce(
 ): Promise<DataRecord> {
   let current = key;
   for (let tries = 1; ; tries++) {
-    const made = await calls.call(resource, 'create', { body, headers: { 'idempotency-key': current } });
-    const id = textOf(made.body.id);
-    const isNew = made.headers['idempotency-replayed'] === undefined;
-    if (isNew || !calls.may(resource, 'read') || (await isThere(calls, resource, id))) return made.body;
+    const response = await calls.call(resource, 'create', { body, headers: { 'idempotency-key': current } });
+    const id = textOf(response.body.id);
+    const isNew = response.headers['idempotency-replayed'] === undefined;
+    if (isNew || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return response.body;
     // Concurrent requests derive the same key, so they create one record.
-    current = tries < mostTries ? `${key}-${id}` : randomUUID();
+    current = tries < maxTries ? `${key}-${id}` : randomUUID();
   }
 }
 
-async function isThere(calls: Calls, resource: Resource, id: string): Promise<boolean> {
+async function exists(calls: Calls, resource: Resource, id: string): Promise<boolean> {
   try {
     await calls.excerpt(resource, 'read', { id });
     return true;

@@ -14,19 +14,19 @@ import type { DataRequest, DataRoutes } from './routes.ts';
 import { humanize } from './values.ts';
 
 /** Maximum size of a form without a file, in bytes. */
-const maxUsual = 1024 * 1024;
+const maxPlainForm = 1024 * 1024;
 /** Number of bytes of a file processed at a time. */
 const sliceBytes = 64 * 1024;
-/** Maximum number of lines shown in a report. */
-const maxShown = 50;
+/** Maximum number of lines with errors in a report. */
+const maxReportedLines = 50;
 
 /** Registers the CSV export of lists and the CSV import, which checks a file before writing. */
 export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, database: Database): void {
   // The route's body limit is the limit for files.
-  const usual = 'application/x-www-form-urlencoded';
-  app.removeContentTypeParser(usual);
-  app.addContentTypeParser(usual, { parseAs: 'string' }, (_request, body, done) =>
-    body.length > maxUsual ? done(errors.tooLarge(maxUsual)) : done(null, parse(String(body))),
+  const plainForm = 'application/x-www-form-urlencoded';
+  app.removeContentTypeParser(plainForm);
+  app.addContentTypeParser(plainForm, { parseAs: 'string' }, (_request, body, done) =>
+    body.length > maxPlainForm ? done(errors.tooLarge(maxPlainForm)) : done(null, parse(String(body))),
   );
   app.addContentTypeParser('multipart/form-data', (request: FastifyRequest, payload: Readable) =>
     MultipartForm.start(request.headers, payload),
@@ -52,12 +52,12 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     );
   });
 
-  get('/import', async (asked) => asked.shown(importForm(asked, {})));
+  get('/import', async (context) => context.sendPage(importForm(context, {})));
 
   post(
     '/import',
-    async (asked) => {
-      const { request, reply, resource, calls, path } = asked;
+    async (context) => {
+      const { request, reply, resource, calls, path } = context;
       const { body } = request;
       const { form, file } =
         body instanceof MultipartForm
@@ -65,15 +65,15 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
           : { form: (body ?? {}) as Form, file: Buffer.from(field((body ?? {}) as Form, 'file'), 'base64') };
       const isChecked = field(form, 'step') === 'import';
       const match = field(form, 'match');
-      const refuse = (problem: string) => {
+      const reject = (problem: string) => {
         reply.code(400);
-        return asked.shown(importForm(asked, { match }), { problem });
+        return context.sendPage(importForm(context, { match }), { problem });
       };
       // A checked file is sent back as base64.
       const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
-      if (bytes.length === 0) return refuse('choose a file');
+      if (bytes.length === 0) return reject('choose a file');
       if (bytes.length > maxFile)
-        return refuse(
+        return reject(
           `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
         );
       try {
@@ -87,22 +87,24 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         });
         if (isChecked && report.failed === 0)
           return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report) });
-        const checked =
+        const content =
           isChecked || report.created + report.updated === 0 ? undefined : bytes.toString('base64');
-        return asked.shown(importForm(asked, { match, content: checked, report }));
+        return context.sendPage(importForm(context, { match, content, report }));
       } catch (error) {
-        const isMistake = error instanceof UserError || (error instanceof HttpError && error.status === 400);
-        if (!isMistake) throw error;
-        return refuse(error.message);
+        const isInputError =
+          error instanceof UserError || (error instanceof HttpError && error.status === 400);
+        if (!isInputError) throw error;
+        return reject(error.message);
       }
     },
     { bodyLimit: maxForm },
   );
 }
 
-/** The bytes of a file in slices, which are processed as they are needed. */
+/** Yields the bytes of a file in slices, on demand. */
 function* slicesOf(bytes: Buffer): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
+  for (let offset = 0; offset < bytes.length; offset += sliceBytes)
+    yield bytes.subarray(offset, offset + sliceBytes);
 }
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
@@ -132,8 +134,8 @@ function reportLines({
   return [
     `${counts.join(', ')}.`,
     ...(ignored.length > 0 ? [`Ignored columns: ${ignored.join(', ')}.`] : []),
-    ...lines.slice(0, maxShown).map(({ line, error }) => `Line ${line}: ${error}`),
-    ...(truncated || lines.length > maxShown ? ['More lines have errors.'] : []),
+    ...lines.slice(0, maxReportedLines).map(({ line, error }) => `Line ${line}: ${error}`),
+    ...(truncated || lines.length > maxReportedLines ? ['More lines have errors.'] : []),
   ];
 }
 
@@ -141,9 +143,9 @@ function importForm(
   { resource, path, calls }: DataRequest,
   { match = '', content, report }: { match?: string; content?: string | undefined; report?: ImportSummary },
 ): FormPage & { readonly kind: 'form' } {
-  if (!calls.may(resource, 'create')) throw errors.forbidden(resource.name, 'create');
+  if (!calls.allows(resource, 'create')) throw errors.forbidden(resource.name, 'create');
   const { uniques } = resource.definition;
-  const matches = calls.may(resource, 'update')
+  const matches = calls.allows(resource, 'update')
     ? uniques.map((unique) => unique.map(({ name }) => name).join())
     : [];
   return {

@@ -15,7 +15,7 @@ const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 type Change = (cell: {
   readonly first: number;
   readonly column: number;
-  readonly isHead: boolean;
+  readonly isHeader: boolean;
 }) => 'add' | 'hold' | 'keep';
 
 /** Applies a change to the start of each CSV cell. */
@@ -25,7 +25,7 @@ class Cells extends Transform {
   private column = 0;
   private line = 0;
   /** Whether an apostrophe at the start of a cell has not been written yet. */
-  private isHeld = false;
+  private hasPendingApostrophe = false;
 
   private readonly change: Change;
 
@@ -38,21 +38,21 @@ class Cells extends Transform {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
-    // Iterating over bytes is several times slower.
-    for (let at = 0; at < chunk.length; at++) {
-      const byte = chunk[at] as number;
-      if (this.isHeld) {
-        this.isHeld = false;
+    // An index is several times faster than iterating over the bytes.
+    for (let index = 0; index < chunk.length; index++) {
+      const byte = chunk[index] as number;
+      if (this.hasPendingApostrophe) {
+        this.hasPendingApostrophe = false;
         if (!formulas.has(byte)) output[length++] = apostrophe;
       } else if (this.isStart && byte !== quote && byte !== comma && byte !== lineFeed) {
-        const what = this.change({ first: byte, column: this.column, isHead: this.line === 0 });
+        const edit = this.change({ first: byte, column: this.column, isHeader: this.line === 0 });
         this.isStart = false;
-        if (what === 'hold') {
-          this.isHeld = true;
+        if (edit === 'hold') {
+          this.hasPendingApostrophe = true;
           continue;
         }
         // A line break is not a cell.
-        if (what === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
+        if (edit === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
       }
       if (byte === quote) {
         // The opening quote is not part of the cell.
@@ -69,16 +69,19 @@ class Cells extends Transform {
   }
 
   override _flush(done: TransformCallback): void {
-    done(null, this.isHeld ? Buffer.from([apostrophe]) : undefined);
+    done(null, this.hasPendingApostrophe ? Buffer.from([apostrophe]) : undefined);
   }
 }
 
-/** Prefixes text cells that spreadsheets would evaluate as formulas with an apostrophe. @param isText whether a column contains text */
+/**
+ * Adds an apostrophe to text cells that spreadsheets would evaluate as formulas.
+ * @param isText reports whether a column contains text
+ */
 export const escapeFormulas = (isText: (column: number) => boolean): Transform =>
-  new Cells(({ first, column, isHead }) =>
-    !isHead && isText(column) && formulas.has(first) ? 'add' : 'keep',
+  new Cells(({ first, column, isHeader }) =>
+    !isHeader && isText(column) && formulas.has(first) ? 'add' : 'keep',
   );
 
 /** Removes the apostrophes added by {@link escapeFormulas}, so that importing an exported file restores its values. */
 export const unescapeFormulas = (): Transform =>
-  new Cells(({ first, isHead }) => (!isHead && first === apostrophe ? 'hold' : 'keep'));
+  new Cells(({ first, isHeader }) => (!isHeader && first === apostrophe ? 'hold' : 'keep'));

@@ -16,24 +16,27 @@ import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
 import { firstMatches, referenceInputs, resolveReferences, UnresolvedReference } from './typed-references.ts';
 import { humanize, resourceNoun, textOf } from './values.ts';
 
-const otherValues =
+const keyReusedText =
   'You already submitted this form, and a record was created with the previous values. Submit it again to create another record with these values, or cancel.';
 
 /** Registers the forms that create and edit a record. */
 export function editPages({ get, post }: DataRoutes): void {
-  get('/new', async (asked) => {
-    const { resource, calls } = asked;
-    assertMay(asked, 'create');
+  get('/new', async (context) => {
+    const { resource, calls } = context;
+    assertAllowed(context, 'create');
     const empty = Object.fromEntries(
-      writable(resource).map((each) => [each.name, each.default === 0 ? '' : textOf(each.default)]),
+      writable(resource).map((formField) => [
+        formField.name,
+        formField.default === 0 ? '' : textOf(formField.default),
+      ]),
     );
-    return asked.shown(
-      await createForm(asked, { texts: empty, ...(await suggestionsFor(asked, calls)) }, randomUUID()),
+    return context.sendPage(
+      await createForm(context, { texts: empty, ...(await suggestionsFor(context, calls)) }, randomUUID()),
     );
   });
 
-  post('/new', async (asked) => {
-    const { request, reply, resource, calls, titles, path } = asked;
+  post('/new', async (context) => {
+    const { request, reply, resource, calls, titles, path } = context;
     const form = (request.body ?? {}) as Form;
     const texts = submittedTexts(resource, form);
     // A form submitted twice creates one record.
@@ -42,41 +45,46 @@ export function editPages({ get, post }: DataRoutes): void {
         .slice(0, 100)
         .replace(/[^\w-]/g, '') || randomUUID();
     try {
-      const given = await resolveReferences(asked, texts);
-      const record = await createOnce(calls, resource, key, bodyOf(resource, given));
+      const resolvedTexts = await resolveReferences(context, texts);
+      const record = await createOnce(calls, resource, key, bodyOf(resource, resolvedTexts));
       return redirectDone(request, reply, `${path}/${textOf(record.id)}`, 'record-created', {
         name: titles.of(resource, record),
       });
     } catch (error) {
-      const { more, problem } = await refused(asked, error, texts);
-      // A user who went back and changed the values wants a second record, but must confirm it because the first one exists.
-      const isOther = error instanceof HttpError && error.code === 'idempotency_key_reused';
-      return asked.shown(await createForm(asked, { texts, ...more }, isOther ? randomUUID() : key), {
-        problem: isOther ? otherValues : problem,
-      });
+      const { more, problem } = await feedbackOf(context, error, texts);
+      // A user who went back and changed the values wants a second record, and must confirm it because the first one
+      // exists.
+      const isKeyReused = error instanceof HttpError && error.code === 'idempotency_key_reused';
+      return context.sendPage(
+        await createForm(context, { texts, ...more }, isKeyReused ? randomUUID() : key),
+        {
+          problem: isKeyReused ? keyReusedText : problem,
+        },
+      );
     }
   });
 
-  get('/:id/edit', async (asked) => {
-    assertMay(asked, 'update');
-    const { record, tag, texts } = await stored(asked);
-    return asked.shown(
-      await editForm(asked, record, { texts, ...(await suggestionsFor(asked, asked.calls)) }, tag),
+  get('/:id/edit', async (context) => {
+    assertAllowed(context, 'update');
+    const { record, tag, texts } = await readStored(context);
+    return context.sendPage(
+      await editForm(context, record, { texts, ...(await suggestionsFor(context, context.calls)) }, tag),
     );
   });
 
-  post('/:id/edit', async (asked) => {
-    const { request, reply, resource, calls, titles, path } = asked;
+  post('/:id/edit', async (context) => {
+    const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
     const form = (request.body ?? {}) as Form;
     const tag = field(form, 'tag');
-    const { record, tag: current, texts: now } = await stored(asked);
-    const texts = submittedTexts(resource, form, now);
+    const { record, tag: currentTag, texts: storedTexts } = await readStored(context);
+    const texts = submittedTexts(resource, form, storedTexts);
     try {
-      const given = await resolveReferences(asked, texts, { record, texts: now });
+      const resolvedTexts = await resolveReferences(context, texts, { record, texts: storedTexts });
       // After a concurrent change, the form's values cannot be compared with the stored ones, so all of them are sent.
-      const changes = tag === current ? changesOf(resource, given, record) : bodyOf(resource, given);
-      if (tag === current && Object.keys(changes).length === 0)
+      const changes =
+        tag === currentTag ? changesOf(resource, resolvedTexts, record) : bodyOf(resource, resolvedTexts);
+      if (tag === currentTag && Object.keys(changes).length === 0)
         return redirectDone(request, reply, `${path}/${id}`, 'record-same', {
           name: titles.of(resource, record),
         });
@@ -89,97 +97,110 @@ export function editPages({ get, post }: DataRoutes): void {
         name: titles.of(resource, body),
       });
     } catch (error) {
-      const { more, problem } = await refused(asked, error, texts);
-      const isLate = error instanceof HttpError && error.status === 412;
+      const { more, problem } = await feedbackOf(context, error, texts);
+      const isConflict = error instanceof HttpError && error.status === 412;
       const concurrent = new Map(
-        isLate
-          ? Object.entries(now).filter(
+        isConflict
+          ? Object.entries(storedTexts).filter(
               ([name, text]) => text.replaceAll('\r\n', '\n') !== texts[name]?.replaceAll('\r\n', '\n'),
             )
           : [],
       );
-      const page = await editForm(asked, record, { texts, ...more, concurrent }, isLate ? current : tag);
-      const late =
+      const page = await editForm(
+        context,
+        record,
+        { texts, ...more, concurrent },
+        isConflict ? currentTag : tag,
+      );
+      const conflictText =
         'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite it, or cancel.';
-      return asked.shown(page, { problem: isLate ? late : problem });
+      return context.sendPage(page, { problem: isConflict ? conflictText : problem });
     }
   });
 }
 
 /** Checks the permission before showing a form, with the same rule as the API. */
-function assertMay({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
-  if (!calls.may(resource, action))
+function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
+  if (!calls.allows(resource, action))
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
 /** Reads a record with the texts for its form. */
-async function stored({ request, resource, calls, references }: DataRequest) {
+async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
-  const whole = await calls.call(resource, 'read', { id });
+  const response = await calls.call(resource, 'read', { id });
   const expand = references.expandable(calls, resource.definition.fields);
   const expanded =
     expand.length === 0
-      ? whole
+      ? response
       : await calls.excerpt(resource, 'read', { id, query: { expand: expand.join() } });
-  const named = new Map(
-    resource.definition.fields.flatMap((each): [string, string][] => {
-      const title = references.title(each, expanded.body);
-      return title === undefined ? [] : [[each.name, title]];
+  const titlesByField = new Map(
+    resource.definition.fields.flatMap((formField): [string, string][] => {
+      const title = references.title(formField, expanded.body);
+      return title === undefined ? [] : [[formField.name, title]];
     }),
   );
   return {
-    record: whole.body,
-    tag: whole.headers.etag ?? '',
-    texts: recordTexts(resource, whole.body, named),
+    record: response.body,
+    tag: response.headers.etag ?? '',
+    texts: recordTexts(resource, response.body, titlesByField),
   };
 }
 
-type Refilled = Omit<FormState, 'texts'>;
-const nothing: Refilled = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
+type FormFeedback = Omit<FormState, 'texts'>;
+const noFeedback: FormFeedback = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
 
-/** Suggests records for each reference: search matches, or else the first records of each resource that the member can list. */
+/**
+ * Suggests records for each reference whose resource the member can list: the search matches, or otherwise the first
+ * records.
+ */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,
   calls: Calls,
-  searched: ReadonlyMap<string, string> = new Map(),
-): Promise<Refilled> {
+  searchTexts: ReadonlyMap<string, string> = new Map(),
+): Promise<FormFeedback> {
   const suggestions = new Map<string, readonly string[]>();
-  for (const each of referenceInputs(resource)) {
-    const to = references.target(each);
-    if (to === undefined || !calls.may(to, 'list')) continue;
-    const q = to.definition.search.length > 0 ? searched.get(each.name) : undefined;
-    const records = await firstMatches(calls, to, q);
+  for (const reference of referenceInputs(resource)) {
+    const target = references.target(reference);
+    if (target === undefined || !calls.allows(target, 'list')) continue;
+    const q = target.definition.search.length > 0 ? searchTexts.get(reference.name) : undefined;
+    const records = await firstMatches(calls, target, q);
     suggestions.set(
-      each.name,
-      records.map((record) => `${titles.of(to, record)} (${textOf(record.id)})`),
+      reference.name,
+      records.map((record) => `${titles.of(target, record)} (${textOf(record.id)})`),
     );
   }
-  return { ...nothing, suggestions };
+  return { ...noFeedback, suggestions };
 }
 
-/** Returns the errors and suggestions of a rejected form. @throws the error itself if it does not concern the form */
-async function refused(asked: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
+/**
+ * Sets the status of a rejected form and returns its errors and suggestions.
+ * @throws the error itself if it does not concern the form
+ */
+async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
   if (error instanceof UnresolvedReference) {
-    asked.reply.code(400);
-    const more = await suggestionsFor(asked, asked.calls, error.searched);
+    context.reply.code(400);
+    const more = await suggestionsFor(context, context.calls, error.searchTexts);
     return { more: { ...more, errors: error.errors }, problem: 'Some fields are invalid.' };
   }
   if (!(error instanceof HttpError) || ![400, 409, 412, 422].includes(error.status)) throw error;
-  asked.reply.code(error.status);
+  context.reply.code(error.status);
   const { fields = [] } = error.extra;
-  const known = new Map(
-    fields.filter(({ field: name }) => Object.hasOwn(texts, name)).map((each) => [each.field, each.message]),
+  const fieldErrors = new Map(
+    fields
+      .filter(({ field: name }) => Object.hasOwn(texts, name))
+      .map((issue) => [issue.field, issue.message]),
   );
-  const more = await suggestionsFor(asked, asked.calls);
+  const more = await suggestionsFor(context, context.calls);
   return {
-    more: { ...more, errors: known },
-    problem: known.size > 0 ? 'Some fields are invalid.' : error.message,
+    more: { ...more, errors: fieldErrors },
+    problem: fieldErrors.size > 0 ? 'Some fields are invalid.' : error.message,
   };
 }
 
 const createForm = async (
   { resource, path }: DataRequest,
-  filled: FormState,
+  state: FormState,
   key: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => ({
   kind: 'form',
@@ -187,18 +208,18 @@ const createForm = async (
   above: { label: humanize(resource.name), href: path },
   action: `${path}/new`,
   hidden: [{ name: 'key', value: key }],
-  inputs: formInputs(resource, filled),
+  inputs: formInputs(resource, state),
   submit: `Create ${resourceNoun(resource)}`,
   cancel: path,
 });
 
 const editForm = async (
-  asked: DataRequest,
+  context: DataRequest,
   record: DataRecord,
-  filled: FormState,
+  state: FormState,
   tag: string,
 ): Promise<FormPage & { readonly kind: 'form' }> => {
-  const { request, resource, path, titles } = asked;
+  const { request, resource, path, titles } = context;
   const { id } = request.params as { id: string };
   const title = titles.of(resource, record);
   return {
@@ -207,9 +228,9 @@ const editForm = async (
     above: { label: title, href: `${path}/${id}` },
     action: `${path}/${id}/edit`,
     hidden: [{ name: 'tag', value: tag }],
-    inputs: formInputs(resource, { ...filled, stored: record }),
+    inputs: formInputs(resource, { ...state, stored: record }),
     submit: `Save ${resourceNoun(resource)}`,
     cancel: `${path}/${id}`,
-    danger: deletionOf(asked, id),
+    danger: deletionOf(context, id),
   };
 };

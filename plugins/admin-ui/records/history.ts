@@ -2,7 +2,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { RecordPage } from '../shell/index.ts';
 import { type Calls, type DataRecord, excerptLengths, nextCursor, type Response } from './calls.ts';
 import { writable } from './inputs.ts';
-import { cut, fieldLabel, isCut, textOf } from './values.ts';
+import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
 
 /** A change to a record, as returned by the API. */
 export interface Change {
@@ -16,7 +16,7 @@ export interface Change {
 }
 
 /** Names of actors that are neither users nor keys. */
-const unnamed: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
+const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
 /** Maximum number of characters shown of a value in a history. */
@@ -49,12 +49,15 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
 }
 
 /** URLs of a record's history. */
-interface HistoryAddresses {
-  /** URL for undoing a change, or undefined if the member is not allowed to. */
+interface HistoryUrls {
+  /**
+   * Returns the URL for undoing a change, or undefined if this change cannot be undone. Undefined if the member is not
+   * allowed to.
+   */
   readonly undo: ((change: Change) => string | undefined) | undefined;
-  /** URL of older changes, by cursor. */
+  /** Returns the URL of older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
-  /** URL of a field's full value before or after a change. */
+  /** Returns the URL of a field's full value before or after a change. */
   readonly value: (field: string, change: Change, side: Side) => string;
 }
 
@@ -62,17 +65,17 @@ interface HistoryAddresses {
 export const historyEntries = (
   resource: Resource,
   response: Response,
-  addresses: HistoryAddresses,
+  urls: HistoryUrls,
 ): NonNullable<RecordPage['changes']> => {
   const cursor = nextCursor(response);
   return {
     title: 'History',
     all: changesIn(response).map((change) => {
-      const href = undoValues(resource, change) === undefined ? undefined : addresses.undo?.(change);
+      const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
       return {
         at: change.at,
-        text: `${actions[change.action]} by ${change.actor.name ?? unnamed[change.actor.kind] ?? 'someone'}`,
-        fields: change.action === 'update' ? fieldsOf(resource, change, addresses) : [],
+        text: `${actions[change.action]} by ${change.actor.name ?? fallbackNames[change.actor.kind] ?? 'someone'}`,
+        fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
         ...(href !== undefined && {
           link: {
             label: change.action === 'delete' ? 'Restore' : 'Undo',
@@ -82,12 +85,12 @@ export const historyEntries = (
         }),
       };
     }),
-    older: cursor === undefined ? undefined : addresses.older(cursor),
+    older: cursor === undefined ? undefined : urls.older(cursor),
   };
 };
 
-/** Returns the changed fields, without those that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAddresses) =>
+/** Returns the changed fields, except those that every write changes. */
+const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')
@@ -96,7 +99,7 @@ const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAd
       const label = fieldLabel(field);
       const texts = { before: textOf(change.before?.[name]), after: textOf(change.after?.[name]) };
       const whole = sides
-        .filter((side) => isCut(texts[side], changeLength))
+        .filter((side) => isTruncated(texts[side], changeLength))
         .map((side) => ({
           label: `Show full value ${side}`,
           name: `Show full value of ${label} ${side} the change at ${change.at}`,
@@ -104,8 +107,8 @@ const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryAd
         }));
       return {
         label,
-        before: cut(texts.before, changeLength),
-        after: cut(texts.after, changeLength),
+        before: truncate(texts.before, changeLength),
+        after: truncate(texts.after, changeLength),
         whole,
       };
     });

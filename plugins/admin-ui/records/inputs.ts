@@ -1,29 +1,29 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Field, type FieldTypeName, jsonNumber } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { type Form, field as fieldOf, type Input, typedTimestamp } from '../shell/index.ts';
+import { completeTimestamp, type Form, field as fieldOf, type Input } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
-import { cut, fieldLabel, textOf } from './values.ts';
+import { fieldLabel, textOf, truncate } from './values.ts';
 
-/** How a field type is edited, and how its text is parsed; undefined if absent. */
-interface Typed {
+/** How values of a field type are edited. `value` parses a text, and returns undefined if there is no value. */
+interface FieldInput {
   readonly kind: Input['kind'];
   readonly help?: string;
   readonly value: (text: string) => unknown;
 }
 
 const asText = (text: string): unknown => text;
-const orNothing = (text: string): unknown => (text.trim() === '' ? undefined : text.trim());
+const textOrUndefined = (text: string): unknown => (text.trim() === '' ? undefined : text.trim());
 // Other text is passed to the API, which reports the error.
 const asNumber = (text: string): unknown =>
-  orNothing(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
+  textOrUndefined(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
 /** Parses the ID of a record, also in the form that pages show: "ID 12". */
 const asReference = (text: string): unknown => asNumber(text.replace(/^(?:ID|no\.) /, ''));
 /** Text that is not a timestamp is passed to the API, which reports the error. */
-const asTimestamp = (text: string): unknown => typedTimestamp(text) ?? orNothing(text);
+const asTimestamp = (text: string): unknown => completeTimestamp(text) ?? textOrUndefined(text);
 
 /** The input of each field type. */
-const typed: Readonly<Record<FieldTypeName, Typed>> = {
+const fieldInputs: Readonly<Record<FieldTypeName, FieldInput>> = {
   string: { kind: 'line', value: asText },
   text: { kind: 'lines', value: (text) => text.replaceAll('\r\n', '\n') },
   integer: { kind: 'number', value: asNumber },
@@ -35,7 +35,7 @@ const typed: Readonly<Record<FieldTypeName, Typed>> = {
     help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
     value: asTimestamp,
   },
-  date: { kind: 'day', value: orNothing },
+  date: { kind: 'day', value: textOrUndefined },
   reference: {
     kind: 'suggestions',
     help: 'Choose from the list, or type a name or an ID.',
@@ -44,11 +44,11 @@ const typed: Readonly<Record<FieldTypeName, Typed>> = {
   joined: { kind: 'line', value: asText },
 };
 
-/** Maximum number of characters of an editable value, so that several such values fit into a form. */
-const longestInput = 50_000;
+/** Maximum number of characters of an editable value, so that several long values fit into a form. */
+const maxInputLength = 50_000;
 
-/** Whether a value is too long for a form. */
-const isTooLong = (text: string): boolean => text.length > longestInput;
+/** Reports whether a value is too long for a form. */
+const isTooLong = (text: string): boolean => text.length > maxInputLength;
 
 /** Returns the fields of a form: all writable fields. */
 export const writable = ({ definition }: Resource): readonly Field[] =>
@@ -74,31 +74,33 @@ export const formInputs = (
   { texts, errors, concurrent, suggestions, stored = {} }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
-    const { kind, help } = typed[field.typeName];
+    const { kind, help } = fieldInputs[field.typeName];
     const text = texts[field.name] ?? '';
     const before = textOf(stored[field.name]);
     if (isTooLong(before)) {
-      const help = `This value is longer than ${longestInput.toLocaleString('en')} characters and can only be changed through the API.`;
+      const help = `This value is longer than ${maxInputLength.toLocaleString('en')} characters and can only be changed through the API.`;
       const error = errors.get(field.name);
       return {
         kind: 'fixed',
         name: field.name,
         label: fieldLabel(field),
-        value: cut(before, 300),
+        value: truncate(before, 300),
         help,
         error,
       };
     }
-    const now = concurrent.get(field.name);
-    const known = suggestions.get(field.name) ?? field.values?.list;
+    const currentText = concurrent.get(field.name);
+    const options = suggestions.get(field.name) ?? field.values?.list;
     const notes = [
       field.description,
       help,
-      now === undefined ? undefined : `Current value: ${now === '' ? 'empty' : cut(now, 300)}`,
+      currentText === undefined
+        ? undefined
+        : `Current value: ${currentText === '' ? 'empty' : truncate(currentText, 300)}`,
     ];
     return {
       // Known values are suggestions; like the API, the form accepts others.
-      kind: known === undefined ? (kind === 'suggestions' ? 'number' : kind) : 'suggestions',
+      kind: options === undefined ? (kind === 'suggestions' ? 'number' : kind) : 'suggestions',
       name: field.name,
       label: fieldLabel(field),
       value: text,
@@ -107,7 +109,7 @@ export const formInputs = (
       ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
       help: notes.filter((note) => note !== undefined && note !== '').join(' ') || undefined,
       error: errors.get(field.name),
-      ...(known !== undefined && { options: known.map((value) => ({ value, label: '' })) }),
+      ...(options !== undefined && { options: options.map((value) => ({ value, label: '' })) }),
     };
   });
 
@@ -146,15 +148,15 @@ export const submittedTexts = (
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
   for (const field of writable(resource)) {
-    const value = typed[field.typeName].value(texts[field.name] ?? '');
+    const value = fieldInputs[field.typeName].value(texts[field.name] ?? '');
     if (value !== undefined) body[field.name] = value;
   }
   return body;
 }
 
 /** Returns a value as the browser submits it: single-line inputs remove line breaks. */
-const shownIn = ({ typeName }: Field, value: unknown): string =>
-  typed[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
+const submittedText = ({ typeName }: Field, value: unknown): string =>
+  fieldInputs[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
 
 /** Returns the fields that differ from a record. Emptied fields are null. */
 export function changesOf(
@@ -167,7 +169,8 @@ export function changesOf(
   const changes: Record<string, unknown> = {};
   for (const field of writable(resource)) {
     const { name } = field;
-    if (shownIn(field, body[name]) !== shownIn(field, before[name])) changes[name] = body[name] ?? null;
+    if (submittedText(field, body[name]) !== submittedText(field, before[name]))
+      changes[name] = body[name] ?? null;
   }
   return changes;
 }

@@ -16,12 +16,12 @@ import {
 } from './values.ts';
 
 /** Number of default columns in addition to the title. */
-const usualColumns = 5;
+const defaultColumns = 5;
 
 type OperatorName = Resource['definition']['filters'][number]['operators'][number];
 
 /** Parameters that apply to one view of a list and are not kept in links. */
-const ofOneShowing = ['done', 'at', 'by', 'value', 'cursor', 'page'];
+const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page'];
 
 /** Operators in words. */
 const operatorWords: Readonly<Record<OperatorName, string>> = {
@@ -51,7 +51,7 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
       // A repeated "is" matches any of the values.
       .filter((operator) => operator !== 'in' || !operators.includes('eq'))
       .flatMap((operator) => {
-        const parameter = parameters.findLast((each) => each.operator === operator);
+        const parameter = parameters.findLast((option) => option.operator === operator);
         return parameter === undefined
           ? []
           : [{ name: parameter.name, label: `${fieldLabel(field)} ${operatorWords[operator]}`, field }];
@@ -60,11 +60,11 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
 
 /** Converts URL parameters to the operation's query. Pages choose the fields themselves. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
-  const known = new Set(listParameters(definition));
-  for (const name of ['fields', 'expand']) known.delete(name);
+  const names = new Set(listParameters(definition));
+  for (const name of ['fields', 'expand']) names.delete(name);
   const query: Record<string, string[]> = {};
   for (const [name, value] of parameters) {
-    if (!known.has(name) && !name.includes('[')) continue;
+    if (!names.has(name) && !name.includes('[')) continue;
     query[name] = [...(query[name] ?? []), value];
   }
   return Object.fromEntries(
@@ -73,7 +73,7 @@ export function queryOf({ definition }: Resource, parameters: URLSearchParams): 
 }
 
 /** The data from which a list page is built. */
-interface Listed {
+interface ListInput {
   readonly resource: Resource;
   readonly path: string;
   readonly parameters: URLSearchParams;
@@ -90,37 +90,37 @@ export async function listPage({
   calls,
   titles,
   references,
-}: Listed): Promise<ListView & { readonly title: string }> {
+}: ListInput): Promise<ListView & { readonly title: string }> {
   const { definition } = resource;
   const link = (change: (next: URLSearchParams) => void): string => {
     const next = new URLSearchParams(parameters);
-    for (const name of ofOneShowing) next.delete(name);
+    for (const name of transientParameters) next.delete(name);
     change(next);
     const text = String(next);
     return text === '' ? path : `${path}?${text}`;
   };
-  const keep = (without: readonly string[]) =>
+  const keep = (excluded: readonly string[]) =>
     [...parameters]
-      .filter(([name]) => ![...ofOneShowing, ...without].includes(name))
+      .filter(([name]) => ![...transientParameters, ...excluded].includes(name))
       .map(([name, value]) => ({ name, value }));
   const columns = columnsOf(resource, titles, parameters.getAll('columns'));
   const expand = references.expandable(calls, columns);
   const query = { ...queryOf(resource, parameters), ...(expand.length > 0 && { expand: expand.join() }) };
 
   let problem: string | undefined;
-  let found: Awaited<ReturnType<Calls['call']>> = { body: { data: [] }, headers: {} };
+  let response: Awaited<ReturnType<Calls['call']>> = { body: { data: [] }, headers: {} };
   try {
-    found = await calls.excerpt(resource, 'list', { query });
+    response = await calls.excerpt(resource, 'list', { query });
   } catch (error) {
     if (!(error instanceof HttpError) || error.status !== 400) throw error;
     problem = error.message;
   }
-  const records = found.body.data as readonly DataRecord[];
-  const cursor = nextCursor(found);
-  const total = Number(found.headers['x-total-count'] ?? 0);
+  const records = response.body.data as readonly DataRecord[];
+  const cursor = nextCursor(response);
+  const total = Number(response.headers['x-total-count'] ?? 0);
   const filters = filtersOf(resource);
   const chips = [...parameters].flatMap(([name, value]): Chip[] => {
-    const filter = filters.find((each) => each.name === name || each.name === `${name}[eq]`);
+    const filter = filters.find((candidate) => candidate.name === name || candidate.name === `${name}[eq]`);
     if (filter === undefined || value === '') return [];
     const label = `${filter.label} ${value}`;
     return [
@@ -133,7 +133,7 @@ export async function listPage({
     ];
   });
   const isSearched = (parameters.get('q') ?? '') !== '';
-  const create = calls.may(resource, 'create')
+  const create = calls.allows(resource, 'create')
     ? { label: `Create ${resourceNoun(resource)}`, href: `${path}/new` }
     : undefined;
   const name = humanize(resource.name);
@@ -169,21 +169,21 @@ export async function listPage({
     rows: records.map((record) => {
       const id = textOf(record.id);
       const title = titles.of(resource, record);
-      const at = `${path}/${id}`;
+      const recordPath = `${path}/${id}`;
       return {
         id,
         cells: [
-          { text: title, ...(calls.may(resource, 'read') && { href: at }) },
+          { text: title, ...(calls.allows(resource, 'read') && { href: recordPath }) },
           ...columns.map((field) =>
             displayValue(field, record[field.name], referredValue(references, field, record)),
           ),
         ],
         links: [
-          ...(calls.may(resource, 'update') && calls.may(resource, 'read')
-            ? [{ label: 'Edit', name: `Edit ${title}`, href: `${at}/edit` }]
+          ...(calls.allows(resource, 'update') && calls.allows(resource, 'read')
+            ? [{ label: 'Edit', name: `Edit ${title}`, href: `${recordPath}/edit` }]
             : []),
-          ...(calls.may(resource, 'delete') && calls.may(resource, 'read')
-            ? [{ label: 'Delete', name: `Delete ${title}`, href: `${at}/delete` }]
+          ...(calls.allows(resource, 'delete') && calls.allows(resource, 'read')
+            ? [{ label: 'Delete', name: `Delete ${title}`, href: `${recordPath}/delete` }]
             : []),
         ],
       };
@@ -203,20 +203,22 @@ export async function listPage({
 }
 
 /** Counts above this are estimates. */
-const counted = 10_000;
+const maxExactCount = 10_000;
 const numbers = new Intl.NumberFormat('en');
-const countText = (total: number, shown: number | undefined): string => {
-  const all = `${total > counted ? 'about ' : ''}${numbers.format(total)}`;
-  return shown === undefined ? `${all} ${total === 1 ? 'record' : 'records'}` : `1–${shown} of ${all}`;
+const countText = (total: number, shownCount: number | undefined): string => {
+  const totalText = `${total > maxExactCount ? 'about ' : ''}${numbers.format(total)}`;
+  return shownCount === undefined
+    ? `${totalText} ${total === 1 ? 'record' : 'records'}`
+    : `1–${shownCount} of ${totalText}`;
 };
 
 /** Returns the columns of a list, except the title. */
-function columnsOf(resource: Resource, titles: Titles, chosen: readonly string[]): readonly Field[] {
+function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly string[]): readonly Field[] {
   const { fields } = resource.definition;
-  const asked = fields.filter(({ name }) => chosen.includes(name));
-  if (asked.length > 0) return asked;
+  const selectedFields = fields.filter(({ name }) => selectedNames.includes(name));
+  if (selectedFields.length > 0) return selectedFields;
   const inTitle = titles.fields(resource);
-  const usual = fields.filter(
+  const candidates = fields.filter(
     (field) =>
       field.set === undefined &&
       field.typeName !== 'text' &&
@@ -224,7 +226,7 @@ function columnsOf(resource: Resource, titles: Titles, chosen: readonly string[]
       !field.readOnly &&
       !inTitle.includes(field),
   );
-  return [...usual.slice(0, usualColumns), ...fields.filter(({ set }) => set === 'updated')];
+  return [...candidates.slice(0, defaultColumns), ...fields.filter(({ set }) => set === 'updated')];
 }
 
 function columnOf(

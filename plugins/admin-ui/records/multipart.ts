@@ -8,7 +8,7 @@ import type { Form } from '../shell/index.ts';
 export const maxFile = 5 * 1024 * 1024;
 /** Maximum size of a form with a file, in bytes: a checked file is sent back in base64, possibly along with another one. */
 export const maxForm = 3 * maxFile;
-/** Number of bytes in which a form must have sent its token. */
+/** Number of bytes within which a form must send its token. */
 const maxBeforeToken = 64 * 1024;
 /** Number of bytes parsed before limits are checked: hundreds of empty parts take milliseconds. */
 const sliceBytes = 4 * 1024;
@@ -50,7 +50,7 @@ export class MultipartForm {
     return { form: Object.fromEntries(this.incoming.fields), file: this.incoming.file };
   }
 
-  /** Discards what has not been read, so that the connection can serve the next request. */
+  /** Discards the unread rest, so that the connection can serve the next request. */
   async discard(): Promise<void> {
     await this.incoming.discard();
   }
@@ -64,14 +64,14 @@ class Incoming {
   private readonly parser: BusboyInstance;
   private readonly payload: Readable;
   private readonly chunks: AsyncIterator<Buffer>;
-  private readonly failed = Promise.withResolvers<never>();
-  private readonly finished: Promise<void>;
+  private readonly failure = Promise.withResolvers<never>();
+  private readonly completion: Promise<void>;
 
   constructor(headers: IncomingHttpHeaders, payload: Readable) {
     this.payload = payload;
     this.chunks = payload.iterator({ destroyOnReturn: false });
-    const fail = () => this.failed.reject(unreadable());
-    this.failed.promise.catch(() => {});
+    const fail = () => this.failure.reject(unreadable());
+    this.failure.promise.catch(() => {});
     try {
       this.parser = new Busboy({
         headers: { ...headers, 'content-type': headers['content-type'] ?? '' },
@@ -81,7 +81,7 @@ class Incoming {
     } catch {
       throw unreadable();
     }
-    this.finished = new Promise((resolve) => this.parser.once('finish', resolve));
+    this.completion = new Promise((resolve) => this.parser.once('finish', resolve));
     this.parser.once('error', fail);
     this.parser.once('partsLimit', fail);
     this.parser.on('field', (name, value, _nameTruncated, isTruncated) => {
@@ -102,20 +102,20 @@ class Incoming {
   }
 
   /** Reads until a condition is met or the form ends. @throws HttpError 400 or 413 */
-  async readUntil(isEnough: (incoming: Incoming) => boolean): Promise<void> {
+  async readUntil(isDone: (incoming: Incoming) => boolean): Promise<void> {
     try {
-      while (!isEnough(this)) {
+      while (!isDone(this)) {
         const { value: chunk, done } = await this.chunks.next();
         if (done === true) {
           this.parser.end();
-          return await Promise.race([this.finished, this.failed.promise]);
+          return await Promise.race([this.completion, this.failure.promise]);
         }
         this.size += chunk.length;
         if (this.size > maxForm) throw errors.tooLarge(maxForm);
-        for (let at = 0; at < chunk.length; at += sliceBytes) {
-          const slice = chunk.subarray(at, at + sliceBytes);
-          const written = new Promise<void>((resolve) => this.parser.write(slice, () => resolve()));
-          await Promise.race([written, this.failed.promise]);
+        for (let offset = 0; offset < chunk.length; offset += sliceBytes) {
+          const slice = chunk.subarray(offset, offset + sliceBytes);
+          const write = new Promise<void>((resolve) => this.parser.write(slice, () => resolve()));
+          await Promise.race([write, this.failure.promise]);
         }
       }
     } catch (cause) {
@@ -130,5 +130,5 @@ class Incoming {
   }
 }
 
-/** `undefined` is not excluded by the parser: a part may lack a name. */
+/** Reports whether a part has a valid name. The parser reports a missing name as undefined. */
 const isName = (name: string | undefined): boolean => name !== undefined && name.length <= maxName;

@@ -40,11 +40,11 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
     'records-imported': '{} imported.',
   });
 
-  const handled = (handle: DataHandler) => async (request: FastifyRequest, reply: FastifyReply) => {
+  const handlerFor = (handle: DataHandler) => async (request: FastifyRequest, reply: FastifyReply) => {
     const member = memberOf(app, request);
     const { slug } = member.membership;
     const { resource: name } = request.params as { resource: string };
-    const resource = resources.find((each) => each.name === name);
+    const resource = resources.find((candidate) => candidate.name === name);
     if (resource === undefined) throw errors.notFound();
     const base = `/setup/o/${slug}/data`;
     const path = `${base}/${name}`;
@@ -53,7 +53,7 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
       ...{ request, reply, member, resource, path, titles },
       calls: callsOf(request, member),
       references: referencesOf(resources, titles, base),
-      shown: (page, more = {}) => show(request, reply, page, { ...frame, ...more }),
+      sendPage: (page, more = {}) => show(request, reply, page, { ...frame, ...more }),
     });
   };
 
@@ -62,27 +62,27 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
   };
   const url = (path: string) => `/o/:org/data/:resource${path}`;
   const routesOn = (scope: FastifyInstance): DataRoutes => ({
-    get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handled(handle)),
+    get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handlerFor(handle)),
     post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
       scope.post(
         url(path),
         // Checked before the body is read, because an unauthenticated body could be large.
         { onRequest: [signedIn(app), assertMember], preHandler: app.csrfProtection, ...options },
-        handled(handle),
+        handlerFor(handle),
       ),
   });
-  // Each member has a share of the memory for uploads.
+  // In a separate scope, because it replaces the body parsers.
   app.register(async (scope) => csvPages(scope, routesOn(scope), database));
   app.register(async (scope) => {
     const routes = routesOn(scope);
-    routes.get('', async (asked) => {
-      const { request, reply, path, shown } = asked;
-      const filtered = filterLink(request, path);
-      if (filtered !== undefined) return reply.redirect(filtered, 303);
+    routes.get('', async (context) => {
+      const { request, reply, path, sendPage } = context;
+      const redirectUrl = filterLink(request, path);
+      if (redirectUrl !== undefined) return reply.redirect(redirectUrl, 303);
       const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
-      const page = await listPage({ ...asked, parameters });
+      const page = await listPage({ ...context, parameters });
       if (page.problem !== undefined) reply.code(400);
-      return shown({ kind: 'list', ...page });
+      return sendPage({ kind: 'list', ...page });
     });
     editPages(routes);
     recordPages(routes);

@@ -7,51 +7,51 @@ import { type Change, changeAt, changesIn, historyEntries, type Side, sides, und
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
-import { cut, displayValue, fieldLabel, humanize, isCut, resourceNoun, textOf } from './values.ts';
+import { displayValue, fieldLabel, humanize, isTruncated, resourceNoun, textOf, truncate } from './values.ts';
 
-const late = 'Someone else has changed this record since you opened it. This is the current version.';
+const conflictText = 'Someone else has changed this record since you opened it. This is the current version.';
 
 /** Registers a record's page, its history, and the confirmations for deleting it, restoring it and undoing a change. */
 export function recordPages({ get, post }: DataRoutes): void {
   get('/:id', showRecord);
   get('/:id/value', sendValue);
-  get('/:id/delete', (asked) => askDelete(asked));
-  post('/:id/delete', async (asked) => {
-    const { request, reply, resource, calls, titles, path } = asked;
+  get('/:id/delete', (context) => confirmDelete(context));
+  post('/:id/delete', async (context) => {
+    const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
     const { body } = await calls.excerpt(resource, 'read', { id });
-    const done = await unlessLate(() =>
+    const response = await unlessConflict(() =>
       calls.call(resource, 'remove', { id, headers: { 'if-match': tagIn(request.body) } }),
     );
-    if (done === undefined) return askDelete(asked, late);
+    if (response === undefined) return confirmDelete(context, conflictText);
     return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, body) });
   });
-  get('/:id/undo', (asked) => askUndo(asked, field(asked.request.query as Form, 'change')));
-  post('/:id/undo', async (asked) => {
-    const { request, reply, resource, calls, titles, path } = asked;
+  get('/:id/undo', (context) => confirmUndo(context, field(context.request.query as Form, 'change')));
+  post('/:id/undo', async (context) => {
+    const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
     const position = field((request.body ?? {}) as Form, 'change');
-    const [change, values] = await undoable(asked, position);
+    const [change, values] = await readUndo(context, position);
     if (change.action === 'delete') {
       const key = position.replace(/[^\w-]/g, '');
       const record = await createOnce(calls, resource, `undo-${id}-${key}`, values);
       const at = `${path}/${textOf(record.id)}`;
       return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, record) });
     }
-    const done = await unlessLate(() =>
+    const response = await unlessConflict(() =>
       calls.call(resource, 'patch', { id, body: values, headers: { 'if-match': tagIn(request.body) } }),
     );
-    if (done === undefined) return askUndo(asked, position, late);
+    if (response === undefined) return confirmUndo(context, position, conflictText);
     return redirectDone(request, reply, `${path}/${id}`, 'record-undone', {
-      name: titles.of(resource, done.body),
+      name: titles.of(resource, response.body),
     });
   });
 }
 
 const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag') || '"none"';
 
-/** @returns undefined if another user has changed the record in the meantime */
-async function unlessLate(work: () => Promise<Response>): Promise<Response | undefined> {
+/** Runs a write. @returns undefined if another user has changed the record in the meantime */
+async function unlessConflict(work: () => Promise<Response>): Promise<Response | undefined> {
   try {
     return await work();
   } catch (error) {
@@ -60,8 +60,8 @@ async function unlessLate(work: () => Promise<Response>): Promise<Response | und
   }
 }
 
-async function showRecord(asked: DataRequest): Promise<unknown> {
-  const { request, resource, calls, titles, references, path, shown } = asked;
+async function showRecord(context: DataRequest): Promise<unknown> {
+  const { request, resource, calls, titles, references, path, sendPage } = context;
   const { id } = request.params as { id: string };
   const { fields } = resource.definition;
   const cursor = field(request.query as Form, 'history');
@@ -83,35 +83,35 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
     // The history of a deleted record is still available.
     const deletion = changesIn(history).find(({ action }) => action === 'delete');
     const last = deletion?.before ?? {};
-    const may = calls.may(resource, 'create') ? undo : undefined;
-    return shown({
+    const restore = calls.allows(resource, 'create') ? undo : undefined;
+    return sendPage({
       kind: 'record',
       title: titles.of(resource, { ...last, id }),
       above,
       intro: 'This record was deleted.',
       values: fields
         .filter(({ name }) => Object.hasOwn(last, name))
-        .map((each) => {
-          const label = fieldLabel(each);
-          const text = textOf(last[each.name]);
-          const isLong = isCut(text, excerptLengths.many);
+        .map((recordField) => {
+          const label = fieldLabel(recordField);
+          const text = textOf(last[recordField.name]);
+          const isLong = isTruncated(text, excerptLengths.many);
           return {
             label,
             ...(isLong
-              ? { long: cut(text, excerptLengths.many) }
-              : displayValue(each, last[each.name], undefined, excerptLengths.many)),
+              ? { long: truncate(text, excerptLengths.many) }
+              : displayValue(recordField, last[recordField.name], undefined, excerptLengths.many)),
             ...(isLong &&
               deletion !== undefined && {
                 whole: {
                   label: 'Show full value',
                   name: `Show full value of ${label}`,
-                  href: value(each.name, deletion, 'before'),
+                  href: value(recordField.name, deletion, 'before'),
                 },
               }),
           };
         }),
       changes: historyEntries(resource, history, {
-        undo: (change) => (change.action === 'delete' ? may?.(change) : undefined),
+        undo: (change) => (change.action === 'delete' ? restore?.(change) : undefined),
         older,
         value,
       }),
@@ -119,11 +119,11 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
   }
   const { body } = record;
   const title = titles.of(resource, body);
-  return shown({
+  return sendPage({
     kind: 'record',
     title,
     above,
-    ...(calls.may(resource, 'update') && {
+    ...(calls.allows(resource, 'update') && {
       primary: {
         label: `Edit ${resourceNoun(resource)}`,
         href: `${path}/${id}/edit`,
@@ -133,34 +133,39 @@ async function showRecord(asked: DataRequest): Promise<unknown> {
       .filter(({ aliasOf }) => aliasOf === undefined)
       // Writable fields come first.
       .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
-      .map((each) => {
-        const stored = body[each.name];
-        const text = textOf(stored);
-        const label = fieldLabel(each);
-        const isLong = isCut(text, excerptLengths.one);
+      .map((recordField) => {
+        const storedValue = body[recordField.name];
+        const text = textOf(storedValue);
+        const label = fieldLabel(recordField);
+        const isLong = isTruncated(text, excerptLengths.one);
         return {
           label,
-          isReadOnly: each.readOnly,
-          ...((each.typeName === 'text' && text !== '') || isLong
-            ? { long: cut(text, excerptLengths.one) }
-            : displayValue(each, stored, referredValue(references, each, body), excerptLengths.one)),
+          isReadOnly: recordField.readOnly,
+          ...((recordField.typeName === 'text' && text !== '') || isLong
+            ? { long: truncate(text, excerptLengths.one) }
+            : displayValue(
+                recordField,
+                storedValue,
+                referredValue(references, recordField, body),
+                excerptLengths.one,
+              )),
           ...(isLong && {
             whole: {
               label: 'Show full value',
               name: `Show full value of ${label}`,
-              href: valueAt(each.name),
+              href: valueAt(recordField.name),
             },
           }),
         };
       }),
     changes: historyEntries(resource, history, {
-      undo: calls.may(resource, 'update')
+      undo: calls.allows(resource, 'update')
         ? (change) => (change.action === 'update' ? undo(change) : undefined)
         : undefined,
       older,
       value,
     }),
-    danger: deletionOf(asked, id),
+    danger: deletionOf(context, id),
   });
 }
 
@@ -169,8 +174,11 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   const { id } = request.params as { id: string };
   const query = request.query as Form;
   const name = field(query, 'field');
-  if (!resource.definition.fields.some((each) => each.name === name)) throw errors.notFound();
-  const [position, side] = [field(query, 'change'), sides.find((each) => each === field(query, 'side'))];
+  if (!resource.definition.fields.some((candidate) => candidate.name === name)) throw errors.notFound();
+  const [position, side] = [
+    field(query, 'change'),
+    sides.find((candidate) => candidate === field(query, 'side')),
+  ];
   const record =
     position === '' || side === undefined
       ? (await calls.call(resource, 'read', { id, query: { fields: name } })).body
@@ -180,16 +188,16 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   return textOf(record[name]);
 }
 
-async function askDelete(
-  { request, reply, resource, calls, titles, path, shown }: DataRequest,
+async function confirmDelete(
+  { request, reply, resource, calls, titles, path, sendPage }: DataRequest,
   problem?: string,
 ) {
   const { id } = request.params as { id: string };
-  if (!calls.may(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
+  if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
   const { body, headers } = await calls.excerpt(resource, 'read', { id });
   if (problem !== undefined) reply.code(412);
   const title = titles.of(resource, body);
-  return shown(
+  return sendPage(
     {
       kind: 'confirm',
       title: `Delete ${title}?`,
@@ -205,7 +213,7 @@ async function askDelete(
 }
 
 /** Returns a change and the values that undo it. @throws HttpError 404 if the change cannot be undone */
-async function undoable(
+async function readUndo(
   { request, resource, calls }: DataRequest,
   position: string,
 ): Promise<[Change, Body]> {
@@ -216,10 +224,10 @@ async function undoable(
   return [change, values];
 }
 
-async function askUndo(asked: DataRequest, position: string, problem?: string) {
-  const { request, reply, resource, calls, titles, path, shown } = asked;
+async function confirmUndo(context: DataRequest, position: string, problem?: string) {
+  const { request, reply, resource, calls, titles, path, sendPage } = context;
   const { id } = request.params as { id: string };
-  const [change, values] = await undoable(asked, position);
+  const [change, values] = await readUndo(context, position);
   const page = {
     action: `${path}/${id}/undo`,
     cancel: `${path}/${id}`,
@@ -228,7 +236,7 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
   if (problem !== undefined) reply.code(412);
   if (change.action === 'delete') {
     const title = titles.of(resource, { ...change.before, id });
-    return shown({
+    return sendPage({
       kind: 'confirm',
       ...page,
       title: `Restore ${title}?`,
@@ -241,7 +249,7 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
   }
   const { body, headers } = await calls.excerpt(resource, 'read', { id });
   const title = titles.of(resource, body);
-  return shown(
+  return sendPage(
     {
       kind: 'confirm',
       ...page,
@@ -252,8 +260,8 @@ async function askUndo(asked: DataRequest, position: string, problem?: string) {
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({
           label: fieldLabel(field),
-          before: cut(textOf(body[field.name]), excerptLengths.many),
-          after: cut(textOf(values[field.name]), excerptLengths.many),
+          before: truncate(textOf(body[field.name]), excerptLengths.many),
+          after: truncate(textOf(values[field.name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },

@@ -5,15 +5,15 @@ import { type Titles, textOf } from './values.ts';
 
 /** Displays references as links with the titles of the records they point to. */
 export interface References {
-  /** The references, by field name, to records that the member can read. */
+  /** Returns the names of the reference fields whose records the member can read. */
   readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
-  /** The resource that a field refers to. */
+  /** Returns the resource that a field refers to. */
   readonly target: (field: Field) => Resource | undefined;
   readonly title: (field: Field, record: DataRecord) => string | undefined;
-  readonly address: (field: Field, id: string) => string;
+  readonly url: (field: Field, id: string) => string;
 }
 
-/** @param base the URL of all records of the organization */
+/** Creates the references of an organization's pages. @param base the URL of all records of the organization */
 export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {
@@ -22,7 +22,7 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
       fields
         .filter((field) => {
           const to = target(field);
-          return to !== undefined && calls.may(to, 'read');
+          return to !== undefined && calls.allows(to, 'read');
         })
         .map(({ name }) => name),
     title: (field, record) => {
@@ -32,7 +32,7 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
       ];
       return to === undefined || expanded == null ? undefined : titles.of(to, expanded);
     },
-    address: (field, id) => `${base}/${field.to}/${id}`,
+    url: (field, id) => `${base}/${field.to}/${id}`,
   };
 }
 
@@ -43,7 +43,5 @@ export function referredValue(
   record: DataRecord,
 ): { readonly text: string; readonly href: string } | undefined {
   const text = references.title(field, record);
-  return text === undefined
-    ? undefined
-    : { text, href: references.address(field, textOf(record[field.name])) };
+  return text === undefined ? undefined : { text, href: references.url(field, textOf(record[field.name])) };
 }

@@ -17,11 +17,11 @@ export interface DataRequest {
   readonly titles: Titles;
   readonly references: References;
   /** Sends a page with the resource's navigation. */
-  readonly shown: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
+  readonly sendPage: (page: AnyPage & { readonly title: string }, more?: ViewData) => Promise<string>;
 }
 
 /** Handles a request for a page of records. */
-export type DataHandler = (asked: DataRequest) => Promise<unknown>;
+export type DataHandler = (context: DataRequest) => Promise<unknown>;
 
 /** Adds routes for pages of records. `path` is relative to the list's URL. */
 export interface DataRoutes {
@@ -32,6 +32,6 @@ export interface DataRoutes {
 
 /** Returns the link to the deletion's confirmation page, or undefined if the member cannot delete the record. */
 export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
-  calls.may(resource, 'delete')
+  calls.allows(resource, 'delete')
     ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }
     : undefined;

@@ -7,7 +7,7 @@ import type { DataRequest } from './routes.ts';
 import { humanize, textOf } from './values.ts';
 
 /** Number of records suggested for each reference. */
-const offered = 40;
+const maxSuggestions = 40;
 
 export const referenceInputs = (resource: Resource): readonly Field[] =>
   writable(resource).filter(({ type }) => type.refers === true);
@@ -18,31 +18,31 @@ export async function firstMatches(
   resource: Resource,
   q: string | undefined,
 ): Promise<readonly DataRecord[]> {
-  const found: DataRecord[] = [];
-  for (let page = 1; found.length < offered; page++) {
+  const matches: DataRecord[] = [];
+  for (let page = 1; matches.length < maxSuggestions; page++) {
     const { body } = await calls.excerpt(resource, 'list', {
       query: { page: String(page), ...(q !== undefined && { q }) },
     });
     const records = body.data as readonly DataRecord[];
-    found.push(...records);
+    matches.push(...records);
     if (records.length < 20) break;
   }
-  return found;
+  return matches;
 }
 
 /** Thrown if a typed name does not identify exactly one record. */
 export class UnresolvedReference extends Error {
   readonly errors: ReadonlyMap<string, string>;
-  readonly searched: ReadonlyMap<string, string>;
-  constructor(errors: ReadonlyMap<string, string>, searched: ReadonlyMap<string, string>) {
+  readonly searchTexts: ReadonlyMap<string, string>;
+  constructor(errors: ReadonlyMap<string, string>, searchTexts: ReadonlyMap<string, string>) {
     super('references are not clear');
     this.errors = errors;
-    this.searched = searched;
+    this.searchTexts = searchTexts;
   }
 }
 
 /** A record before it is edited, with its texts in the form. */
-interface Before {
+interface PreviousState {
   readonly record: DataRecord;
   readonly texts: Readonly<Record<string, string>>;
 }
@@ -52,29 +52,30 @@ interface Before {
  * @throws UnresolvedReference
  */
 export async function resolveReferences(
-  asked: DataRequest,
+  context: DataRequest,
   texts: Readonly<Record<string, string>>,
-  before?: Before,
+  before?: PreviousState,
 ): Promise<Readonly<Record<string, string>>> {
-  const { resource, references } = asked;
-  const given: Record<string, string> = { ...texts };
+  const { resource, references } = context;
+  const resolvedTexts: Record<string, string> = { ...texts };
   const problems = new Map<string, string>();
-  const searched = new Map<string, string>();
-  for (const each of referenceInputs(resource)) {
-    const { name } = each;
+  const searchTexts = new Map<string, string>();
+  for (const reference of referenceInputs(resource)) {
+    const { name } = reference;
     const text = (texts[name] ?? '').trim();
-    const to = references.target(each);
-    if (text === '' || /^(?:(?:no\.|ID) )?-?\d+$/.test(text) || to === undefined) continue;
+    const target = references.target(reference);
+    if (text === '' || /^(?:(?:no\.|ID) )?-?\d+$/.test(text) || target === undefined) continue;
     const current = textOf(before?.record[name]);
-    const meant = text === before?.texts[name] ? { id: current } : await meantBy(asked, to, text, current);
-    if ('id' in meant) given[name] = meant.id;
+    const match =
+      text === before?.texts[name] ? { id: current } : await findMatch(context, target, text, current);
+    if ('id' in match) resolvedTexts[name] = match.id;
     else {
-      searched.set(name, text.slice(0, 200));
-      problems.set(name, meant.problem);
+      searchTexts.set(name, text.slice(0, 200));
+      problems.set(name, match.problem);
     }
   }
-  if (problems.size > 0) throw new UnresolvedReference(problems, searched);
-  return given;
+  if (problems.size > 0) throw new UnresolvedReference(problems, searchTexts);
+  return resolvedTexts;
 }
 
 /**
@@ -82,41 +83,41 @@ export async function resolveReferences(
  * record can also be named "Branch (2)".
  * @param current the ID that the field currently has
  */
-async function meantBy(
+async function findMatch(
   { calls, titles }: DataRequest,
-  to: Resource,
+  target: Resource,
   text: string,
   current: string,
 ): Promise<{ readonly id: string } | { readonly problem: string }> {
-  const isCalled = (title: string) => (record: DataRecord) =>
-    oneLine(titles.of(to, record)) === oneLine(title);
+  const hasTitle = (title: string) => (record: DataRecord) =>
+    oneLine(titles.of(target, record)) === oneLine(title);
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
-  const mayRead = calls.may(to, 'read');
-  const isSearched = calls.may(to, 'list') && to.definition.search.length > 0;
-  // The API reports what is wrong with it.
+  const canRead = calls.allows(target, 'read');
+  const isSearched = calls.allows(target, 'list') && target.definition.search.length > 0;
+  // The name cannot be looked up. The API reports an error if the text is not an ID.
   if (id === undefined && !isSearched) return { id: text };
-  const found = isSearched ? await firstMatches(calls, to, searchedFor(text)) : [];
-  const exact = found.filter(isCalled(text));
-  if (id !== undefined && mayRead) {
-    const record = await recordOf(calls, to, id);
-    if (record !== undefined && isCalled(title)(record)) {
+  const matches = isSearched ? await firstMatches(calls, target, searchQuery(text)) : [];
+  const exact = matches.filter(hasTitle(text));
+  if (id !== undefined && canRead) {
+    const record = await recordOf(calls, target, id);
+    if (record !== undefined && hasTitle(title)(record)) {
       return exact.length === 0
         ? { id }
         : { problem: `This could be ID ${id} or a record named "${text}". Type only the ID.` };
     }
   }
   // If the text contains an ID, partial matches are different records.
-  const [only, ...others] = exact.length === 1 || id !== undefined ? exact : found;
-  if (only !== undefined && others.length === 0) return { id: textOf(only.id) };
-  if (only !== undefined)
-    return { problem: `Several ${humanize(to.name).toLowerCase()} match. Choose one from the list.` };
+  const [match, ...others] = exact.length === 1 || id !== undefined ? exact : matches;
+  if (match !== undefined && others.length === 0) return { id: textOf(match.id) };
+  if (match !== undefined)
+    return { problem: `Several ${humanize(target.name).toLowerCase()} match. Choose one from the list.` };
   // The name cannot be looked up, or another user changed it after the form was opened.
-  if (id !== undefined && (!mayRead || id === current)) return { id };
-  return { problem: `No ${to.definition.singular.replaceAll('_', ' ')} found.` };
+  if (id !== undefined && (!canRead || id === current)) return { id };
+  return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
 }
 
 /** Converts a text to a search query that the API accepts. */
-const searchedFor = (text: string): string =>
+const searchQuery = (text: string): string =>
   text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
 /** Normalizes a title as inputs do, ignoring case. */

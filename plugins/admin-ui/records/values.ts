@@ -3,7 +3,7 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** Words of names that labels spell in their own way. */
+/** Words that labels spell differently from names. */
 const spellings: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
@@ -37,14 +37,14 @@ export const resourceNoun = ({ definition }: Resource): string => definition.sin
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
-/** Whether a text is longer than a number of characters. */
-export const isCut = (text: string, length: number): boolean =>
+/** Reports whether a text is longer than a number of characters. */
+export const isTruncated = (text: string, length: number): boolean =>
   // A character may be two UTF-16 code units.
   text.length > length && (text.length > 2 * length || [...text].length > length);
 
 /** Truncates a text to a number of characters and an ellipsis. */
-export const cut = (text: string, length: number): string =>
-  isCut(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
+export const truncate = (text: string, length: number): string =>
+  isTruncated(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
 
 /** Maximum number of characters of a title and of a value in a list. */
 const titleLength = 200;
@@ -54,7 +54,7 @@ const cellLength = 300;
 export interface Titles {
   /** The fields that form the title. */
   readonly fields: (resource: Resource) => readonly Field[];
-  /** Returns the title of a record: its name, or else its ID. */
+  /** Returns the title of a record: its name, or its ID if it does not have one. */
   readonly of: (resource: Resource, record: DataRecord) => string;
 }
 
@@ -62,8 +62,8 @@ export interface Titles {
 const lastWord = (name: string): string => name.slice(name.lastIndexOf('_') + 1);
 
 /**
- * Chooses the title fields of each resource: those that other resources show, or else the first string field and the
- * similarly named ones directly after it, for example first_name and last_name.
+ * Determines the title fields of each resource: the fields that other resources show, or otherwise the first string
+ * field and the similarly named fields directly after it, for example first_name and last_name.
  */
 export function titlesOf(resources: readonly Resource[]): Titles {
   const fieldsOf = ({ name, definition }: Resource): readonly Field[] => {
@@ -78,24 +78,26 @@ export function titlesOf(resources: readonly Resource[]): Titles {
     const [first] = texts;
     if (first === undefined) return [];
     const start = fields.indexOf(first);
-    const rest = fields.slice(start).findIndex(({ name: each }) => lastWord(each) !== lastWord(first.name));
+    const rest = fields
+      .slice(start)
+      .findIndex(({ name: fieldName }) => lastWord(fieldName) !== lastWord(first.name));
     return fields.slice(start, rest === -1 ? undefined : start + rest);
   };
-  const known = new Map(resources.map((resource) => [resource.name, fieldsOf(resource)]));
-  const fields: Titles['fields'] = ({ name }) => known.get(name) ?? [];
+  const fieldsByResource = new Map(resources.map((resource) => [resource.name, fieldsOf(resource)]));
+  const fields: Titles['fields'] = ({ name }) => fieldsByResource.get(name) ?? [];
   return {
     fields,
     of: (resource, record) => {
-      const named = fields(resource)
+      const title = fields(resource)
         .map(({ name }) => textOf(record[name]).trim())
         .filter((text) => text !== '')
         .join(' ');
-      return cut(named, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
+      return truncate(title, titleLength) || `${humanize(resource.definition.singular)} ${textOf(record.id)}`;
     },
   };
 }
 
-/** Whether a field contains numbers, which are right-aligned. */
+/** Reports whether a field contains numbers, which are right-aligned. */
 export const isNumeric = ({ typeName }: Field): boolean =>
   typeName === 'integer' || typeName === 'int64' || typeName === 'number';
 
@@ -107,20 +109,20 @@ const timestampText = (text: string): string =>
 
 /**
  * Returns a field's value for display.
- * @param referred the title and URL of the referenced record
+ * @param reference the title and URL of the referenced record
  * @param length maximum number of characters
  */
 export function displayValue(
   field: Field,
   value: unknown,
-  referred?: { readonly text: string; readonly href: string },
+  reference?: { readonly text: string; readonly href: string },
   length = cellLength,
 ): DisplayValue {
   const text = textOf(value);
   if (text === '') return { text: '' };
-  if (field.type.refers === true) return referred ?? { text: `ID ${text}` };
+  if (field.type.refers === true) return reference ?? { text: `ID ${text}` };
   if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
   if (field.typeName === 'timestamp')
     return field.set === undefined ? { text: timestampText(text) } : { time: text };
-  return { text: cut(text, length), ...(isNumeric(field) && { numeric: true }) };
+  return { text: truncate(text, length), ...(isNumeric(field) && { numeric: true }) };
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
-import { type Membership, membershipNamed, type Person } from '../../access/identity/index.ts';
+import { type Membership, membershipBySlug, type Person } from '../../access/identity/index.ts';
 
 /** A request by a member of an organization. */
 export interface CurrentMember {
@@ -13,7 +13,7 @@ export interface CurrentMember {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The owner of form tokens: the session, or `nobody` before login. */
+    /** The owner of form tokens: the session's ID, or `nobody` before login. */
     formOwner: string;
     /** The logged-in user, or null before login. */
     person: Person | null;
@@ -24,8 +24,8 @@ declare module 'fastify' {
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Redirects users who are not logged in to the login page, which returns them afterwards. Users who must set up a
- * second factor are redirected to that page.
+ * Creates a preHandler that redirects users who are not logged in to the login page, which returns them afterwards.
+ * Users who must set up a second factor are redirected to that page.
  * @param options `settingUp`: this is the page for setting up the second factor
  */
 export const signedIn =
@@ -36,8 +36,8 @@ export const signedIn =
       request.formOwner = request.person.session.id;
       request.owner = ownerOf(request, request.person);
       request.assertAllowed = () => assertStillMember(app, request, options);
-      const moved = currentUrl(request, request.person);
-      return moved === undefined ? undefined : reply.redirect(moved, 307);
+      const redirectUrl = currentUrl(request, request.person);
+      return redirectUrl === undefined ? undefined : reply.redirect(redirectUrl, 307);
     } catch (error) {
       if (!(error instanceof HttpError) || error.status !== 401) throw error;
       if (error.code === 'second_factor_missing') return reply.redirect(setUpPage, 303);
@@ -46,35 +46,38 @@ export const signedIn =
     }
   };
 
-/** Returns the current URL of a page requested under a former slug of its organization; otherwise undefined. */
+/** Returns the current URL of a page that was requested under a former slug of its organization, or undefined. */
 function currentUrl({ method, url, params }: FastifyRequest, { session }: Person): string | undefined {
   const { org } = params as { readonly org?: string };
   if (org === undefined || method !== 'GET' || session.memberships.has(org)) return undefined;
-  const membership = membershipNamed(session.memberships, org);
+  const membership = membershipBySlug(session.memberships, org);
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
 }
 
-/** Returns the owner for admission control: the organization in the URL, or else the user. */
+/** Returns the owner for admission control: the organization in the URL, or otherwise the user. */
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
-  return membershipNamed(session.memberships, org)?.organization ?? `user ${session.user.id}`;
+  return membershipBySlug(session.memberships, org)?.organization ?? `user ${session.user.id}`;
 }
 
-/** @throws HttpError 401 if the session has ended, 403 if the user's profile in the organization has changed */
+/**
+ * Checks the membership again during long work.
+ * @throws HttpError 401 if the session has ended, 403 if the user's profile in the organization has changed
+ */
 async function assertStillMember(
   app: FastifyInstance,
   request: FastifyRequest,
   options: { readonly settingUp?: boolean },
 ): Promise<void> {
   const { org = '' } = request.params as { org?: string };
-  const before = request.person && membershipNamed(request.person.session.memberships, org);
+  const previous = request.person && membershipBySlug(request.person.session.memberships, org);
   const { session } = await app.identify(request, options);
-  const now = membershipNamed(session.memberships, org);
-  if (now?.organization !== before?.organization || now?.profile !== before?.profile)
+  const current = membershipBySlug(session.memberships, org);
+  if (current?.organization !== previous?.organization || current?.profile !== previous?.profile)
     throw new HttpError(403, 'forbidden', 'You are not a member of this organization.');
 }
 
-/** Returns the logged-in user after {@link signedIn}. */
+/** Returns the logged-in user. Requires {@link signedIn} as a preHandler. */
 export function personOf({ person }: FastifyRequest): Person {
   if (person === null) throw new Error('a page without signedIn');
   return person;
@@ -84,27 +87,36 @@ export function personOf({ person }: FastifyRequest): Person {
 export const membershipsOf = ({ session }: Person): Membership[] =>
   [...session.memberships.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-/** Whether a member is an administrator of the organization. */
+/** Reports whether a member is an administrator of the organization. */
 export const isAdministrator = ({ profile }: Membership): boolean => profile === administratorProfile;
 
-/** Returns the member, and throws the same error for an unknown organization and for one that the user does not belong to. */
+/**
+ * Returns the current member.
+ * @throws HttpError 403 with the same message for an unknown organization and for one that the user does not belong to
+ */
 function membershipIn(
   app: FastifyInstance,
   request: FastifyRequest,
-  isEnough: (membership: Membership) => boolean,
-  refusal: string,
+  isPermitted: (membership: Membership) => boolean,
+  message: string,
 ): CurrentMember {
   const person = personOf(request);
   const { org } = request.params as { org: string };
-  const membership = membershipNamed(person.session.memberships, org);
-  if (membership === undefined || !isEnough(membership)) throw new HttpError(403, 'forbidden', refusal);
+  const membership = membershipBySlug(person.session.memberships, org);
+  if (membership === undefined || !isPermitted(membership)) throw new HttpError(403, 'forbidden', message);
   return { person, membership, actor: app.actor(request, person.session.user) };
 }
 
-/** @throws HttpError 403, identical for an unknown organization and one that the user does not administer */
+/**
+ * Returns the current administrator.
+ * @throws HttpError 403, identical for an unknown organization and one that the user does not administer
+ */
 export const adminOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
   membershipIn(app, request, isAdministrator, 'Only administrators of this organization can open this page.');
 
-/** @throws HttpError 403, identical for an unknown organization and one that the user does not belong to */
+/**
+ * Returns the current member.
+ * @throws HttpError 403, identical for an unknown organization and one that the user does not belong to
+ */
 export const memberOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
   membershipIn(app, request, () => true, 'You are not a member of this organization.');

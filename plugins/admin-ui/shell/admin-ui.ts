@@ -16,17 +16,17 @@ import { homePage } from './home.ts';
 import { partials, viewsIn } from './views.ts';
 
 /** The services that the admin UI needs. */
-export interface ScreenServices {
+export interface AdminUiServices {
   readonly secrets: InstanceSecrets;
-  /** Adds the pages of every module, in navigation order. */
-  readonly pages: readonly ((screens: FastifyInstance) => void)[];
+  /** Functions that add the pages of each module, in navigation order. */
+  readonly pages: readonly ((app: FastifyInstance) => void)[];
 }
 
 /** Maximum size of a form body, in bytes. The largest form is a profile with every action on hundreds of objects. */
 const formLimit = 64 * 1024;
 
 /** Registers everything under /setup. */
-export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenServices): Promise<void> {
+export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUiServices): Promise<void> {
   // A browser that opens the root URL is redirected to the admin UI. Other clients get the API's 404.
   root.get('/', async (request, reply) => {
     reply.header('vary', 'accept');
@@ -67,7 +67,7 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenS
         getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),
       });
       await app.register(view, {
-        engine: { handlebars: withParts(withHelpers(handlebars.create())) },
+        engine: { handlebars: withPartials(withHelpers(handlebars.create())) },
         root: projectFolder,
         viewExt: 'hbs',
         layout: relative(projectFolder, viewsIn(import.meta.dirname)('layout')),
@@ -88,22 +88,22 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: ScreenS
       app.addHook('preValidation', async (request) => {
         if (request.method === 'POST' && !app.site.isSameOrigin(request)) throw errors.crossSite();
       });
-      assets(app);
+      serveAssets(app);
       homePage(app);
-      for (const add of pages) add(app);
+      for (const addPages of pages) addPages(app);
     },
     { prefix: '/setup' },
   );
 }
 
 /** Registers the partials. */
-function withParts(engine: typeof handlebars): typeof handlebars {
+function withPartials(engine: typeof handlebars): typeof handlebars {
   for (const [name, text] of partials) engine.registerPartial(name, text);
   return engine;
 }
 
 /** Serves the stylesheet and the script, which are read at startup. */
-function assets(app: FastifyInstance): void {
+function serveAssets(app: FastifyInstance): void {
   const files = [
     ['setup.css', join(import.meta.dirname, 'assets/setup.css'), 'text/css'],
     ['setup.js', join(import.meta.dirname, 'assets/setup.js'), 'text/javascript'],

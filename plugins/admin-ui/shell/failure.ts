@@ -27,9 +27,9 @@ export async function sendFailure(
   // While the process drains, requests are rejected before the page headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
   const { status, code, message, extra } = httpErrorOf(error, request);
-  // Our messages, including those for database failures, are written for users. The framework's are not.
-  const isOurs = error instanceof HttpError || (status >= 500 && code !== 'internal');
-  const text = isOurs && status !== 404 ? message : failureTexts[status];
+  // The project's own messages, including those for database failures, are written for users. The framework's are not.
+  const isForUsers = error instanceof HttpError || (status >= 500 && code !== 'internal');
+  const text = isForUsers && status !== 404 ? message : failureTexts[status];
   reply.code(status).headers(extra.headers ?? {});
   return render(request, reply, failureView, {
     title: STATUS_CODES[status] ?? 'Failure',

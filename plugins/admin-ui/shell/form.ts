@@ -36,7 +36,7 @@ export function safeNext(next: unknown): string {
  * Completes a date and time without seconds or offset, as typed by users, to RFC 3339 in UTC.
  * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
  */
-export function typedTimestamp(text: string): string | undefined {
+export function completeTimestamp(text: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
     text.trim(),
   );

@@ -11,7 +11,7 @@ export interface NavigationEntry {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The setup pages of an organization, in navigation order. */
+    /** The pages of an organization's setup, in navigation order. */
     setupSections: NavigationEntry[];
     /** The resources that a member can list, in navigation order. Modules add their own. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
@@ -40,15 +40,15 @@ export function navigationOf(
   org: Membership | undefined,
   current: string | undefined,
 ) {
-  const entries = (all: readonly NavigationEntry[]) =>
-    all.map(({ name, title }) => ({
+  const entries = (navigation: readonly NavigationEntry[]) =>
+    navigation.map(({ name, title }) => ({
       href: `/setup/o/${org?.slug}/${name}`,
       label: title,
       current: name === current,
     }));
   const others = memberships.filter(({ slug }) => slug !== org?.slug);
   const isSetup = app.setupSections.some(({ name }) => name === current);
-  const switches: Link[] = others.map((other) => ({
+  const switcherLinks: Link[] = others.map((other) => ({
     label: other.name,
     href: `/setup/o/${other.slug}${isSetup && isAdministrator(other) ? `/${current}` : ''}`,
   }));
@@ -56,6 +56,6 @@ export function navigationOf(
     records: org && entries(recordEntries(app, org)),
     setup: org && isAdministrator(org) ? entries(app.setupSections) : undefined,
     isHome: current === '',
-    others: switches.length <= maxListed ? switches : [],
+    others: switcherLinks.length <= maxListed ? switcherLinks : [],
   };
 }

@@ -26,27 +26,27 @@ export function homePage(app: FastifyInstance): void {
   app.get('/o/:org', { preHandler: signedIn(app) }, async (request, reply) => {
     const member = memberOf(app, request);
     const { membership } = member;
-    const found = isAdministrator(membership)
+    const lines = isAdministrator(membership)
       ? (await Promise.all(app.homeChecks.map((check) => check(member)))).flat()
       : [];
     const links = recordEntries(app, membership).map(({ name, title }) => ({
       label: title,
       href: `/setup/o/${membership.slug}/${name}`,
     }));
-    const isWell = found.every(({ state }) => state === 'good');
+    const isHealthy = lines.every(({ state }) => state === 'good');
     return show(
       request,
       reply,
       {
         kind: 'home',
         title: membership.name,
-        ...(isAdministrator(membership) && isWell && { intro: 'Nothing needs your attention.' }),
+        ...(isAdministrator(membership) && isHealthy && { intro: 'Nothing needs your attention.' }),
         ...(links.length === 0 &&
           !isAdministrator(membership) && {
             intro:
               'Your profile does not allow you to list any records. Ask an administrator of this organization for access.',
           }),
-        lines: found.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state)),
+        lines: lines.toSorted((a, b) => order.indexOf(a.state) - order.indexOf(b.state)),
         groups: links.length === 0 ? [] : [{ title: 'Records', links }],
       },
       { org: membership, section: '' },

@@ -10,13 +10,13 @@ export {
   personOf,
   signedIn,
 } from './access.ts';
-export { type Form, field, fields, idField, safeNext, typedTimestamp } from './form.ts';
+export { completeTimestamp, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
 export { exactTime } from './helpers.ts';
 export { addHomeCheck, type HomeCheck } from './home.ts';
 export {
   filterLink,
-  keptParameters,
+  hiddenParameters,
   linkWithParameters,
   listing,
   parametersOf,

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Chip, DisplayValue, HiddenField, ListView, TableColumn, TableRow } from './views.ts';
 
 /** A column of an in-memory list. */
-interface ListedColumn<T> {
+interface MemoryColumn<T> {
   readonly title: string;
   readonly cell: (item: T) => DisplayValue;
   /** The sort key. If absent, the list cannot be sorted by this column. */
@@ -12,12 +12,12 @@ interface ListedColumn<T> {
 
 /** How an in-memory list is searched, sorted and paged. */
 export interface MemoryList<T> {
-  readonly columns: readonly ListedColumn<T>[];
+  readonly columns: readonly MemoryColumn<T>[];
   /** Returns the text to search in. */
   readonly text: (item: T) => string;
   readonly searchLabel: string;
   /** Alternative views of the list, by their value in the URL. The first one is the default. */
-  readonly parts?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
+  readonly views?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
   readonly row: (item: T) => Omit<TableRow, 'cells'>;
   readonly empty: ListView['empty'];
 }
@@ -40,21 +40,21 @@ export function linkWithParameters(
   parameters: Readonly<Record<string, string>>,
   changes: Readonly<Record<string, string | undefined>>,
 ): string {
-  const { done: _done, at: _at, ...kept } = parameters;
-  const given = Object.entries({ ...kept, ...changes }).flatMap(([name, value]) =>
+  const { done: _done, at: _at, ...persistentParameters } = parameters;
+  const entries = Object.entries({ ...persistentParameters, ...changes }).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name, value] satisfies [string, string]],
   );
-  const text = String(new URLSearchParams(given));
+  const text = String(new URLSearchParams(entries));
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** Returns the parameters as hidden fields, except those that the form contains itself. */
-export const keptParameters = (
+/** Returns the parameters as hidden fields, except those that the form already contains. */
+export const hiddenParameters = (
   parameters: Readonly<Record<string, string>>,
-  without: readonly string[],
+  excluded: readonly string[],
 ): HiddenField[] =>
   Object.entries(parameters)
-    .filter(([name]) => !['done', 'at', 'page', ...without].includes(name))
+    .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
 
 /** Returns the URL of a list with the filter that a form added as `by` and `value`, or undefined without one. */
@@ -68,43 +68,43 @@ export function filterLink(request: FastifyRequest, path: string): string | unde
 }
 
 /** Returns one page of an in-memory list, searched and sorted by the query parameters. */
-export function listing<T>(request: FastifyRequest, all: readonly T[], options: MemoryList<T>): ListView {
+export function listing<T>(request: FastifyRequest, items: readonly T[], options: MemoryList<T>): ListView {
   const parameters = parametersOf(request);
   const path =
     request.routeOptions.method === 'POST'
       ? request.url.replace(/\/[^/]*$/, '')
       : (request.url.split('?')[0] ?? '');
-  const { columns, parts = {}, text, row } = options;
-  const names = Object.keys(parts);
-  const part = names.includes(parameters.show ?? '') ? parameters.show : names[0];
+  const { columns, views = {}, text, row } = options;
+  const names = Object.keys(views);
+  const view = names.includes(parameters.show ?? '') ? parameters.show : names[0];
   const words = (parameters.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = all.filter((item) => part === undefined || parts[part]?.has(item) === true);
-  const found = shown.filter((item) => words.every((word) => text(item).toLowerCase().includes(word)));
+  const viewItems = items.filter((item) => view === undefined || views[view]?.has(item) === true);
+  const matches = viewItems.filter((item) => words.every((word) => text(item).toLowerCase().includes(word)));
 
-  const sorted = columns.find(({ title, by }) => by !== undefined && title === parameters.sort);
+  const sortColumn = columns.find(({ title, by }) => by !== undefined && title === parameters.sort);
   const sign = parameters.dir === 'desc' ? -1 : 1;
-  if (sorted?.by !== undefined) {
-    const { by } = sorted;
-    found.sort((a, b) => sign * compare(by(a), by(b)));
+  if (sortColumn?.by !== undefined) {
+    const { by } = sortColumn;
+    matches.sort((a, b) => sign * compare(by(a), by(b)));
   }
-  const pages = Math.max(1, Math.ceil(found.length / rowsPerPage));
+  const pages = Math.max(1, Math.ceil(matches.length / rowsPerPage));
   const page = Math.min(pages, Math.max(1, Math.trunc(Number(parameters.page)) || 1));
   const link = (changes: Readonly<Record<string, string | undefined>>) =>
     linkWithParameters(path, parameters, changes);
   const chips: Chip[] = names.map((name) => ({
-    label: `${parts[name]?.label}`,
+    label: `${views[name]?.label}`,
     href: link({ show: name === names[0] ? undefined : name, page: undefined }),
-    current: name === part,
+    current: name === view,
   }));
   return {
     search: {
       label: options.searchLabel,
       value: parameters.q ?? '',
-      keep: keptParameters(parameters, ['q']),
+      keep: hiddenParameters(parameters, ['q']),
     },
     chips,
     columns: columns.map(({ title, by, numeric = false }): TableColumn => {
-      const isSorted = title === sorted?.title;
+      const isSorted = title === sortColumn?.title;
       const dir = isSorted && sign === 1 ? 'desc' : undefined;
       return {
         title,
@@ -113,7 +113,7 @@ export function listing<T>(request: FastifyRequest, all: readonly T[], options: 
         ...(isSorted && { sorted: sign === 1 ? ('ascending' as const) : ('descending' as const) }),
       };
     }),
-    rows: found
+    rows: matches
       .slice((page - 1) * rowsPerPage, page * rowsPerPage)
       .map((item) => ({ ...row(item), cells: columns.map(({ cell }) => cell(item)) })),
     empty:
@@ -121,8 +121,8 @@ export function listing<T>(request: FastifyRequest, all: readonly T[], options: 
         ? { text: 'No results.', link: { label: 'Show all', href: link({ q: undefined }) } }
         : options.empty,
     count:
-      found.length > 0
-        ? `${(page - 1) * rowsPerPage + 1}–${Math.min(page * rowsPerPage, found.length)} of ${found.length}`
+      matches.length > 0
+        ? `${(page - 1) * rowsPerPage + 1}–${Math.min(page * rowsPerPage, matches.length)} of ${matches.length}`
         : undefined,
     first: page > 1 ? link({ page: undefined }) : undefined,
     next: page < pages ? link({ page: String(page + 1) }) : undefined,

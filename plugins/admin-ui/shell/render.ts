@@ -30,11 +30,11 @@ export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string
 /** Cookie that carries the subject of an action to the next page, because names must not appear in URLs. */
 const subjectCookie = 'crm_done';
 
-/** Redirects to a page with the message of an action. @param place a URL, including the filters in use */
+/** Redirects to a page with the message of an action. @param url includes the list's filters */
 export function redirectDone(
   request: FastifyRequest,
   reply: FastifyReply,
-  place: string,
+  url: string,
   code: string,
   subject: Subject = {},
 ): FastifyReply {
@@ -45,11 +45,11 @@ export function redirectDone(
       maxAge: 60,
     });
   }
-  return reply.redirect(`${place}${place.includes('?') ? '&' : '?'}done=${code}`, 303);
+  return reply.redirect(`${url}${url.includes('?') ? '&' : '?'}done=${code}`, 303);
 }
 
 /** Returns the subject of the last action, and clears it. */
-function takeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
+function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   const text = request.cookies[subjectCookie];
   if (text === undefined) return {};
   reply.clearCookie(subjectCookie, { path: '/setup' });
@@ -66,7 +66,7 @@ export const returnQuery = (text: unknown): string =>
   typeof text === 'string' && /^[\w\-.~%=&+*!'(),:@[\]]{0,4000}$/.test(text) ? text : '';
 
 /** Returns the request's query string without the parameters that apply to one view of the page. */
-function placeOf({ url }: FastifyRequest): string {
+function persistentQuery({ url }: FastifyRequest): string {
   const parameters = new URLSearchParams(url.split('?')[1] ?? '');
   for (const name of ['done', 'at']) parameters.delete(name);
   return returnQuery(String(parameters));
@@ -88,7 +88,7 @@ export async function render(
   const org = data.org as Membership | undefined;
   const { done } = request.query as { done?: unknown };
   const text = typeof done === 'string' ? app.doneTexts.get(done) : undefined;
-  const { name, id } = text === undefined ? {} : takeSubject(request, reply);
+  const { name, id } = text === undefined ? {} : consumeSubject(request, reply);
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
@@ -102,7 +102,7 @@ export async function render(
     isReadOnly: app.isReadOnly?.(),
     user: person?.session.user,
     path: request.url.split('?')[0],
-    at: placeOf(request),
+    at: persistentQuery(request),
     ...navigationOf(
       app,
       person === null ? [] : membershipsOf(person),
@@ -123,20 +123,20 @@ export function show(
   if (page.refreshSeconds !== undefined) reply.header('refresh', String(page.refreshSeconds));
   return render(request, reply, viewOf(kind), {
     ...page,
-    ...prepared({ kind, ...page } as AnyPage, request),
+    ...dataFor({ kind, ...page } as AnyPage, request),
     ...more,
   });
 }
 
-/** Data for templates in addition to the page's own. */
-function prepared(page: AnyPage, request: FastifyRequest): ViewData {
-  if (page.kind === 'list') return preparedList(page, request);
-  if (page.kind === 'form' || page.kind === 'confirm') return { inputs: preparedInputs(page.inputs ?? []) };
+/** Returns data for templates in addition to the page's own. */
+function dataFor(page: AnyPage, request: FastifyRequest): ViewData {
+  if (page.kind === 'list') return listData(page, request);
+  if (page.kind === 'form' || page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
   return {};
 }
 
-/** Moves the focus to the first invalid field, or else to the field that requests it. */
-function preparedInputs(inputs: readonly Input[]) {
+/** Sets the focus to the first invalid field, or otherwise to the field that requests it. */
+function inputData(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
   return inputs.map((input) => ({
     ...input,
@@ -145,16 +145,16 @@ function preparedInputs(inputs: readonly Input[]) {
   }));
 }
 
-function preparedList({ columns, rows }: ListView, request: FastifyRequest): ViewData {
+function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
   // After an action, users return to the page where they started.
-  const at = placeOf(request);
-  const returning = (href: string) =>
+  const at = persistentQuery(request);
+  const withReturnQuery = (href: string) =>
     at === '' ? href : `${href}${href.includes('?') ? '&' : '?'}at=${encodeURIComponent(at)}`;
   return {
     hasActions: rows.some(({ links = [], buttons = [] }) => links.length + buttons.length > 0),
     rows: rows.map(({ id, cells, links = [], buttons = [] }) => ({
       id,
-      links: links.map((link) => ({ ...link, href: returning(link.href) })),
+      links: links.map((link) => ({ ...link, href: withReturnQuery(link.href) })),
       buttons,
       label: links.length + buttons.length > 0 ? (cells[0]?.text ?? cells[0]?.code ?? id) : undefined,
       cells: cells.map((cell, index) => ({

@@ -19,12 +19,12 @@ export interface SubmittedForm extends CurrentMember {
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
-  | { readonly shown: ViewData }
+  | { readonly view: ViewData }
   | { readonly page: AnyPage & { title: string } };
 
 /** Input of a page: its query parameters, or the form submitted to it. */
 export interface PageInput {
-  readonly given: Form;
+  readonly form: Form;
   readonly request: FastifyRequest;
   /** The URL to return to: the list with its previous query string. */
   readonly back: string;
@@ -39,7 +39,7 @@ export interface Section {
   readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
   /** Pages by the last segment of their URL: the form or confirmation of the action with that name, or a record. */
   readonly pages?: Readonly<
-    Record<string, (admin: CurrentMember, asked: PageInput) => Promise<AnyPage & { title: string }>>
+    Record<string, (admin: CurrentMember, input: PageInput) => Promise<AnyPage & { title: string }>>
   >;
   /** Actions that run once per form, even if the form is submitted twice by a reload, a double click or to two nodes. */
   readonly once?: readonly string[];
@@ -58,8 +58,8 @@ export function section(
   addDoneTexts(app, done);
   const path = `/o/:org/${name}`;
   const baseOf = ({ membership }: CurrentMember) => `/setup/o/${membership.slug}/${name}`;
-  const backOf = (admin: CurrentMember, given: Form) => {
-    const at = returnQuery(field(given, 'at'));
+  const backOf = (admin: CurrentMember, form: Form) => {
+    const at = returnQuery(field(form, 'at'));
     return `${baseOf(admin)}${at === '' ? '' : `?${at}`}`;
   };
   const frameOf = ({ membership: org }: CurrentMember) => ({ org, section: name });
@@ -71,7 +71,7 @@ export function section(
     more: ViewData,
   ) => {
     const page = await load(admin, request);
-    // A query parameter is invalid.
+    // `problem` reports an invalid query parameter.
     if (page.problem !== undefined) reply.code(400);
     return show(
       request,
@@ -84,24 +84,24 @@ export function section(
     admin: CurrentMember,
     page: string,
     [request, reply]: readonly [FastifyRequest, FastifyReply],
-    given: Form,
+    form: Form,
     more: ViewData = {},
   ) => {
-    const back = backOf(admin, given);
-    const shown = await pages[page]?.(admin, { given, request, back });
-    if (shown === undefined) throw new Error(`${name} has no page ${page}`);
-    return show(request, reply, shown, {
+    const back = backOf(admin, form);
+    const content = await pages[page]?.(admin, { form, request, back });
+    if (content === undefined) throw new Error(`${name} has no page ${page}`);
+    return show(request, reply, content, {
       above: { label: title, href: back },
       ...frameOf(admin),
-      at: returnQuery(field(given, 'at')),
+      at: returnQuery(field(form, 'at')),
       ...more,
     });
   };
 
   app.get(path, { preHandler: signedIn(app) }, async (request, reply) => {
     const admin = adminOf(app, request);
-    const filtered = filterLink(request, baseOf(admin));
-    return filtered === undefined ? showList(admin, request, reply, {}) : reply.redirect(filtered, 303);
+    const redirectUrl = filterLink(request, baseOf(admin));
+    return redirectUrl === undefined ? showList(admin, request, reply, {}) : reply.redirect(redirectUrl, 303);
   });
   for (const page of Object.keys(pages)) {
     app.get(`${path}/${page}`, { preHandler: signedIn(app) }, async (request, reply) => {
@@ -122,15 +122,15 @@ export function section(
       const form = (request.body ?? {}) as Form;
       try {
         // All forms of a page share one token, so the action and the ID are part of the form's identity.
-        const sent = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
+        const formIdentity = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
         const transact: SubmittedForm['transact'] = (work) =>
           transaction(database, async (tables) => {
-            if (once.includes(action)) await claimForm(tables, sent);
+            if (once.includes(action)) await claimForm(tables, formIdentity);
             return work(tables);
           });
         const outcome = await act({ ...admin, transact }, form, request);
         if ('to' in outcome) return await reply.redirect(outcome.to, 303);
-        if ('shown' in outcome) return await showList(admin, request, reply, outcome.shown);
+        if ('view' in outcome) return await showList(admin, request, reply, outcome.view);
         if ('page' in outcome) {
           const above = { label: title, href: backOf(admin, form) };
           return await show(request, reply, outcome.page, { above, ...frameOf(admin) });

@@ -2,27 +2,27 @@ import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
 
-/** How long submitted forms are stored, in milliseconds. Longer than any page with a form stays valid. */
-const keptMs = 2 * 86_400_000;
+/** How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer. */
+const retentionMs = 2 * 86_400_000;
 
 /**
- * Claims a form in the transaction of its action, so that the action runs once however often, and to whichever node,
- * the form is submitted. A rolled-back transaction releases the claim.
+ * Claims a form in the transaction of its action, so that the action runs once even if the form is submitted several
+ * times or to several nodes. A rollback releases the claim.
  * @param form unguessable identity of a rendered form
  * @throws UserError if the form was already submitted
  */
 export async function claimForm(tables: Tables, form: string): Promise<void> {
   await tables
     .deleteFrom('crm_sent_forms')
-    .where('sent_at', '<', new Date(Date.now() - keptMs))
+    .where('sent_at', '<', new Date(Date.now() - retentionMs))
     .execute();
-  const claimed = await tables
+  const row = await tables
     .insertInto('crm_sent_forms')
     .values({ form: hashSecret(form) })
     .onConflict((conflict) => conflict.doNothing())
     .returning('form')
     .executeTakeFirst();
-  if (claimed === undefined) {
+  if (row === undefined) {
     throw new UserError(
       'this form was already submitted. Its result is shown only once: revoke it if you did not save it.',
     );

@@ -64,7 +64,7 @@ export interface Chip extends Link {
 }
 
 /** A newly created secret, shown once. */
-export interface Made {
+export interface SecretNotice {
   readonly title: string;
   readonly text: string;
   readonly values: readonly {
@@ -138,7 +138,7 @@ interface Page {
 /** A page with a list. */
 export interface ListView extends Omit<Page, 'title'> {
   readonly title?: string;
-  readonly made?: Made | undefined;
+  readonly made?: SecretNotice | undefined;
   readonly search?: { readonly label: string; readonly value: string; readonly keep: readonly HiddenField[] };
   readonly chips?: readonly Chip[];
   /** A form that adds a filter: a field and a value. */

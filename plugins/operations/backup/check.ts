@@ -4,7 +4,7 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { lastBackups, problemOf } from './runs.ts';
 import type { BackupSettings } from './schedule.ts';
 
-/** A backup that failed or is late. Where none is wanted, they may well be made otherwise. */
+/** Reports a backup that failed or is late. If none is scheduled, the instance may be backed up in another way. */
 export const backupCheck: DoctorCheck<{
   readonly database: Database;
   readonly settings: { readonly backups: BackupSettings };
@@ -12,18 +12,18 @@ export const backupCheck: DoctorCheck<{
   name: 'backups',
   needs: ['database', 'settings'],
   run: async ({ database, settings: { backups } }) => {
-    const last = await lastBackups(tablesOf(database));
+    const runs = await lastBackups(tablesOf(database));
     const place = 'backups';
     const since =
-      last.made === undefined
+      runs.lastSuccess === undefined
         ? 'no backup exists'
-        : `the last one is from ${last.made.started_at.toISOString()}`;
-    switch (problemOf(last, backups)) {
+        : `the last one is from ${runs.lastSuccess.started_at.toISOString()}`;
+    switch (problemOf(runs, backups)) {
       case 'failed':
         return [
           {
             place,
-            problem: `the last backup failed: ${last.ended?.error}; ${since}`,
+            problem: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
             advice: 'Fix the cause. A scheduled backup is retried within 15 minutes.',
           },
         ];

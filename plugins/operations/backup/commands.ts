@@ -10,14 +10,14 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { withDump } from './dump.ts';
 import { linesOf, writeBackup } from './file.ts';
 import type { BackupLines, Manifest } from './format.ts';
-import { type RestoreConfig, type Restored, type RestoreOptions, restoreInto } from './restore.ts';
+import { type RestoreConfig, type RestoreOptions, type RestoreResult, restoreInto } from './restore.ts';
 import { recordRun } from './runs.ts';
 import { noModel, withSnapshot } from './snapshot.ts';
-import { type VerifiedBackup, walk } from './walk.ts';
+import { type VerifiedBackup, verifyBackup } from './walk.ts';
 
 type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;
 
-/** `backup`, `restore` and `move`. */
+/** Adds the commands `backup`, `restore` and `move`. */
 export function backupCommands(line: Line): void {
   const { program, run } = line;
   program
@@ -42,7 +42,10 @@ export function backupCommands(line: Line): void {
     )
     .addOption(jsonResult())
     .action((file, { json, keys, check }) =>
-      run(json, check ? checked(line.config(), resolve(file)) : restore(line.config(), resolve(file), keys)),
+      run(
+        json,
+        check ? checkRestore(line.config(), resolve(file)) : restore(line.config(), resolve(file), keys),
+      ),
     );
   program
     .command('move')
@@ -60,7 +63,7 @@ const backup = ({ withInstance }: Line, file: string, verify: boolean): Promise<
         file,
         (save) => withSnapshot(database, config, (snapshot) => withDump(snapshot, config, save)),
         async (path) => {
-          const { end } = verify ? await checkFile(config, path) : await walk(linesOf(path));
+          const { end } = verify ? await checkFile(config, path) : await verifyBackup(linesOf(path));
           counts = Object.entries(end.tables).map(([table, { rows }]) => [table, rows]);
         },
       ),
@@ -77,50 +80,53 @@ async function restore(
   file: string,
   keys: RestoreOptions['keys'],
 ): Promise<CommandResult> {
-  const { manifest } = await about(file, walk(linesOf(file)));
-  const restored = await about(
+  const { manifest } = await withFileName(file, verifyBackup(linesOf(file)));
+  const result = await withFileName(
     file,
     restoreInto(config, manifest, () => linesOf(file), { keys, logins: 'end' }),
   );
-  const { rows, tables, ended, migrated, notes } = restored;
-  const ofKeys =
+  const { rows, tables, ended, migrated, notes } = result;
+  const keysText =
     keys === 'keep'
       ? 'API keys were restored as they were, including keys revoked after the backup.'
       : `API keys revoked: ${ended.keys}, because keys revoked after the backup would become valid again. Pass --keys keep to keep them.`;
   return {
     json: { file, made_at: manifest.made_at, rows, tables, keys, ended, migrated, notes },
     text: [
-      `Restored ${rows} rows of ${tables} tablesfrom ${manifest.made_at} and verified every row.`,
+      `Restored ${rows} rows of ${tables} tables from ${manifest.made_at} and verified every row.`,
       ...(migrated.length > 0 ? [`Applied ${migrated.length} later migration(s).`] : []),
       `Sessions ended: ${ended.sessions}. Open invitations ended: ${ended.invites}.`,
-      ofKeys,
+      keysText,
       'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
     ].join('\n'),
   };
 }
 
-async function checked(config: RestoreConfig, file: string): Promise<CommandResult> {
-  const { rows, tables } = (await about(file, checkFile(config, file))).restored;
+async function checkRestore(config: RestoreConfig, file: string): Promise<CommandResult> {
+  const { rows, tables } = (await withFileName(file, checkFile(config, file))).result;
   return {
     json: { file, rows, tables, ok: true },
     text: `${file} is complete: a test restore verified ${rows} rows of ${tables} tables.`,
   };
 }
 
-/** Restores a file into a temporary embedded database, and compares every row. @throws UserError if it cannot be restored */
+/**
+ * Restores a file into a temporary embedded database and compares every row.
+ * @throws UserError if the file cannot be restored
+ */
 async function checkFile(
   config: RestoreConfig,
   file: string,
-): Promise<VerifiedBackup & { readonly restored: Restored }> {
-  const walked = await walk(linesOf(file));
+): Promise<VerifiedBackup & { readonly result: RestoreResult }> {
+  const verifiedBackup = await verifyBackup(linesOf(file));
   const dataFolder = mkdtempSync(join(tmpdir(), 'crm-restore-'));
   try {
-    const elsewhere = { ...config, ...embeddedIn(dataFolder) };
-    const keeping = { keys: 'keep', logins: 'keep' } as const;
+    const temporaryConfig = { ...config, ...embeddedIn(dataFolder) };
+    const options = { keys: 'keep', logins: 'keep' } as const;
     return {
-      ...walked,
-      restored: await restoreInto(elsewhere, walked.manifest, () => linesOf(file), keeping),
+      ...verifiedBackup,
+      result: await restoreInto(temporaryConfig, verifiedBackup.manifest, () => linesOf(file), options),
     };
   } finally {
     rmSync(dataFolder, { recursive: true, force: true });
@@ -141,11 +147,11 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       throw new UserError(`${node}. Stop it first, because its writes during the move would be lost.`);
     }
     return withDump(database, config, async (lines) => {
-      const { manifest, rest } = await begun(lines);
-      return restoreInto(target, manifest, () => rest, { keys: 'keep', logins: 'keep' });
+      const { manifest, allLines } = await readManifest(lines);
+      return restoreInto(target, manifest, () => allLines, { keys: 'keep', logins: 'keep' });
     });
   });
-  const next =
+  const nextStep =
     address === undefined
       ? `unset DATABASE_URL and set DATA_DIR to ${target.dataFolder}`
       : `set DATABASE_URL${config.authSecrets.length > 0 ? '' : `, and keep ${join(config.dataFolder, 'auth-secret')}`}`;
@@ -157,7 +163,7 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       notes,
     },
     text: [
-      `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${next}.`,
+      `Moved ${rows} rows of ${tables} tables and verified every row. To use the new database, ${nextStep}.`,
       'The old database is unchanged. Do not serve it again, or pending messages will be sent twice.',
       'Readers of the change feed will get 410 and must start again.',
       ...notes.map((note) => `Note: ${note}.`),
@@ -165,22 +171,25 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
   };
 }
 
-/** The manifest of lines that are read only once, and all of them. */
-async function begun(
+/**
+ * Reads the manifest from lines that can be read only once.
+ * @returns the manifest, and all lines including the manifest
+ */
+async function readManifest(
   lines: BackupLines,
-): Promise<{ readonly manifest: Manifest; readonly rest: BackupLines }> {
+): Promise<{ readonly manifest: Manifest; readonly allLines: BackupLines }> {
   const iterator = lines[Symbol.asyncIterator]();
   const first = await iterator.next();
   const batch = first.done ? [] : first.value;
-  async function* all(): BackupLines {
+  async function* replay(): BackupLines {
     yield batch;
     yield* { [Symbol.asyncIterator]: () => iterator };
   }
-  return { manifest: JSON.parse(batch[0] ?? '') as Manifest, rest: all() };
+  return { manifest: JSON.parse(batch[0] ?? '') as Manifest, allLines: replay() };
 }
 
-/** Says which file is meant. */
-const about = <T>(file: string, work: Promise<T>): Promise<T> =>
+/** Adds the file's name to error messages about the file. */
+const withFileName = <T>(file: string, work: Promise<T>): Promise<T> =>
   work.catch((cause: unknown) => {
     throw cause instanceof UserError && cause.message.startsWith('it ')
       ? new UserError(`${file} cannot be restored: ${cause.message}`, { cause })

@@ -15,17 +15,17 @@ import {
 } from './format.ts';
 import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './rows.ts';
 
-/** What a backup is made of and restored with. */
+/** Configuration of backups. */
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
-/** About files of one machine, so not what another one restores. */
+/** Tables about files on one machine. They are not backed up. */
 export const excludedTables: readonly string[] = ['crm_backups'];
 
-/** The tables that a backup of a database with these migrations has. */
+/** Returns the names of the tables in a backup of a database with these migrations. */
 export const tablesIn = (config: DatabaseConfig, migrations: readonly string[]): string[] =>
   tablesAfter(config, migrations).filter((name) => !excludedTables.includes(name));
 
-/** Names the instance's secrets without telling them. */
+/** Returns identifiers of the instance's secrets that do not reveal them. */
 export const fingerprints = (config: SecretsConfig): string[] =>
   instanceSecrets(config)
     .keys('names of secrets in backups')
@@ -33,8 +33,8 @@ export const fingerprints = (config: SecretsConfig): string[] =>
 
 /**
  * Reads a consistent snapshot of the whole database while other processes continue to write.
- * @param work gets the lines of a backup, and has to read them to the end
- * @throws UserError while a migration has not ended
+ * @param work receives the lines of the backup, which it must read to the end
+ * @throws UserError if a migration is not finished
  */
 export async function withDump<T>(
   database: Database,
@@ -46,21 +46,21 @@ export async function withDump<T>(
   if (unfinished !== undefined) throw new UserError(`a migration is still running: ${unfinished}`);
   return inSnapshot(database, async (tables) => {
     await removeTimeouts(tables);
-    const stored = await backupColumns(tables, tablesIn(config, applied));
+    const storedTables = await backupColumns(tables, tablesIn(config, applied));
     return work(
-      dumped(tables, {
+      dumpLines(tables, {
         crm_backup: formatVersion,
         made_at: new Date().toISOString(),
         migrations: applied,
         secrets: fingerprints(config),
         ...(config.authSecrets.length === 0 && { auth_secret: instanceSecrets(config).all[0] ?? '' }),
-        tables: stored,
+        tables: storedTables,
       }),
     );
   });
 }
 
-async function* dumped(tables: Tables, manifest: Manifest): BackupLines {
+async function* dumpLines(tables: Tables, manifest: Manifest): BackupLines {
   const digest = createHash('sha256');
   const add = (...lines: readonly string[]): readonly string[] => {
     for (const line of lines) digest.update(line).update('\n');
@@ -81,11 +81,11 @@ async function* dumped(tables: Tables, manifest: Manifest): BackupLines {
   const names = manifest.tables.map(({ name }) => name);
   // Read after the rows, so that sequence values assigned during the dump are skipped and never assigned twice.
   for (const [column, sequence] of await backupSequences(tables, names)) {
-    const [found] = await run<{ last: string; used: boolean }>(
+    const [state] = await run<{ last: string; used: boolean }>(
       tables,
       `select last_value::text as last, is_called as used from ${sequence}`,
     );
-    if (found !== undefined) sequences[column] = [found.last, found.used];
+    if (state !== undefined) sequences[column] = [state.last, state.used];
   }
   const end: BackupEnd = { end: { tables: counts, sequences, sha256: digest.digest('hex') } };
   yield [JSON.stringify(end)];

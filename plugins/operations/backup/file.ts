@@ -8,39 +8,40 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 import { type BackupLines, incompleteBackup } from './format.ts';
 
-/** How hard gzip tries: the step to 6 costs twice the time and saves 5 %. */
+/** Compression level. Level 6 takes twice the time and saves 5 %. */
 const level = 3;
-/** What a file is called until it is whole, by its beginning and end. */
-const partial = { prefix: '.', suffix: '.partial' } as const;
-/** File systems without hard links, such as those of some network storage. */
-const noLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
+/** Prefix and suffix of a file's name until the file is complete. */
+const partialName = { prefix: '.', suffix: '.partial' } as const;
+/** Error codes of file systems without hard links, for example some network storage. */
+const noLinkCodes = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
- * Writes a backup to a file where nothing is, readable by its owner alone. It has its name only once it is whole and on disk.
- * @param make gets what saves lines
- * @param check called with the path of the whole file before it gets its name
- * @returns its size in bytes
- * @throws UserError if something has that name, or the file cannot be written; then nothing is left
+ * Writes a backup to a new file that only its owner can read. The file gets its final name once it is complete and on
+ * disk.
+ * @param write receives a function that saves lines
+ * @param check receives the path of the complete file before it gets its final name
+ * @returns the size in bytes
+ * @throws UserError if the name already exists or the file cannot be written; nothing is left behind
  */
 export async function writeBackup(
   file: string,
-  make: (save: (lines: BackupLines) => Promise<void>) => Promise<void>,
+  write: (save: (lines: BackupLines) => Promise<void>) => Promise<void>,
   check: (path: string) => Promise<unknown>,
 ): Promise<number> {
   if (existsSync(file)) throw new UserError(`${file} cannot be written because it already exists`);
-  const name = `${partial.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partial.suffix}`;
+  const name = `${partialName.prefix}${basename(file)}.${randomBytes(4).toString('hex')}${partialName.suffix}`;
   const path = join(dirname(file), name);
   try {
-    await make((lines) =>
+    await write((lines) =>
       pipeline(
-        Readable.from(asText(lines)),
+        Readable.from(batchTexts(lines)),
         createGzip({ level }),
-        // On disk before it is closed.
+        // Flushed to disk before it is closed.
         createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }),
       ),
     );
     await check(path);
-    await giveName(path, file);
+    await publish(path, file);
     const { size } = await stat(file);
     return size;
   } catch (cause) {
@@ -51,40 +52,40 @@ export async function writeBackup(
   }
 }
 
-/** Gives a whole file its name, and never takes it from another. */
-async function giveName(path: string, file: string): Promise<void> {
+/** Gives a complete file its final name, without replacing an existing file. */
+async function publish(path: string, file: string): Promise<void> {
   try {
     await link(path, file);
   } catch (cause) {
-    if (!noLinks.includes((cause as NodeJS.ErrnoException).code ?? '') || existsSync(file)) throw cause;
+    if (!noLinkCodes.includes((cause as NodeJS.ErrnoException).code ?? '') || existsSync(file)) throw cause;
     await rename(path, file);
   }
   const folder = await open(dirname(file), 'r');
   await folder.sync().finally(() => folder.close());
 }
 
-async function* asText(lines: BackupLines): AsyncGenerator<string> {
+async function* batchTexts(lines: BackupLines): AsyncGenerator<string> {
   for await (const batch of lines) yield `${batch.join('\n')}\n`;
 }
 
 const newline = 0x0a;
 
-/** The lines of a file. @throws UserError if it cannot be read, or is damaged */
+/** Reads the lines of a backup file. @throws UserError if the file cannot be read or is damaged */
 export async function* linesOf(file: string): BackupLines {
   let rest: Buffer = Buffer.alloc(0);
   try {
     const source = createReadStream(file, { highWaterMark: 256 * 1024 });
-    const unzipped = createGunzip({ chunkSize: 256 * 1024 });
-    // Its failure ends what is read.
-    source.on('error', (cause) => unzipped.destroy(cause));
-    for await (const chunk of source.pipe(unzipped) as AsyncIterable<Buffer>) {
+    const gunzip = createGunzip({ chunkSize: 256 * 1024 });
+    // A read error also ends the loop over the decompressed data.
+    source.on('error', (cause) => gunzip.destroy(cause));
+    for await (const chunk of source.pipe(gunzip) as AsyncIterable<Buffer>) {
       const lines: string[] = [];
       let start = 0;
-      for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
-        const line = chunk.subarray(start, at);
+      for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+        const line = chunk.subarray(start, end);
         lines.push((rest.length === 0 ? line : Buffer.concat([rest, line])).toString('utf8'));
         rest = Buffer.alloc(0);
-        start = at + 1;
+        start = end + 1;
       }
       rest = rest.length === 0 ? chunk.subarray(start) : Buffer.concat([rest, chunk.subarray(start)]);
       yield lines;

@@ -1,25 +1,28 @@
 import { hash } from 'node:crypto';
 import { UserError } from '../../../engine/errors.ts';
 
-/** The version of the format that this code writes and reads. */
+/** Version of the format that this code writes and reads. */
 export const formatVersion = 1;
 
-/** A table of a backup: its columns with their types, in the order in which rows have their values. */
+/** A table of a backup, with its columns in the order of the values in a row. */
 export interface StoredTable {
   readonly name: string;
   readonly columns: readonly (readonly [name: string, type: string])[];
 }
 
-/** The first line of a backup: what follows. */
+/** The first line of a backup, which describes its contents. */
 export interface Manifest {
   /** {@link formatVersion}. */
   readonly crm_backup: number;
   readonly made_at: string;
-  /** The migrations that the database had. */
+  /** Names of the migrations applied to the database. */
   readonly migrations: readonly string[];
-  /** Tell which of the instance's secrets encrypted what is encrypted, without telling them. */
+  /**
+   * Identifiers of the instance's secrets, which do not reveal them. Encrypted values can only be decrypted with one of
+   * these.
+   */
   readonly secrets: readonly string[];
-  /** The secret that the instance had generated for itself; absent where AUTH_SECRETS has them. */
+  /** The generated secret of the instance; absent if AUTH_SECRETS is set. */
   readonly auth_secret?: string;
   readonly tables: readonly StoredTable[];
 }
@@ -30,21 +33,21 @@ export interface Count {
   readonly digest: string;
 }
 
-/** The last line of a backup: what has to be true of the lines before it. */
+/** The last line of a backup, for verifying the lines before it. */
 export interface BackupEnd {
   readonly end: {
     readonly tables: Readonly<Record<string, Count>>;
     /** The last sequence value of each identity column, by `table.column`, and whether it was assigned. */
     readonly sequences: Readonly<Record<string, readonly [last: string, isUsed: boolean]>>;
-    /** SHA-256 over all lines before, hex. */
+    /** SHA-256 of all previous lines, in hex. */
     readonly sha256: string;
   };
 }
 
-/** The lines of a backup, some at a time: the manifest, each table's name and its rows, the end. */
+/** The lines of a backup, in batches: the manifest, the name and rows of each table, and the end. */
 export type BackupLines = AsyncIterable<readonly string[]>;
 
-/** A line before the rows of a table. */
+/** Returns the line before the rows of a table. */
 export const tableLine = (table: string): string => JSON.stringify({ table });
 
 /** Counts rows and adds up their digests. */
@@ -54,7 +57,7 @@ export class Counter {
 
   add(row: string): void {
     this.#rows++;
-    // The sum of 128 bits each: no order, and two equal rows do not cancel each other out.
+    // A sum of 128-bit hashes does not depend on the order, and two equal rows do not cancel each other out.
     this.#sum += BigInt(`0x${hash('sha256', row, 'hex').slice(0, 32)}`);
   }
 
@@ -64,10 +67,10 @@ export class Counter {
 }
 
 /** Creates the error for an incomplete backup file. */
-export const incompleteBackup = (why: string): UserError =>
-  new UserError(`it is not a complete backup: ${why}`);
+export const incompleteBackup = (reason: string): UserError =>
+  new UserError(`it is not a complete backup: ${reason}`);
 
-/** The manifest in the first line. @throws UserError if it is none, or one of a later format */
+/** Parses the manifest in the first line. @throws UserError if the line is not a manifest or has another format */
 export function parseManifest(line: string): Manifest {
   const manifest = parseLine(line) as Partial<Manifest> | null;
   const version = manifest?.crm_backup;
@@ -80,7 +83,7 @@ export function parseManifest(line: string): Manifest {
   return manifest as Manifest;
 }
 
-/** A line as JSON. @throws UserError if it is none */
+/** Parses a line as JSON. @throws UserError if the line is damaged */
 export function parseLine(line: string): unknown {
   try {
     return JSON.parse(line) as unknown;

@@ -4,17 +4,21 @@ import { addHomeCheck, exactTime } from '../../admin-ui/shell/index.ts';
 import { lastBackups, problemOf } from './runs.ts';
 import type { ScheduleServices } from './schedule.ts';
 
-/** Says on the home page when the last backup was made, and whether one failed or is late; nothing where none was ever made or wanted. */
+/**
+ * Adds a line about the last backup to the home page: when it was created, or that it failed or is late. Without a
+ * schedule and without a backup, nothing is shown.
+ */
 export function backupHome(app: FastifyInstance, { database, settings }: ScheduleServices): void {
   addHomeCheck(app, async () => {
     const { backups } = settings.current;
-    const last = await lastBackups(tablesOf(database));
-    if (backups.folder === '' && last.ended === undefined) return [];
-    const { made, ended } = last;
-    const text = made === undefined ? 'No backup exists.' : `Last backup: ${exactTime(made.started_at)}.`;
-    const problem = problemOf(last, backups);
-    if (problem === 'failed' && ended !== undefined) {
-      return [{ state: 'bad', text: `The backup of ${exactTime(ended.started_at)} failed. ${text}` }];
+    const runs = await lastBackups(tablesOf(database));
+    if (backups.folder === '' && runs.lastRun === undefined) return [];
+    const { lastSuccess, lastRun } = runs;
+    const text =
+      lastSuccess === undefined ? 'No backup exists.' : `Last backup: ${exactTime(lastSuccess.started_at)}.`;
+    const problem = problemOf(runs, backups);
+    if (problem === 'failed' && lastRun !== undefined) {
+      return [{ state: 'bad', text: `The backup of ${exactTime(lastRun.started_at)} failed. ${text}` }];
     }
     return [{ state: problem === 'late' ? 'warn' : 'good', text }];
   });

@@ -1,5 +1,5 @@
-// Backup: the whole instance as one file, back again, and moved from one kind of database to the other.
-// May import engine, secrets, ledger, identity, api-keys, members, screens.
+// Backup: backs up the whole instance to a file, restores it, and moves it between databases.
+// May import engine, secrets, change-log, identity, api-keys, members, admin-ui/shell.
 
 export { backupModule } from './module.ts';
 export { type BackupRun, lastBackups } from './runs.ts';

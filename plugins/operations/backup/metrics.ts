@@ -15,18 +15,18 @@ const families = {
   },
 } as const satisfies Metrics['families'];
 
-/** The last backup, made by a command or as config.yaml says, and how often one is wanted. */
+/** Metrics of the last successful backup, scheduled or not, and of the configured interval. */
 export const backupMetrics = ({
   database,
   settings,
 }: Pick<ScheduleServices, 'database' | 'settings'>): Metrics => ({
   families,
   ofInstance: true,
-  read: async (tell) => {
+  read: async (record) => {
     const { folder, every_hours: hours } = settings.current.backups;
-    tell('crm_backup_interval_seconds', folder === '' ? 0 : hours * 3600);
-    const { made } = await lastBackups(tablesOf(database));
-    tell('crm_backup_last_success_timestamp_seconds', (made?.started_at.getTime() ?? 0) / 1000);
-    tell('crm_backup_size_bytes', made?.bytes ?? 0);
+    record('crm_backup_interval_seconds', folder === '' ? 0 : hours * 3600);
+    const { lastSuccess } = await lastBackups(tablesOf(database));
+    record('crm_backup_last_success_timestamp_seconds', (lastSuccess?.started_at.getTime() ?? 0) / 1000);
+    record('crm_backup_size_bytes', lastSuccess?.bytes ?? 0);
   },
 });

@@ -7,18 +7,18 @@ import type { RestoreConfig } from './restore.ts';
 import { type BackupSettings, type ScheduleServices, scheduleBackups } from './schedule.ts';
 import { backupTables } from './tables.ts';
 
-interface Instance {
+interface CommandServices {
   readonly config: RestoreConfig;
   readonly database: Database;
 }
 
-interface Checked {
+interface CheckServices {
   readonly database: Database;
   readonly settings: { readonly backups: BackupSettings };
 }
 
-/** The whole instance as one file, made by a command or now and then. */
-export const backupModule: Module<ScheduleServices, Instance, Checked> = {
+/** Backups of the whole instance as one file, by a command or on a schedule. */
+export const backupModule: Module<ScheduleServices, CommandServices, CheckServices> = {
   name: 'backup',
   tables: backupTables,
   register: scheduleBackups,

@@ -13,64 +13,64 @@ import {
 import { quote } from '../../../engine/sql/index.ts';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { revokeAllKeys } from '../../access/api-keys/index.ts';
-import { endSessionsOfAll } from '../../access/identity/index.ts';
+import { endSessionsOfAllUsers } from '../../access/identity/index.ts';
 import { cancelAllInvites } from '../../access/members/index.ts';
 import { renewEpoch } from '../../change-log/index.ts';
 import { type BackupConfig, fingerprints, tablesIn } from './dump.ts';
 import { type BackupLines, Counter, incompleteBackup, type Manifest } from './format.ts';
 import { backupColumns, backupSequences, insertRows, removeTimeouts, rowsOf, run } from './rows.ts';
 import { noModel } from './snapshot.ts';
-import { compare, walk } from './walk.ts';
+import { compare, verifyBackup } from './walk.ts';
 
-/** What a restore needs to know of the instance. */
+/** Configuration that a restore needs. */
 export type RestoreConfig = BackupConfig & AuditConfig;
 
-/** What may still be used that could be used when the backup was made. */
+/** Which credentials from the time of the backup remain valid. */
 export interface RestoreOptions {
   readonly keys: 'disable' | 'keep';
-  /** Sessions, links to new passwords and open invitations. */
+  /** Sessions, reset links and open invitations. */
   readonly logins: 'end' | 'keep';
 }
 
-/** What a restore did. */
-export interface Restored {
+/** Result of a restore. */
+export interface RestoreResult {
   readonly tables: number;
   readonly rows: number;
-  /** Migrations newer than the backup. */
+  /** Applied migrations that are newer than the backup. */
   readonly migrated: readonly string[];
   readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
-  /** What a person has to know, a line each. */
+  /** Messages for the operator. */
   readonly notes: readonly string[];
 }
 
 /**
- * Puts a backup into a database that has no rows, and compares every row with it: all of it is there in the end, or nothing.
- * @param open begins to read the lines of the backup
- * @throws UserError when the database is not empty, or the backup is not whole or has migrations that are not here
+ * Restores a backup into an empty database and compares every row. Restores all of it or nothing.
+ * @param open opens the lines of the backup
+ * @throws UserError if the database is not empty, or the backup is incomplete or has unknown migrations
  */
 export async function restoreInto(
   config: RestoreConfig,
   manifest: Manifest,
   open: () => BackupLines,
-  keeping: RestoreOptions,
-): Promise<Restored> {
+  options: RestoreOptions,
+): Promise<RestoreResult> {
   assertMigrations(config, manifest);
   return withDatabase(config, noModel, async (database) => {
-    await assertFits(config, database, manifest);
-    const giveSecret = secretFor(config, manifest);
+    await assertRestorable(config, database, manifest);
+    const storeSecret = secretWriter(config, manifest);
     await applyPending(database, config, (name) => manifest.migrations.includes(name));
-    const loaded = await transaction(database, async (tables) => {
+    const result = await transaction(database, async (tables) => {
       const rows = await load(tables, config, open);
-      const ended = await endUses(tables, config, keeping);
+      const ended = await revokeCredentials(tables, config, options);
       await renewEpoch(tables, config.audit);
-      giveSecret();
+      storeSecret();
       return { rows, ended };
     });
     const migrated = await applyPending(database, config);
-    // New tables have no statistics, and the first statements would be planned without any.
+    // New tables do not have statistics, without which the first statements would be planned badly.
     await run(tablesOf(database), 'analyze');
     return {
-      ...loaded,
+      ...result,
       tables: manifest.tables.length,
       migrated,
       notes: notesOf(config, manifest),
@@ -78,18 +78,22 @@ export async function restoreInto(
   });
 }
 
-/** @throws UserError if the backup has migrations that are not here */
+/** @throws UserError if the backup has migrations that this version does not have */
 function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void {
-  const known = migrationNames(config);
-  const missing = migrations.filter((name) => !known.includes(name));
+  const names = migrationNames(config);
+  const missing = migrations.filter((name) => !names.includes(name));
   if (missing.length === 0) return;
   throw new UserError(
     `the backup has ${missing.length} migration(s) that are not here, such as ${missing.at(-1)}: restore it with the version, and the definitions, that it was made with`,
   );
 }
 
-/** @throws UserError if the database has rows, or migrations that the backup has not */
-async function assertFits(config: RestoreConfig, database: Database, manifest: Manifest): Promise<void> {
+/** @throws UserError if the database has rows, or migrations that the backup does not have */
+async function assertRestorable(
+  config: RestoreConfig,
+  database: Database,
+  manifest: Manifest,
+): Promise<void> {
   const { applied } = await readMigrationLog(database, config);
   await assertEmpty(tablesOf(database), tablesIn(config, applied));
   if (applied.some((name) => !manifest.migrations.includes(name))) {
@@ -99,14 +103,14 @@ async function assertFits(config: RestoreConfig, database: Database, manifest: M
   }
 }
 
-/** @throws UserError naming a table with rows */
+/** @throws UserError if one of the tables has rows */
 async function assertEmpty(tables: Tables, names: readonly string[]): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
       and relname = any(${names}::text[]) order by 1`.execute(tables);
   for (const { name } of rows) {
-    const found = await run(tables, `select from ${quote(name)} limit 1`);
-    if (found.length > 0) {
+    const existing = await run(tables, `select from ${quote(name)} limit 1`);
+    if (existing.length > 0) {
       throw new UserError(
         `the database is not empty (${name} has rows). Restore into a new database or another DATA_DIR.`,
       );
@@ -120,14 +124,14 @@ interface ForeignKey {
   readonly definition: string;
 }
 
-/** Loads all rows in a transaction, and compares them. @returns how many */
+/** Loads all rows in a transaction and compares them. @returns the number of rows */
 async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
   await removeTimeouts(tables);
   let keys: ForeignKey[] = [];
-  const { manifest, end } = await walk(open(), async ({ migrations, tables: given }) => {
+  const { manifest, end } = await verifyBackup(open(), async ({ migrations, tables: storedTables }) => {
     const names = tablesIn(config, migrations);
-    const present = await backupColumns(tables, names);
-    if (JSON.stringify(present) !== JSON.stringify(given)) {
+    const ownTables = await backupColumns(tables, names);
+    if (JSON.stringify(ownTables) !== JSON.stringify(storedTables)) {
       throw new UserError(
         'the tables differ from the backup’s migrations because a migration was changed after it was applied',
       );
@@ -135,7 +139,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
     await run(tables, `lock table ${names.map(quote).join(', ')} in access exclusive mode`);
     await assertEmpty(tables, names);
     keys = await dropForeignKeys(tables, names);
-    const byName = new Map(given.map((table) => [table.name, table]));
+    const byName = new Map(storedTables.map((table) => [table.name, table]));
     return {
       rows: async (name, rows) => {
         const table = byName.get(name);
@@ -162,7 +166,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
   return Object.values(end.tables).reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** Drops foreign keys while rows are loaded in any order, and restores and checks them afterwards. */
+/** Drops foreign keys, so that rows can be loaded in any order. @returns the keys, which the caller creates again */
 async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {
   const { rows } = await sql<ForeignKey>`
     select conrelid::regclass::text as table, conname::text as name, pg_get_constraintdef(k.oid) as definition
@@ -175,23 +179,23 @@ async function dropForeignKeys(tables: Tables, names: readonly string[]): Promis
   return rows;
 }
 
-async function endUses(
+async function revokeCredentials(
   tables: Tables,
   config: RestoreConfig,
   { keys, logins }: RestoreOptions,
-): Promise<Restored['ended']> {
+): Promise<RestoreResult['ended']> {
   return {
     keys: keys === 'disable' ? await revokeAllKeys(tables, commandLine(config)) : 0,
-    sessions: logins === 'end' ? await endSessionsOfAll(tables) : 0,
+    sessions: logins === 'end' ? await endSessionsOfAllUsers(tables) : 0,
     invites: logins === 'end' ? await cancelAllInvites(tables) : 0,
   };
 }
 
 /**
- * What puts the generated secret of a backup into its place.
- * @throws UserError if another one is there
+ * Returns a function that stores the backup's generated secret in the data folder.
+ * @throws UserError if the folder contains another secret
  */
-function secretFor(
+function secretWriter(
   { authSecrets, dataFolder }: RestoreConfig,
   { auth_secret: secret }: Manifest,
 ): () => void {

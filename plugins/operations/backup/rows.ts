@@ -6,11 +6,14 @@ import type { BackupLines, StoredTable } from './format.ts';
 /** Approximate size of a batch of rows in bytes, and maximum number of rows in it. */
 const [batchBytes, batchRows] = [512 * 1024, 5000];
 
-/** Runs a statement with text parameters in a transaction. @returns its rows */
+/** Runs a statement with text parameters in a transaction. @returns the rows */
 export const run = async <Row>(tables: Tables, text: string, ...values: readonly string[]): Promise<Row[]> =>
   (await tables.executeQuery<Row>(CompiledQuery.raw(text, [...values]))).rows;
 
-/** Makes a transaction take as long as it needs, and values have one text each wherever they are read and written. */
+/**
+ * Removes the timeouts of a transaction, and sets formats so that a value has the same text wherever it is read or
+ * written.
+ */
 export async function removeTimeouts(tables: Tables): Promise<void> {
   const settings = [
     'statement_timeout = 0',
@@ -24,7 +27,7 @@ export async function removeTimeouts(tables: Tables): Promise<void> {
   for (const setting of settings) await run(tables, `set local ${setting}`);
 }
 
-/** The columns of tables that hold values, in their order. Those that are computed from others are none. */
+/** Returns the columns of tables, sorted by name. Generated columns are excluded. */
 export async function backupColumns(tables: Tables, names: readonly string[]): Promise<StoredTable[]> {
   const { rows } = await sql<{ table: string; name: string; type: string }>`
     select c.relname::text as table, a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type
@@ -38,7 +41,7 @@ export async function backupColumns(tables: Tables, names: readonly string[]): P
   }));
 }
 
-/** The rows of a table, some at a time, each a JSON array of its values as texts. */
+/** Yields the rows of a table in batches. Each row is a JSON array of its values as texts. */
 export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): BackupLines {
   const values = columns.map(([column]) => `${quote(column)}::text`).join(', ');
   await run(
@@ -46,16 +49,16 @@ export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): B
     `declare crm_rows no scroll cursor for select json_build_array(${values})::text as row from ${quote(name)}`,
   );
   for (let count = 100; ; ) {
-    const found = await run<{ row: string }>(tables, `fetch ${count} from crm_rows`);
-    if (found.length === 0) break;
-    yield found.map(({ row }) => row);
-    const bytes = found.reduce((sum, { row }) => sum + row.length, 0);
-    count = Math.min(batchRows, Math.max(1, Math.floor((batchBytes * found.length) / bytes)));
+    const batch = await run<{ row: string }>(tables, `fetch ${count} from crm_rows`);
+    if (batch.length === 0) break;
+    yield batch.map(({ row }) => row);
+    const bytes = batch.reduce((sum, { row }) => sum + row.length, 0);
+    count = Math.min(batchRows, Math.max(1, Math.floor((batchBytes * batch.length) / bytes)));
   }
   await run(tables, 'close crm_rows');
 }
 
-/** Puts rows into a table, as {@link rowsOf} gives them. */
+/** Inserts rows in the format of {@link rowsOf}. */
 export async function insertRows(
   tables: Tables,
   { name, columns }: StoredTable,
@@ -70,7 +73,7 @@ export async function insertRows(
   );
 }
 
-/** The sequences of identity columns, by `table.column`. */
+/** Returns the sequences of identity columns by `table.column`. */
 export async function backupSequences(
   tables: Tables,
   names: readonly string[],

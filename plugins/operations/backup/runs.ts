@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** A backup that was made, is being made or failed. */
+/** A backup that succeeded, failed or is in progress. */
 export interface BackupRun {
   readonly scheduled: boolean;
   readonly started_at: Date;
@@ -12,43 +12,44 @@ export interface BackupRun {
   readonly error: string | null;
 }
 
-/** How long backups are remembered, in days. */
-const keptDays = 90;
+/** How long runs are stored, in days. */
+const retentionDays = 90;
 
-/** The last successful backup and the last finished one, each undefined if none exists. */
+/** Returns the last successful backup and the last finished one. Each is undefined if it does not exist. */
 export async function lastBackups(
   tables: Tables,
-): Promise<{ readonly made: BackupRun | undefined; readonly ended: BackupRun | undefined }> {
-  const ended = tables
+): Promise<{ readonly lastSuccess: BackupRun | undefined; readonly lastRun: BackupRun | undefined }> {
+  const finished = tables
     .selectFrom('crm_backups')
     .select(['scheduled', 'started_at', 'ended_at', 'file', 'bytes', 'error'])
     .where('ended_at', 'is not', null)
     .orderBy('id', 'desc')
     .limit(1);
-  const [made, last] = await Promise.all([
-    ended.where('error', 'is', null).executeTakeFirst(),
-    ended.executeTakeFirst(),
+  const [lastSuccess, lastRun] = await Promise.all([
+    finished.where('error', 'is', null).executeTakeFirst(),
+    finished.executeTakeFirst(),
   ]);
-  return { made: made && asRun(made), ended: last && asRun(last) };
+  return { lastSuccess: lastSuccess && toRun(lastSuccess), lastRun: lastRun && toRun(lastRun) };
 }
 
-/** What is wrong with the backups of an instance; undefined if nothing is. */
+/** What is wrong with the backups of an instance. */
 export type BackupFailure = 'failed' | 'late';
 
 const hourMs = 3_600_000;
 
-/** Whether the last backup failed, or one that config.yaml wants is late. */
+/** Returns whether the last backup failed or a scheduled backup is late, or undefined. */
 export function problemOf(
-  { made, ended }: Awaited<ReturnType<typeof lastBackups>>,
+  { lastSuccess, lastRun }: Awaited<ReturnType<typeof lastBackups>>,
   { folder, every_hours: hours }: { readonly folder: string; readonly every_hours: number },
 ): BackupFailure | undefined {
-  if (ended !== undefined && ended.error !== null) return 'failed';
+  if (lastRun !== undefined && lastRun.error !== null) return 'failed';
   if (folder === '') return undefined;
-  const isLate = made === undefined || made.started_at.getTime() < Date.now() - 2 * hours * hourMs;
+  const isLate =
+    lastSuccess === undefined || lastSuccess.started_at.getTime() < Date.now() - 2 * hours * hourMs;
   return isLate ? 'late' : undefined;
 }
 
-const asRun = ({
+const toRun = ({
   bytes,
   ...run
 }: Omit<BackupRun, 'bytes'> & { readonly bytes: string | null }): BackupRun => ({
@@ -57,16 +58,16 @@ const asRun = ({
 });
 
 /**
- * Makes a backup and remembers how it ended.
- * @param make makes it and returns its size in bytes
- * @throws what `make` throws
+ * Creates a backup and records its outcome.
+ * @param create creates the backup and returns its size in bytes
+ * @throws the error of `create`
  */
 export async function recordRun(
   tables: Tables,
   { file, scheduled }: Pick<BackupRun, 'file' | 'scheduled'>,
-  make: () => Promise<number>,
+  create: () => Promise<number>,
 ): Promise<number> {
-  await sql`delete from crm_backups where started_at < now() - ${sql.lit(keptDays)} * interval '1 day'`.execute(
+  await sql`delete from crm_backups where started_at < now() - ${sql.lit(retentionDays)} * interval '1 day'`.execute(
     tables,
   );
   const { id } = await tables
@@ -74,7 +75,7 @@ export async function recordRun(
     .values({ file, scheduled, ended_at: null, bytes: null, error: null })
     .returning('id')
     .executeTakeFirstOrThrow();
-  const ended = (outcome: { readonly bytes?: string; readonly error?: string }) =>
+  const finish = (outcome: { readonly bytes?: string; readonly error?: string }) =>
     tables
       .updateTable('crm_backups')
       .set({ ...outcome, ended_at: new Date() })
@@ -82,17 +83,17 @@ export async function recordRun(
       .execute();
   let bytes: number;
   try {
-    bytes = await make();
+    bytes = await create();
   } catch (cause) {
-    // Where the database is what failed, nothing can be remembered; the caller says why.
-    await ended({ error: reasonOf(cause) }).catch(() => {});
+    // If the database itself failed, the outcome cannot be recorded. The caller reports the error.
+    await finish({ error: reasonOf(cause) }).catch(() => {});
     throw cause;
   }
-  await ended({ bytes: String(bytes) });
+  await finish({ bytes: String(bytes) });
   return bytes;
 }
 
-/** Why a backup failed, in words that tell nothing of what it was to hold. */
+/** Returns why a backup failed, without any of its data. */
 export const reasonOf = (cause: unknown): string =>
   cause instanceof UserError
     ? cause.message

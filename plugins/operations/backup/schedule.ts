@@ -10,38 +10,38 @@ import { linesOf, writeBackup } from './file.ts';
 import type { BackupLines } from './format.ts';
 import { reasonOf, recordRun } from './runs.ts';
 import { withSnapshot } from './snapshot.ts';
-import { walk } from './walk.ts';
+import { verifyBackup } from './walk.ts';
 
-/** When backups are made, and which are kept (config.yaml). */
+/** When backups are created, and which are kept (`backups` in config.yaml). */
 export interface BackupSettings {
-  /** Where they go; empty: none are made. */
+  /** Folder of the backups; if empty, none are created. */
   readonly folder: string;
   readonly every_hours: number;
-  /** How many are kept at most, and for how many days; the last one in any case. */
+  /** Maximum number and maximum age in days. The last backup is always kept. */
   readonly keep: number;
   readonly keep_days: number;
 }
 
-/** What scheduled backups need of a running service. */
+/** The services that scheduled backups need. */
 export interface ScheduleServices {
   readonly config: BackupConfig;
   readonly database: Database;
   readonly settings: { readonly current: { readonly backups: BackupSettings } };
 }
 
-/** How often an instance looks whether a backup is due, in milliseconds. */
-const lookMs = 60_000;
-/** When one that failed is tried again, in minutes. */
+/** Interval between checks for a due backup, in milliseconds. */
+const checkMs = 60_000;
+/** Delay before a failed backup is retried, in minutes. */
 const retryMinutes = 15;
-/** Any number that no other program on the same database is likely to use. */
-const lock = 7_263_140_562n;
+/** Key of the advisory lock. No other program on the same database is likely to use it. */
+const lockKey = 7_263_140_562n;
 
-/** Makes backups as config.yaml says, by one process of one node. */
+/** Creates backups on the schedule in config.yaml. Only one process of one node creates each backup. */
 export function scheduleBackups(app: FastifyInstance, services: ScheduleServices): void {
   const stopping = new AbortController();
-  // Before the one that awaits the work.
+  // Registered before the hook that awaits background work.
   app.addHook('preClose', async () => stopping.abort());
-  app.background.every(app, 'backups', lookMs, async () => {
+  app.background.every(app, 'backups', checkMs, async () => {
     const { folder } = services.settings.current.backups;
     if (folder === '') return;
     try {
@@ -54,30 +54,30 @@ export function scheduleBackups(app: FastifyInstance, services: ScheduleServices
   });
 }
 
-/** Creates a backup if it is due and no other process is creating it. @returns its file */
+/** Creates a backup if it is due and no other process is creating it. @returns the path of the file */
 export async function backUpIfDue(
   { config, database, settings }: ScheduleServices,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const wanted = settings.current.backups;
+  const backups = settings.current.backups;
   const tables = tablesOf(database);
-  if (!(await isDue(tables, wanted))) return undefined;
+  if (!(await isDue(tables, backups))) return undefined;
   return withSnapshot(database, config, (snapshot) => {
-    const work = () => make(tables, snapshot, config, wanted, signal);
+    const work = () => createBackup(tables, snapshot, config, backups, signal);
     // Only this process uses the embedded database.
     if (snapshot.kind === 'embedded') return work();
-    // The transaction holds the lock, so every end of it releases it.
-    return transaction(snapshot, async (holding) => {
-      await sql`set local idle_in_transaction_session_timeout = 0`.execute(holding);
+    // The transaction holds the lock, so it is released however the transaction ends.
+    return transaction(snapshot, async (lockTables) => {
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(lockTables);
       const { rows } = await sql<{
         locked: boolean;
-      }>`select pg_try_advisory_xact_lock(${sql.lit(lock)}) as locked`.execute(holding);
-      return rows[0]?.locked === true && (await isDue(tables, wanted)) ? work() : undefined;
+      }>`select pg_try_advisory_xact_lock(${sql.lit(lockKey)}) as locked`.execute(lockTables);
+      return rows[0]?.locked === true && (await isDue(tables, backups)) ? work() : undefined;
     });
   });
 }
 
-/** Whether the last backup is long enough ago. One that never ended was interrupted, unless another node holds the lock. */
+/** Reports whether a backup is due. A run that never finished was interrupted, unless another node holds the lock. */
 async function isDue(tables: Tables, { every_hours: hours }: BackupSettings): Promise<boolean> {
   const { rows } = await sql<{ due: boolean }>`
     select ended_at is null or started_at <= now() - case when error is null then ${sql.lit(hours)} * interval '1 hour'
@@ -86,14 +86,14 @@ async function isDue(tables: Tables, { every_hours: hours }: BackupSettings): Pr
   return rows[0]?.due ?? true;
 }
 
-async function make(
+async function createBackup(
   tables: Tables,
   snapshot: Database,
   config: BackupConfig,
-  wanted: BackupSettings,
+  backups: BackupSettings,
   signal: AbortSignal,
 ): Promise<string> {
-  const folder = resolve(wanted.folder);
+  const folder = resolve(backups.folder);
   const time = new Date().toISOString().replaceAll(':', '');
   const file = join(folder, `crm-${time}.backup`);
   await tables
@@ -103,43 +103,49 @@ async function make(
     .where('scheduled', '=', true)
     .execute();
   await recordRun(tables, { file, scheduled: true }, async () => {
-    prepare(folder);
+    prepareFolder(folder);
     return writeBackup(
       file,
-      (save) => withDump(snapshot, config, (lines) => save(until(lines, signal))),
-      (path) => walk(until(linesOf(path), signal)),
+      (save) => withDump(snapshot, config, (lines) => save(abortable(lines, signal))),
+      (path) => verifyBackup(abortable(linesOf(path), signal)),
     );
   });
-  removeOld(folder, wanted);
+  removeOldBackups(folder, backups);
   return file;
 }
 
-/** The names of scheduled backups, and of what was left of them by a process that ended. */
-const [made, left] = [/^crm-[\d-]+T[\d.]+Z\.backup$/, /^\.crm-[\d-]+T[\d.]+Z\.backup\.\w+\.partial$/];
+/** Names of scheduled backups, and of the incomplete files left by interrupted ones. */
+const [backupName, incompleteName] = [
+  /^crm-[\d-]+T[\d.]+Z\.backup$/,
+  /^\.crm-[\d-]+T[\d.]+Z\.backup\.\w+\.partial$/,
+];
 
-/** Makes the folder, and removes what interrupted backups left in it. @throws UserError if that cannot be */
-function prepare(folder: string): void {
+/**
+ * Creates the folder, and deletes the incomplete files of interrupted backups.
+ * @throws UserError if the folder cannot be used
+ */
+function prepareFolder(folder: string): void {
   try {
     createFolder(folder, 0o700);
-    for (const name of readdirSync(folder)) if (left.test(name)) rmSync(join(folder, name));
+    for (const name of readdirSync(folder)) if (incompleteName.test(name)) rmSync(join(folder, name));
   } catch (cause) {
     throw new UserError(`${folder} cannot be used: ${fileReason(cause)}`, { cause });
   }
 }
 
-/** Removes backups that are too many or too old; never the last one, and nothing else. */
-function removeOld(folder: string, { keep, keep_days: days }: BackupSettings): void {
-  const oldest = Date.now() - days * 86_400_000;
-  const names = readdirSync(folder).filter((name) => made.test(name));
+/** Deletes backups that exceed the maximum number or age, except the last one. Other files are not affected. */
+function removeOldBackups(folder: string, { keep, keep_days: days }: BackupSettings): void {
+  const oldestTime = Date.now() - days * 86_400_000;
+  const names = readdirSync(folder).filter((name) => backupName.test(name));
   const [, ...others] = names.sort().reverse();
   for (const [index, name] of others.entries()) {
     const path = join(folder, name);
-    if (index + 1 >= keep || statSync(path).mtimeMs < oldest) rmSync(path, { force: true });
+    if (index + 1 >= keep || statSync(path).mtimeMs < oldestTime) rmSync(path, { force: true });
   }
 }
 
-/** Lines until a signal says to stop. */
-async function* until(lines: BackupLines, signal: AbortSignal): BackupLines {
+/** Yields lines until a signal is aborted. @throws the reason of the signal */
+async function* abortable(lines: BackupLines, signal: AbortSignal): BackupLines {
   for await (const batch of lines) {
     signal.throwIfAborted();
     yield batch;

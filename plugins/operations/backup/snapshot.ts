@@ -5,15 +5,15 @@ import { fileReason, UserError } from '../../../engine/errors.ts';
 import { withDatabase } from '../../../engine/schema/index.ts';
 import type { BackupConfig } from './dump.ts';
 
-/** A model without tables: what runs here names its own. */
+/** A model without tables, for statements that name their own. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** What is older was left by a process that ended, in milliseconds. */
-const leftMs = 86_400_000;
+/** Age in milliseconds from which a folder is abandoned: its process has ended. */
+const abandonedMs = 86_400_000;
 
 /**
- * Opens a database a second time for work that takes long: PostgreSQL by connections of its own, the embedded one, which has
- * only one, as a copy. Others wait as long as its files are copied.
+ * Opens a database a second time for long work. PostgreSQL is opened with separate connections. The embedded database
+ * has only one, so its files are copied; other work waits during the copy.
  */
 export async function withSnapshot<T>(
   { copyTo }: Database,
@@ -24,7 +24,7 @@ export async function withSnapshot<T>(
   const dataFolder = folderIn(join(config.dataFolder, 'snapshots'));
   try {
     await copyTo(join(dataFolder, 'pgdata')).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOSPC' ? noRoom(config.dataFolder) : cause;
+      throw cause.code === 'ENOSPC' ? diskFullError(config.dataFolder) : cause;
     });
     return await withDatabase({ ...config, dataFolder }, noModel, work);
   } finally {
@@ -32,26 +32,26 @@ export async function withSnapshot<T>(
   }
 }
 
-/** The error for a disk without room for a copy of the database; says how much is needed and free. */
-function noRoom(dataFolder: string): UserError {
+/** Creates the error for a disk that is too full for a copy of the database. It states the required space. */
+function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');
-  let needed = 0;
+  let neededBytes = 0;
   for (const entry of readdirSync(cluster, { recursive: true, withFileTypes: true })) {
-    if (entry.isFile()) needed += statSync(join(entry.parentPath, entry.name)).size;
+    if (entry.isFile()) neededBytes += statSync(join(entry.parentPath, entry.name)).size;
   }
   const megabytes = (bytes: number) => Math.ceil(bytes / 1024 / 1024);
   return new UserError(
-    `the backup needs ${megabytes(needed)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
+    `the backup needs ${megabytes(neededBytes)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
   );
 }
 
-/** Makes a folder within another, and removes what was left there. */
+/** Creates a folder in another one, and deletes abandoned folders there. */
 function folderIn(parent: string): string {
   try {
     mkdirSync(parent, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(parent)) {
       const path = join(parent, name);
-      if (statSync(path).mtimeMs < Date.now() - leftMs) rmSync(path, { recursive: true, force: true });
+      if (statSync(path).mtimeMs < Date.now() - abandonedMs) rmSync(path, { recursive: true, force: true });
     }
     return mkdtempSync(join(parent, 'of-'));
   } catch (cause) {

@@ -13,15 +13,15 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_backups: {
       id: Generated<string>;
-      /** Whether config.yaml asked for it, and not a command. */
+      /** Whether the schedule in config.yaml started the backup, rather than a command. */
       scheduled: boolean;
       started_at: Generated<Date>;
-      /** Null while it is being made. */
+      /** Null while the backup is in progress. */
       ended_at: Date | null;
       file: string;
-      /** Null unless it was made. */
+      /** Null unless the backup succeeded. */
       bytes: string | null;
-      /** Why it was not made; null if it was, or is being made. */
+      /** Why the backup failed; null if it succeeded or is in progress. */
       error: string | null;
     };
   }
@@ -37,5 +37,5 @@ const backups = defineTable('crm_backups', {
   error: { ...textColumn, nullable: true },
 });
 
-/** The backups that were made of this database, and those that failed. */
+/** Backups of this database, including failed ones. */
 export const backupTables = [backups];

@@ -10,24 +10,24 @@ import {
   parseManifest,
 } from './format.ts';
 
-/** What becomes of the parts of a backup. */
+/** Receives the contents of a backup. */
 export interface BackupVisitor {
-  /** Gets some rows of a table, each a JSON array of texts. */
+  /** Receives some rows of a table, each a JSON array of texts. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }
 
-/** What a backup says at its end, once all of it was read and is as it says. */
+/** First and last line of a backup that was read and verified. */
 export interface VerifiedBackup {
   readonly manifest: Manifest;
   readonly end: BackupEnd['end'];
 }
 
 /**
- * Reads a backup from the first to the last line, and compares what it says of itself with what it has.
- * @param begin gets the manifest, and says what becomes of the rows; nothing if absent
- * @throws UserError if it is not whole, or anything in it was altered
+ * Reads a backup from the first to the last line, and verifies counts and checksums.
+ * @param begin receives the manifest and returns a visitor for the rows; if absent, the rows are only verified
+ * @throws UserError if the backup is incomplete or was altered
  */
-export async function walk(
+export async function verifyBackup(
   lines: BackupLines,
   begin?: (manifest: Manifest) => Promise<BackupVisitor>,
 ): Promise<VerifiedBackup> {
@@ -55,12 +55,12 @@ export async function walk(
         sink = await begin?.(manifest);
       } else {
         await flush();
-        const parsed = parseLine(line) as Partial<BackupEnd> & { readonly table?: string };
-        if (parsed.end !== undefined) {
-          end = parsed.end;
+        const entry = parseLine(line) as Partial<BackupEnd> & { readonly table?: string };
+        if (entry.end !== undefined) {
+          end = entry.end;
           continue;
         }
-        table = parsed.table ?? '';
+        table = entry.table ?? '';
         counters.set(table, new Counter());
       }
       digest.update(line).update('\n');
@@ -74,17 +74,17 @@ export async function walk(
   return { manifest, end };
 }
 
-/** @throws UserError naming the first table that is not as it should be */
+/** Compares the counts and digests of tables. @throws UserError for the first table that differs */
 export function compare(
   expected: Readonly<Record<string, Count>>,
-  found: ReadonlyMap<string, Count>,
-  where: string,
+  actual: ReadonlyMap<string, Count>,
+  subject: string,
 ): void {
   for (const [table, { rows, digest }] of Object.entries(expected)) {
-    const count = found.get(table);
+    const count = actual.get(table);
     if (count?.rows === rows && count.digest === digest) continue;
     throw incompleteBackup(
-      `${where} has ${count?.rows ?? 'no'} rows of ${table}${count?.rows === rows ? ', but not the same' : `, and should have ${rows}`}`,
+      `${subject} has ${count?.rows ?? 'no'} rows of ${table}${count?.rows === rows ? ', but not the same' : `, and should have ${rows}`}`,
     );
   }
 }

@@ -13,7 +13,7 @@ import { createUser, generatePassword } from '../../access/identity/index.ts';
 import { profileId } from '../../access/profiles/index.ts';
 import { createOrganization } from '../../tenants/organizations/index.ts';
 
-/** What the first start created, to show once. */
+/** What the first start created, to be shown once. */
 export interface Demo {
   readonly organization: string;
   readonly email: string;
@@ -29,13 +29,13 @@ interface Samples {
 }
 
 export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
-/** Any number; of two nodes that start together on an empty database only one creates the organization. */
+/** Key of an advisory lock. If two nodes start together on an empty database, only one creates the organization. */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;
 
 /**
- * Creates the organization `demo` with sample records, an administrator and an API key, all or nothing.
- * @returns undefined if the database holds an organization, or has held one
+ * Creates the organization `demo` with sample records, an administrator and an API key, or nothing at all.
+ * @returns undefined if the database contains or has contained an organization
  */
 export function createDemo(
   database: Database,
@@ -44,7 +44,7 @@ export function createDemo(
 ): Promise<Demo | undefined> {
   return withAdvisoryLock(database.orm, demoLock, async (em) => {
     const tables: Tables = em.getKysely<TableRows>();
-    // Former slugs tell of organizations that have been deleted.
+    // Former slugs remain when an organization is deleted.
     const existing = await tables
       .selectFrom('crm_organizations')
       .select('slug')
@@ -91,52 +91,55 @@ async function insertSamples(
 ): Promise<void> {
   const ids = new Map<string, string[]>();
   const write = records(resources, { principal, requestId: '' }, (statement) => runForId(tables, statement));
-  for (const resource of referredFirst(resources)) {
+  for (const resource of sortByReferences(resources)) {
     const samples = await readSamples(join(folder, `${resource.name}.yaml`));
-    const made: string[] = [];
-    ids.set(resource.name, made);
+    const createdIds: string[] = [];
+    ids.set(resource.name, createdIds);
     if (samples === undefined) continue;
     const days = Math.floor((Date.now() - Date.parse(`${samples.as_of}T00:00:00Z`)) / dayMs);
     for (const [index, sample] of samples.records.entries()) {
       const record = resolve(resource, sample, ids, days);
-      made.push(await create(write, resource, record, `${samples.file}, record ${index + 1}`));
+      createdIds.push(await create(write, resource, record, `${samples.file}, record ${index + 1}`));
     }
   }
 }
 
-/** @throws UserError with the sample's position if it is not a valid record */
+/** Creates a record from a sample. @throws UserError with the sample's position if it is not a valid record */
 async function create(
   write: Records,
   { name, definition }: Resource,
   record: Readonly<Record<string, unknown>>,
-  place: string,
+  position: string,
 ): Promise<string> {
-  // Such as when the record was created, and values from other systems.
+  // For example, the creation time and values from other systems.
   const readOnly = definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
   const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
   try {
     return await write.create(name, record, values);
   } catch (cause) {
     if (!(cause instanceof HttpError)) throw cause;
-    throw new UserError(`${place}: ${cause.message}`, { cause });
+    throw new UserError(`${position}: ${cause.message}`, { cause });
   }
 }
 
-/** The first record of each resource's file of samples, for people to read; none where a file is missing or not valid. */
+/**
+ * Returns the first sample of each resource, as an example for readers. Resources whose file is missing or invalid are
+ * omitted.
+ */
 export async function firstSamples(
   folder: string,
   resources: readonly Resource[],
 ): Promise<ReadonlyMap<string, Sample>> {
-  const found = new Map<string, Sample>();
+  const firstByResource = new Map<string, Sample>();
   for (const { name } of resources) {
     const text = await readFile(join(folder, `${name}.yaml`), 'utf8').catch(() => '');
-    // Up to the second record, because a whole file takes a tenth of a second.
+    // Parses only up to the second record, because a whole file takes a tenth of a second.
     const [head = '', first = ''] = text.split(/^(?= *- )/m, 2);
     const samples = parse(head + first, { maxAliasCount: 0, logLevel: 'silent' }) as Samples | null;
     const [sample] = Array.isArray(samples?.records) ? samples.records : [];
-    if (sample !== undefined) found.set(name, sample);
+    if (sample !== undefined) firstByResource.set(name, sample);
   }
-  return found;
+  return firstByResource;
 }
 
 /** Reads the samples of a resource, or undefined if the file does not exist. @throws UserError if the file is invalid */
@@ -157,7 +160,7 @@ async function readSamples(file: string): Promise<(Samples & { readonly file: st
   }
 }
 
-/** Replaces references by ids of records already created, and shifts times by `days`. */
+/** Replaces references with the IDs of the created records, and shifts times by a number of days. */
 function resolve(
   { definition }: Resource,
   sample: Sample,
@@ -174,8 +177,8 @@ function resolve(
   return record;
 }
 
-/** Sorts resources so that a resource follows those that it refers to, as far as that is possible. */
-function referredFirst(resources: readonly Resource[]): Resource[] {
+/** Sorts resources so that each follows the resources that it refers to, as far as that is possible. */
+function sortByReferences(resources: readonly Resource[]): Resource[] {
   const ordered = new Set<Resource>();
   const visiting = new Set<Resource>();
   const visit = (resource: Resource) => {

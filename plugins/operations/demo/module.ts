@@ -3,12 +3,12 @@ import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';
 import { findOrganization, tablesOf } from '../../../engine/tables/index.ts';
 import { demo } from './demo.ts';
 
-interface Checked {
+interface CheckServices {
   readonly database: Database;
 }
 
 /** Reports a demo organization that still has its generated administrator. */
-const demoCheck: DoctorCheck<Checked> = {
+const demoCheck: DoctorCheck<CheckServices> = {
   name: 'demo organization',
   needs: ['database'],
   run: async ({ database }) => {
@@ -19,8 +19,8 @@ const demoCheck: DoctorCheck<Checked> = {
       .where('email', '=', demo.email)
       .where('disabled_at', 'is', null)
       .executeTakeFirst();
-    const isThere = (await findOrganization(tables, demo.slug)) !== undefined;
-    if (!isThere || administrator === undefined) return [];
+    const exists = (await findOrganization(tables, demo.slug)) !== undefined;
+    if (!exists || administrator === undefined) return [];
     return [
       {
         place: `organization ${demo.slug}`,
@@ -32,5 +32,5 @@ const demoCheck: DoctorCheck<Checked> = {
   },
 };
 
-/** The demo organization, which the first start makes. */
-export const demoModule: Module<unknown, unknown, Checked> = { name: 'demo', checks: [demoCheck] };
+/** The demo organization, which the first start creates. */
+export const demoModule: Module<unknown, unknown, CheckServices> = { name: 'demo', checks: [demoCheck] };

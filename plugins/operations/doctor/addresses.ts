@@ -4,13 +4,16 @@ import type { HttpConfig } from '../../../engine/http/index.ts';
 import { isLoopback } from '../../../engine/loopback.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** Ranges of networks that belong to the operator. */
-const near = ['loopback', 'private', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'];
+/** IP address ranges of private networks. */
+const privateRanges = ['loopback', 'private', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'];
 
-/** Whether a host is on this machine or in a private network: a socket, a private address, a name without a dot. */
-function isNear(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '');
-  if (ipaddr.isValid(bare)) return near.includes(ipaddr.process(bare).range());
+/**
+ * Reports whether a host is on this machine or in a private network: a socket, a private IP address, or a name without
+ * a dot or under .internal.
+ */
+function isPrivate(host: string): boolean {
+  const hostname = host.replace(/^\[|\]$/g, '');
+  if (ipaddr.isValid(hostname)) return privateRanges.includes(ipaddr.process(hostname).range());
   return host.startsWith('/') || !host.includes('.') || host.endsWith('.internal');
 }
 
@@ -28,14 +31,14 @@ const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
 const unencrypted = (place: string, addresses: readonly Address[]): readonly Finding[] =>
   addresses
     .flatMap(({ hosts }) => hosts)
-    .filter(({ host }) => !isNear(host))
+    .filter(({ host }) => !isPrivate(host))
     .flatMap((host): Finding[] => {
       const name = describeHost(host);
       if (host.encryption.includes(false)) {
         const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'can be' : 'is'} unencrypted and leaves the private network`;
         return [{ place, problem, advice: tlsAdvice }];
       }
-      const isVerified = host.encryption.every((way) => way !== false && way.rejectUnauthorized === true);
+      const isVerified = host.encryption.every((mode) => mode !== false && mode.rejectUnauthorized === true);
       const problem = `the connection to ${name} is encrypted, but the server certificate is not verified`;
       return isVerified ? [] : [{ place, problem, advice: tlsAdvice, isNote: true }];
     });
@@ -55,16 +58,16 @@ const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   },
 };
 
-interface Listening {
+interface AdminPortConfig {
   readonly adminPort: number | undefined;
   readonly adminHost: string;
 }
 
-const operatorsPort: DoctorCheck<{ readonly config: Listening }> = {
+const adminPortCheck: DoctorCheck<{ readonly config: AdminPortConfig }> = {
   name: 'admin port',
   needs: ['config'],
   run: ({ config: { adminPort, adminHost } }) =>
-    adminPort === undefined || (ipaddr.isValid(adminHost) && isNear(adminHost)) || isLoopback(adminHost)
+    adminPort === undefined || (ipaddr.isValid(adminHost) && isPrivate(adminHost)) || isLoopback(adminHost)
       ? []
       : [
           {
@@ -90,7 +93,7 @@ const publicUrl: DoctorCheck<{
       return [{ place: 'public_url', problem, advice, isNote: true }];
     }
     const { protocol, hostname } = new URL(public_url);
-    if (protocol === 'http:' && !isNear(hostname)) {
+    if (protocol === 'http:' && !isPrivate(hostname)) {
       const problem = `${public_url} does not use TLS, so passwords and cookies can be intercepted`;
       const advice = 'Use a proxy that terminates TLS, and set PUBLIC_URL to its https:// URL.';
       return [{ place: 'public_url', problem, advice }];
@@ -105,5 +108,5 @@ const publicUrl: DoctorCheck<{
   },
 };
 
-/** What the instance connects to, and where it is reached. */
-export const addressChecks = [encryption, workers, operatorsPort, publicUrl];
+/** Checks of the instance's network configuration. */
+export const addressChecks = [encryption, workers, adminPortCheck, publicUrl];

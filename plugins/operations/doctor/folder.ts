@@ -14,14 +14,14 @@ export const dataFolder: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   run: ({ config }) => {
     const folder = config.dataFolder;
     if (!existsSync(folder)) return [];
-    const found = contents.map((name) => join(folder, name)).filter((path) => existsSync(path));
-    return [...unusable(folder), ...found.flatMap(open)];
+    const paths = contents.map((name) => join(folder, name)).filter((path) => existsSync(path));
+    return [...usabilityFindings(folder), ...paths.flatMap(permissionFindings)];
   },
 };
 
-function unusable(folder: string): readonly Finding[] {
+function usabilityFindings(folder: string): readonly Finding[] {
   const { uid } = statSync(folder);
-  const own = process.getuid?.();
+  const processUid = process.getuid?.();
   try {
     if (!statSync(folder).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' });
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -31,7 +31,7 @@ function unusable(folder: string): readonly Finding[] {
     const advice = 'Set DATA_DIR to a folder that this user can write, or change its owner with chown.';
     return [{ place: folder, problem: `the data folder cannot be used: ${reason}`, advice }];
   }
-  if (own !== 0 || uid === 0) return [];
+  if (processUid !== 0 || uid === 0) return [];
   return [
     {
       place: folder,
@@ -41,7 +41,7 @@ function unusable(folder: string): readonly Finding[] {
   ];
 }
 
-function open(path: string): readonly Finding[] {
+function permissionFindings(path: string): readonly Finding[] {
   const mode = statSync(path).mode & 0o777;
   if ((mode & 0o077) === 0 || process.platform === 'win32') return [];
   return [

@@ -1,4 +1,4 @@
-// Doctor: what `crm doctor` looks at besides the checks of modules: machine, data folder, variables, database server.
+// Doctor: general checks of `crm doctor`: machine, data folder, variables and database server.
 // May import engine.
 
 export { doctorModule } from './module.ts';

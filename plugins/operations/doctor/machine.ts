@@ -5,17 +5,17 @@ import { type DatabaseConfig, processShare } from '../../../engine/database/inde
 import type { HttpConfig } from '../../../engine/http/index.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** The oldest Node that runs the service. */
-const oldestNode = 24;
+/** Oldest supported major version of Node.js. */
+const minNodeVersion = 24;
 
-/** What is wrong with a version of Node. */
+/** Returns findings about a version of Node.js. */
 export const nodeFindings = (version: string): readonly Finding[] =>
-  Number.parseInt(version, 10) >= oldestNode
+  Number.parseInt(version, 10) >= minNodeVersion
     ? []
     : [
         {
           place: `Node ${version}`,
-          problem: `the service needs Node ${oldestNode} or newer`,
+          problem: `the service needs Node ${minNodeVersion} or newer`,
           advice: 'Start it with "npx crm" or "npm start", which use the Node that the package installs.',
         },
       ];
@@ -23,7 +23,7 @@ export const nodeFindings = (version: string): readonly Finding[] =>
 const node: DoctorCheck = { name: 'Node', needs: [], run: () => nodeFindings(process.versions.node) };
 
 /** Number of files that a process and its database open in addition to connections. */
-const openAnyway = 150;
+const otherFiles = 150;
 
 const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> = {
   name: 'open files',
@@ -33,22 +33,22 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
       userLimits?: { open_files?: { soft?: number | string } };
     };
     const limit = Number(userLimits?.open_files?.soft);
-    const wanted = processShare(config.maxConnections, config) + config.pool + openAnyway;
+    const required = processShare(config.maxConnections, config) + config.pool + otherFiles;
     // "unlimited" is not a number, and Windows does not have this limit.
-    if (!(limit < wanted)) return [];
+    if (!(limit < required)) return [];
     return [
       {
         place: 'ulimit -n',
-        problem: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${wanted}`,
-        advice: `Raise the limit where the server is started (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - openAnyway)}.`,
+        problem: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${required}`,
+        advice: `Raise the limit where the server is started (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - otherFiles)}.`,
       },
     ];
   },
 };
 
 const mebibyte = 1024 * 1024;
-/** Less is nearly full: of a disk of any size, and of a large one a twentieth up to some size. */
-const [leastBytes, mostBytes, leastPart] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
+/** Free space below which a disk counts as nearly full: a share of its size, within a minimum and a maximum. */
+const [minFreeBytes, maxFreeBytes, minFreeShare] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
 
 const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   name: 'disk',
@@ -57,17 +57,17 @@ const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
     let folder = config.dataFolder;
     while (!existsSync(folder)) folder = dirname(folder);
     const { bavail, blocks, bsize } = await statfs(folder);
-    const [free, whole] = [bavail * bsize, blocks * bsize];
-    if (free >= Math.max(leastBytes, Math.min(mostBytes, whole * leastPart))) return [];
+    const [free, total] = [bavail * bsize, blocks * bsize];
+    if (free >= Math.max(minFreeBytes, Math.min(maxFreeBytes, total * minFreeShare))) return [];
     return [
       {
         place: folder,
-        problem: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(whole / mebibyte)} MiB are free`,
+        problem: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(total / mebibyte)} MiB are free`,
         advice: 'Free some space or enlarge the disk. When it is full, writes fail but reads continue.',
       },
     ];
   },
 };
 
-/** The machine that the command runs on. */
+/** Checks of the machine that runs the command. */
 export const machineChecks = [node, openFiles, disk];

@@ -7,20 +7,20 @@ import { machineChecks } from './machine.ts';
 import { serverChecks } from './server.ts';
 import { tableChecks } from './tables.ts';
 
-interface Checked {
-  readonly config: DatabaseConfig & HttpConfig & Listening;
+interface CheckServices {
+  readonly config: DatabaseConfig & HttpConfig & AdminPortConfig;
   readonly settings: { readonly public_url: string };
   readonly database: Database;
 }
 
-/** Where the operators' port listens. */
-interface Listening {
+/** Where the admin port listens. */
+interface AdminPortConfig {
   readonly adminPort: number | undefined;
   readonly adminHost: string;
 }
 
-/** What goes wrong around an instance: the machine, its folder, its variables, the server of its database. */
-export const doctorModule: Module<unknown, unknown, Checked> = {
+/** Checks of an instance's environment: the machine, the data folder, the variables and the database server. */
+export const doctorModule: Module<unknown, unknown, CheckServices> = {
   name: 'doctor',
   checks: [...machineChecks, dataFolder, ...addressChecks, ...tableChecks, ...serverChecks],
 };

@@ -11,29 +11,29 @@ import { transaction } from '../../../engine/tables/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly config: DatabaseConfig; readonly database: Database }>;
 
-/** The texts of the first row of a query; null is an empty one. */
+/** Returns the first row of a query as texts. Null becomes an empty text. */
 async function firstRow({ run }: Database, text: string): Promise<readonly string[]> {
   const [row = []] = await run({ name: '', text, values: [] });
   return row.map((value) => String(value ?? ''));
 }
 
-/** A check of a PostgreSQL server, which the embedded database has none of. */
+/** Creates a check of a PostgreSQL server. The embedded database always passes. */
 const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
   name,
   needs: ['config', 'database'],
   run: (subject) => (subject.database.kind === 'embedded' ? [] : find(subject)),
 });
 
-const oldest = 15;
+const minVersion = 15;
 
-/** What is wrong with a version of PostgreSQL. @param number as server_version_num has it */
-export const versionFindings = (number: number): readonly Finding[] =>
-  number >= oldest * 10_000
+/** Returns findings about a version of PostgreSQL. @param version the value of server_version_num */
+export const versionFindings = (version: number): readonly Finding[] =>
+  version >= minVersion * 10_000
     ? []
     : [
         {
-          place: `PostgreSQL ${Math.floor(number / 10_000)}`,
-          problem: `the service needs PostgreSQL ${oldest} or newer`,
+          place: `PostgreSQL ${Math.floor(version / 10_000)}`,
+          problem: `the service needs PostgreSQL ${minVersion} or newer`,
           advice: 'Upgrade the server with pg_upgrade, or restore a dump on a newer server.',
         },
       ];
@@ -43,7 +43,7 @@ const version = onServer('version of PostgreSQL', async ({ database }) => {
   return versionFindings(Number(number));
 });
 
-/** How far clocks may differ, in milliseconds. */
+/** Tolerated difference between clocks, in milliseconds. */
 const tolerableMs = 2000;
 
 const time = onServer('time', async ({ database }) => {
@@ -66,29 +66,29 @@ const time = onServer('time', async ({ database }) => {
 });
 
 const encoding = onServer('encoding and collation', async ({ database }) => {
-  const [name = '', encoded, made = '', now = ''] = await firstRow(
+  const [name = '', serverEncoding, builtVersion = '', systemVersion = ''] = await firstRow(
     database,
     `select current_database()::text, current_setting('server_encoding'), datcollversion::text, pg_database_collation_actual_version(oid)::text
      from pg_database where datname = current_database()`,
   );
   const place = `database ${name}`;
-  const found: Finding[] = [];
-  if (encoded !== 'UTF8') {
-    const problem = `its encoding is ${encoded}, which cannot store every character`;
+  const findings: Finding[] = [];
+  if (serverEncoding !== 'UTF8') {
+    const problem = `its encoding is ${serverEncoding}, which cannot store every character`;
     const advice =
       "Create a new one (create database … encoding 'UTF8' template template0;) and move the data with crm move.";
-    found.push({ place, problem, advice });
+    findings.push({ place, problem, advice });
   }
-  if (made !== '' && now !== '' && made !== now) {
-    const problem = `its indexes were built with collation version ${made}, but the system has ${now}, so indexes can miss rows`;
+  if (builtVersion !== '' && systemVersion !== '' && builtVersion !== systemVersion) {
+    const problem = `its indexes were built with collation version ${builtVersion}, but the system has ${systemVersion}, so indexes can miss rows`;
     const advice = `Run: reindex database "${name}"; alter database "${name}" refresh collation version;`;
-    found.push({ place, problem, advice });
+    findings.push({ place, problem, advice });
   }
-  return found;
+  return findings;
 });
 
 const connectionLimits = onServer('connections', async ({ config, database }) => {
-  // A pooler shares them out.
+  // A pooler shares its connections between clients.
   if (isPooled(database)) return [];
   const limits = await firstRow(
     database,
@@ -97,22 +97,22 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
        nullif(datconnlimit, -1)::text, nullif(rolconnlimit, -1)::text
      from pg_database, pg_roles where datname = current_database() and rolname = current_user`,
   );
-  const wanted = connectionsOf(config);
-  const places = ['max_connections', 'connection limit of the database', 'connection limit of the role'];
+  const required = connectionsOf(config);
+  const limitNames = ['max_connections', 'connection limit of the database', 'connection limit of the role'];
   return limits.flatMap((limit, index) =>
-    limit === '' || Number(limit) >= wanted
+    limit === '' || Number(limit) >= required
       ? []
       : [
           {
-            place: places[index] ?? '',
-            problem: `it allows ${limit} connections, but each node uses up to ${wanted}`,
+            place: limitNames[index] ?? '',
+            problem: `it allows ${limit} connections, but each node uses up to ${required}`,
             advice: 'Raise it, lower DATABASE_POOL or WORKERS, or use PgBouncer.',
           },
         ],
   );
 });
 
-/** Whether a pooler is in between: then no writes are grouped. */
+/** Reports whether connections go through a pooler, in which case writes are not grouped. */
 const isPooled = ({ groups }: Database): boolean => groups === undefined;
 
 const pooler = onServer('pooler', async ({ config, database }) => {
@@ -122,18 +122,18 @@ const pooler = onServer('pooler', async ({ config, database }) => {
     "select current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('max_parallel_workers_per_gather'), current_user::text",
   );
   const [lock, idle, workers, role] = settings;
-  const wanted = [
+  const statements = [
     ...(lock === '0' ? [`set lock_timeout = '${config.lockTimeoutMs}ms'`] : []),
     ...(idle === '0' ? ["set idle_in_transaction_session_timeout = '10s'"] : []),
     ...(workers === '0' ? [] : ['set max_parallel_workers_per_gather = 0']),
   ];
-  if (wanted.length === 0) return [];
+  if (statements.length === 0) return [];
   return [
     {
       place: 'pooler',
       problem:
         'it shares connections between transactions, so the service cannot set these limits for its connections',
-      advice: `Set them for the role: ${wanted.map((each) => `alter role "${role}" ${each};`).join(' ')}`,
+      advice: `Set them for the role: ${statements.map((statement) => `alter role "${role}" ${statement};`).join(' ')}`,
     },
   ];
 });
@@ -164,23 +164,23 @@ const settings = onServer('server settings', async ({ database }) => {
 const slots = onServer('replication slots', async ({ database: { run } }) => {
   const text =
     "select slot_name::text, coalesce(pg_size_pretty(pg_current_wal_lsn() - restart_lsn), 'nothing yet') from pg_replication_slots where not active and not pg_is_in_recovery()";
-  return (await run({ name: '', text, values: [] })).map(([name, kept]) => ({
+  return (await run({ name: '', text, values: [] })).map(([name, logSize]) => ({
     place: `replication slot ${name}`,
-    problem: `it has no consumer, so the server keeps its write-ahead log until the disk is full (${kept} so far)`,
+    problem: `it has no consumer, so the server keeps its write-ahead log until the disk is full (${logSize} so far)`,
     advice: `Start the standby that uses it, or drop it: select pg_drop_replication_slot('${name}');`,
   }));
 });
 
-/** How long a replica may take to show how it is, and how long between two looks, in milliseconds. */
-const [connectMs, lookMs] = [2500, 100];
+/** How long to wait for the state of a replica, and the interval between checks, in milliseconds. */
+const [connectMs, checkMs] = [2500, 100];
 
 const replicas = onServer('replicas', async ({ database }) => {
   if (database.replicas === undefined) return [];
   const status = () => Object.entries(database.replicas?.status() ?? {});
-  const end = performance.now() + connectMs;
-  const isOpen = () =>
+  const deadline = performance.now() + connectMs;
+  const isPending = () =>
     status().some(([, problem]) => problem !== undefined && /not connected yet|behind$/.test(problem));
-  while (isOpen() && performance.now() < end) await pause(lookMs);
+  while (isPending() && performance.now() < deadline) await pause(checkMs);
   return status().flatMap(([name, problem]) =>
     problem === undefined
       ? []
@@ -194,7 +194,7 @@ const replicas = onServer('replicas', async ({ database }) => {
   );
 });
 
-/** SQLSTATEs. */
+/** SQLSTATE codes. */
 const [noPrivilege, readOnly, tooManyConnections] = ['42501', '25006', '53300'];
 
 const writes: OnDatabase = {
@@ -208,7 +208,7 @@ const writes: OnDatabase = {
       return [];
     } catch (cause) {
       const state = sqlState(cause);
-      // A role without temporary tables may write all others.
+      // A role that cannot create temporary tables may still write to all other tables.
       if (state === noPrivilege) return [];
       if (state === tooManyConnections) {
         return [
@@ -236,7 +236,7 @@ const writes: OnDatabase = {
   },
 };
 
-/** The server of the database, as it is set up. */
+/** Checks of the database server and its settings. */
 export const serverChecks = [
   version,
   time,

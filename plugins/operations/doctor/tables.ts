@@ -3,17 +3,17 @@ import type { DoctorCheck } from '../../../engine/modules/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly database: Database }>;
 
-/** Pages from which on a table without statistics matters, and its changed rows. */
-const [fewPages, fewRows] = [16, 1000];
+/** Limits above which outdated statistics matter: the size of the table in pages, and the number of changed rows. */
+const [minPages, minRows] = [16, 1000];
 
-/** Tables that were never analyzed, or have changed as a whole since then. */
+/** Lists tables that were never analyzed, or have had more row changes since then than they have rows. */
 const staleSql = `
   select c.relname::text, (c.reltuples < 0)::text
   from pg_class c
   where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace
     and (
-      c.reltuples < 0 and pg_relation_size(c.oid) > ${fewPages} * current_setting('block_size')::bigint
-      or pg_stat_get_mod_since_analyze(c.oid) > greatest(${fewRows}, c.reltuples)
+      c.reltuples < 0 and pg_relation_size(c.oid) > ${minPages} * current_setting('block_size')::bigint
+      or pg_stat_get_mod_since_analyze(c.oid) > greatest(${minRows}, c.reltuples)
     )
   order by 1`;
 
@@ -48,5 +48,5 @@ const indexes: OnDatabase = {
     })),
 };
 
-/** Tables and indexes of the database. */
+/** Checks of the database's tables and indexes. */
 export const tableChecks = [statistics, indexes];

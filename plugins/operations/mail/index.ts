@@ -1,4 +1,4 @@
-// Mail: mail, as config.yaml says at the moment.
+// Mail: sends email with the current settings in config.yaml.
 // May import engine.
 
 export { type Mailer, type MailSettings, mailer } from './mail.ts';

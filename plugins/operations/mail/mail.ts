@@ -2,57 +2,60 @@ import type { FastifyBaseLogger } from 'fastify';
 import { isLoopback } from '../../../engine/loopback.ts';
 import { singleLine } from '../../../engine/tables/index.ts';
 
-/** How mail is sent (`mail` in config.yaml); blank parts count as absent. */
+/** How email is sent (`mail` in config.yaml). Blank values count as absent. */
 export interface MailSettings {
   readonly from: string;
-  /** `smtp://user:password@host:587`, or `smtps:` for TLS from the start; instead of the parts below. */
+  /** `smtp://user:password@host:587`, or `smtps:` for TLS from the start. Used instead of the properties below. */
   readonly url: string;
   readonly host: string;
   readonly port: number;
   readonly user: string;
   readonly password: string;
-  /** Whether mail may be sent without TLS to other machines. */
+  /** Whether email can be sent to other machines without TLS. */
   readonly allow_plaintext: boolean;
 }
 
-/** A message in plain text. */
+/** An email in plain text. */
 export interface Mail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;
 }
 
-/** Sends mail with the current settings. */
+/** Sends email with the current settings. */
 export interface Mailer {
-  readonly isOn: () => boolean;
-  /** Whether mail may hold links: only if `public_url` is set, because a caller decides what Host says. */
+  readonly isEnabled: () => boolean;
+  /** Reports whether emails can contain links. That requires `public_url`, because clients control the Host header. */
   readonly sendsLinks: () => boolean;
-  /** @returns whether the server accepted it; the reason for a failure is logged, without addresses and secrets */
+  /**
+   * Sends an email.
+   * @returns whether the server accepted it; the reason for a failure is logged without email addresses and secrets
+   */
   readonly send: (mail: Mail) => Promise<boolean>;
 }
 
-/** Time limits in milliseconds; short, because people wait for the page. */
+/** Timeouts for connecting and for sending an email, in milliseconds. Short, because users wait for the page. */
 const connectMs = 5000;
-const longestMs = 15_000;
+const sendMs = 15_000;
 
-/** @param publicUrl the configured origin, or `''` */
+/** Creates the mailer of an instance. @param publicUrl returns the configured origin, or `''` */
 export function mailer(
   settings: () => MailSettings,
   publicUrl: () => string,
   log: Pick<FastifyBaseLogger, 'warn'>,
 ): Mailer {
-  const isOn = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
+  const isEnabled = () => settings().from.trim() !== '' && serverOf(settings()) !== undefined;
   return {
-    isOn,
-    sendsLinks: () => isOn() && publicUrl() !== '',
+    isEnabled,
+    sendsLinks: () => isEnabled() && publicUrl() !== '',
     send: async ({ to, subject, text }) => {
       const current = settings();
       const transport = await transportOf(current);
       if (transport === undefined) return false;
-      const late = Promise.withResolvers<never>();
+      const timeout = Promise.withResolvers<never>();
       const timer = setTimeout(
-        () => late.reject(Object.assign(new Error(), { code: 'ETIMEDOUT' })),
-        longestMs,
+        () => timeout.reject(Object.assign(new Error(), { code: 'ETIMEDOUT' })),
+        sendMs,
       );
       try {
         const message = {
@@ -61,7 +64,7 @@ export function mailer(
           subject: singleLine(subject),
           text,
         };
-        await Promise.race([transport.sendMail(message), late.promise]);
+        await Promise.race([transport.sendMail(message), timeout.promise]);
         return true;
       } catch (cause) {
         const { code, responseCode } = cause as { code?: string; responseCode?: number };
@@ -75,11 +78,13 @@ export function mailer(
   };
 }
 
-/** A connection to the server to send through, not opened yet; undefined if none is configured. */
+/**
+ * Creates a transport for the configured server without connecting to it. Returns undefined if no server is configured.
+ */
 export async function transportOf(settings: MailSettings) {
   const server = serverOf(settings);
   if (server === undefined) return undefined;
-  // Loaded with the first mail: many instances send none.
+  // Loaded with the first email, because many instances do not send any.
   const { createTransport } = await import('nodemailer');
   return createTransport({
     ...server,
@@ -91,16 +96,16 @@ export async function transportOf(settings: MailSettings) {
   });
 }
 
-/** The server to send through; undefined if none is configured. */
+/** Returns the configured server, or undefined. */
 function serverOf({ url, host, port, user, password }: MailSettings) {
   if (url.trim() !== '') {
     if (!URL.canParse(url)) return undefined;
-    const parsed = new URL(url);
-    const secure = parsed.protocol === 'smtps:';
-    const auth = parsed.username === '' ? {} : { auth: credentials(parsed) };
+    const serverUrl = new URL(url);
+    const secure = serverUrl.protocol === 'smtps:';
+    const auth = serverUrl.username === '' ? {} : { auth: credentials(serverUrl) };
     return {
-      host: parsed.hostname.replace(/^\[|\]$/g, ''),
-      port: Number(parsed.port || (secure ? 465 : 587)),
+      host: serverUrl.hostname.replace(/^\[|\]$/g, ''),
+      port: Number(serverUrl.port || (secure ? 465 : 587)),
       secure,
       ...auth,
     };

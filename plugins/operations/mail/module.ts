@@ -1,12 +1,12 @@
 import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';
 import { type MailSettings, transportOf } from './mail.ts';
 
-interface Checked {
+interface CheckServices {
   readonly settings: { readonly mail: MailSettings };
 }
 
-/** The mail server takes the connection and the login. */
-const mailServer: DoctorCheck<Checked> = {
+/** Checks that the mail server accepts the connection and the login. */
+const mailServer: DoctorCheck<CheckServices> = {
   name: 'mail',
   needs: ['settings'],
   run: async ({ settings: { mail } }) => {
@@ -28,7 +28,7 @@ const mailServer: DoctorCheck<Checked> = {
       return [];
     } catch (cause) {
       const { code, responseCode, message } = cause as Error & { code?: string; responseCode?: number };
-      // What a server says may repeat what it was sent.
+      // The server's message may echo the request.
       const reason = responseCode === undefined ? message.split('\n')[0] : `${code} ${responseCode}`;
       const problem = `the mail server does not take what is configured (${reason})`;
       const advice = 'See whether it runs, and whether SMTP_URL has its address, user and password.';
@@ -39,5 +39,5 @@ const mailServer: DoctorCheck<Checked> = {
   },
 };
 
-/** Mail has no routes of its own: others send it. */
-export const mailModule: Module<unknown, unknown, Checked> = { name: 'mail', checks: [mailServer] };
+/** Email. The module does not have routes, because other modules send the emails. */
+export const mailModule: Module<unknown, unknown, CheckServices> = { name: 'mail', checks: [mailServer] };

@@ -2,7 +2,7 @@ import { Gauge, Registry } from '@prometheus-io/client';
 import { aggregateFamilies, type FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** What the port itself knows, whatever processes say. */
+/** Metrics of the admin port itself, which do not depend on the processes. */
 const ownFamilies = [
   { name: 'crm_ready', help: 'Whether a check of /readyz passes (1) or fails (0).', labelNames: ['check'] },
   {
@@ -14,29 +14,30 @@ const ownFamilies = [
   { name: 'crm_workers_serving', help: 'Number of serving processes.', labelNames: [] },
 ] as const;
 
-/**
- * Everything that operators watch, as Prometheus reads it.
- * @param processes the families of each process
- */
+/** Renders all metrics in the Prometheus format. @param processes the metric families of each process */
 export async function exposition(
   { checks, replicas, workers }: ReadinessReport,
   processes: readonly (readonly FamilyValues[])[],
 ): Promise<{ readonly text: string; readonly type: string }> {
-  const own = new Registry();
-  const [ready, used, of, serving] = ownFamilies.map(
-    (family) => new Gauge<string>({ ...family, labelNames: [...family.labelNames], registers: [own] }),
+  const registry = new Registry();
+  const [readyGauge, replicaGauge, workersGauge, servingGauge] = ownFamilies.map(
+    (family) => new Gauge<string>({ ...family, labelNames: [...family.labelNames], registers: [registry] }),
   );
-  for (const [check, problem] of Object.entries(checks)) ready?.set({ check }, problem === undefined ? 1 : 0);
+  for (const [check, problem] of Object.entries(checks))
+    readyGauge?.set({ check }, problem === undefined ? 1 : 0);
   for (const [replica, problem] of Object.entries(replicas ?? {}))
-    used?.set({ replica }, problem === null ? 1 : 0);
-  of?.set(workers?.of ?? 1);
-  serving?.set(workers?.serving ?? 1);
-  const all = aggregateFamilies([(await own.getMetricsAsJSON()) as readonly FamilyValues[], ...processes]);
-  return { text: await all.metrics(), type: all.contentType };
+    replicaGauge?.set({ replica }, problem === null ? 1 : 0);
+  workersGauge?.set(workers?.of ?? 1);
+  servingGauge?.set(workers?.serving ?? 1);
+  const aggregate = aggregateFamilies([
+    (await registry.getMetricsAsJSON()) as readonly FamilyValues[],
+    ...processes,
+  ]);
+  return { text: await aggregate.metrics(), type: aggregate.contentType };
 }
 
-/** See `countsOf`. */
+/** Implements `countsOf` of operations.ts. */
 export async function counts(processes: readonly (readonly FamilyValues[])[]): Promise<FamilyValues[]> {
-  const all = (await aggregateFamilies(processes).getMetricsAsJSON()) as readonly FamilyValues[];
-  return all.filter(({ type, aggregator }) => type !== 'gauge' && aggregator !== 'omit');
+  const families = (await aggregateFamilies(processes).getMetricsAsJSON()) as readonly FamilyValues[];
+  return families.filter(({ type, aggregator }) => type !== 'gauge' && aggregator !== 'omit');
 }

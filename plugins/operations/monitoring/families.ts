@@ -10,7 +10,7 @@ export interface FamilyValues {
   readonly values: readonly {
     readonly value: number;
     readonly labels: Readonly<Record<string, string | number>>;
-    /** Of a histogram: its name with _bucket, _sum or _count. */
+    /** Name of a histogram's sample, with the suffix _bucket, _sum or _count. */
     readonly metricName?: string;
   }[];
 }
@@ -19,19 +19,19 @@ export interface FamilyValues {
 const readMs = 1000;
 
 /** Reads families on demand. Families that fail or time out are omitted. */
-export function reading(all: readonly Metrics[]): (ofInstance: boolean) => Promise<FamilyValues[]> {
-  const readers = all.map((metrics) => ({ metrics, read: oneAtATime(metrics) }));
+export function familyReader(sources: readonly Metrics[]): (ofInstance: boolean) => Promise<FamilyValues[]> {
+  const readers = sources.map((metrics) => ({ metrics, read: oneAtATime(metrics) }));
   return async (ofInstance) => {
-    const found = await Promise.all(
+    const results = await Promise.all(
       readers
         .filter(({ metrics }) => ofInstance || !metrics.ofInstance)
-        .map(async ({ read }) => (await Promise.race([read(), late()])) ?? []),
+        .map(async ({ read }) => (await Promise.race([read(), timeout()])) ?? []),
     );
     const families = new Map<string, FamilyValues & { values: FamilyValues['values'][number][] }>();
     for (const { metrics } of readers)
       for (const [name, family] of Object.entries(metrics.families))
         families.set(name, { name, ...family, aggregator: 'sum', values: [] });
-    for (const { name, ...value } of found.flat()) families.get(name)?.values.push(value);
+    for (const { name, ...value } of results.flat()) families.get(name)?.values.push(value);
     return [...families.values()];
   };
 }
@@ -42,10 +42,10 @@ interface Value {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Reads values once at a time; concurrent callers share the result. */
+/** Runs one read at a time. Concurrent callers share its result. */
 function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
-  let running: Promise<readonly Value[] | undefined> | undefined;
-  const begin = async (): Promise<readonly Value[] | undefined> => {
+  let currentRead: Promise<readonly Value[] | undefined> | undefined;
+  const start = async (): Promise<readonly Value[] | undefined> => {
     const values: Value[] = [];
     try {
       await read((name, value, labels = {}) => values.push({ name, value, labels }));
@@ -53,20 +53,20 @@ function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefin
     } catch {
       return undefined;
     } finally {
-      running = undefined;
+      currentRead = undefined;
     }
   };
   return () => {
-    running ??= begin();
-    return running;
+    currentRead ??= start();
+    return currentRead;
   };
 }
 
-const late = (): Promise<undefined> =>
+const timeout = (): Promise<undefined> =>
   new Promise((resolve) => {
     setTimeout(resolve, readMs, undefined).unref();
   });
 
 /** Aggregates the metric families of several processes, each with its own aggregator. */
 export const aggregateFamilies = (processes: readonly (readonly FamilyValues[])[]): Registry =>
-  Registry.aggregate(processes.map((each) => [...each]));
+  Registry.aggregate(processes.map((families) => [...families]));

@@ -1,4 +1,4 @@
-// Operations: the operators' port: /livez, /readyz and /metrics.
+// Monitoring: the admin port with /livez, /readyz and /metrics.
 // May import engine.
 
 export type { FamilyValues } from './families.ts';

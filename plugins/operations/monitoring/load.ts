@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { cacheCounts, type Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** How busy the turns of statements, the connections and the caches of a process are. */
+/** Metrics of a process's lanes, connections and caches. */
 export const loadMetrics = ({
   admission,
   connections,
@@ -55,51 +55,51 @@ export const loadMetrics = ({
     },
   },
   ofInstance: false,
-  read: (tell) => {
+  read: (record) => {
     const { turns, bytes, byteLimit } = admission.load();
-    for (const each of turns) {
-      const turn = { turn: each.turn };
-      tell('crm_statements_running', each.running, turn);
-      tell('crm_statements_limit', each.limit, turn);
-      tell('crm_statements_waiting', each.waiting, turn);
-      tell('crm_statements_refused_total', each.full, { ...turn, reason: 'full' });
-      tell('crm_statements_refused_total', each.late, { ...turn, reason: 'late' });
-      tell('crm_organizations_waiting', each.organizations, turn);
-      tell('crm_organizations_at_bound', each.bounded, turn);
-      tell('crm_organization_waiting_max', each.longest, turn);
+    for (const load of turns) {
+      const labels = { turn: load.turn };
+      record('crm_statements_running', load.running, labels);
+      record('crm_statements_limit', load.limit, labels);
+      record('crm_statements_waiting', load.waiting, labels);
+      record('crm_statements_refused_total', load.full, { ...labels, reason: 'full' });
+      record('crm_statements_refused_total', load.late, { ...labels, reason: 'late' });
+      record('crm_organizations_waiting', load.organizations, labels);
+      record('crm_organizations_at_bound', load.bounded, labels);
+      record('crm_organization_waiting_max', load.longest, labels);
     }
-    tell('crm_response_buffer_bytes', bytes);
-    tell('crm_response_buffer_limit_bytes', byteLimit);
+    record('crm_response_buffer_bytes', bytes);
+    record('crm_response_buffer_limit_bytes', byteLimit);
     for (const { pool, inUse, idle, waiting, limit } of connections?.() ?? []) {
-      tell('crm_database_connections', inUse, { pool, state: 'in_use' });
-      tell('crm_database_connections', idle, { pool, state: 'idle' });
-      tell('crm_database_connections_limit', limit, { pool });
-      tell('crm_database_connections_waiting', waiting, { pool });
+      record('crm_database_connections', inUse, { pool, state: 'in_use' });
+      record('crm_database_connections', idle, { pool, state: 'idle' });
+      record('crm_database_connections_limit', limit, { pool });
+      record('crm_database_connections_waiting', waiting, { pool });
     }
     for (const [cache, { hits, misses }] of cacheCounts()) {
-      tell('crm_cache_lookups_total', hits, { cache, result: 'hit' });
-      tell('crm_cache_lookups_total', misses, { cache, result: 'miss' });
+      record('crm_cache_lookups_total', hits, { cache, result: 'hit' });
+      record('crm_cache_lookups_total', misses, { cache, result: 'miss' });
     }
   },
 });
 
-/** The disk that holds the data folder, or its closest existing parent folder. */
+/** Metrics of the disk with the data folder, or with its closest existing parent folder. */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {
     crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },
     crm_disk_size_bytes: { type: 'gauge', help: 'Size of the disk of DATA_DIR.' },
   },
   ofInstance: true,
-  read: async (tell) => {
+  read: async (record) => {
     let folder = dataFolder;
     while (!existsSync(folder)) folder = dirname(folder);
     const { bavail, blocks, bsize } = await statfs(folder);
-    tell('crm_disk_free_bytes', bavail * bsize);
-    tell('crm_disk_size_bytes', blocks * bsize);
+    record('crm_disk_free_bytes', bavail * bsize);
+    record('crm_disk_size_bytes', blocks * bsize);
   },
 });
 
-/** What serves: one value that is always 1, whose labels say it. */
+/** A metric with the constant value 1, whose labels describe the running service. */
 export const buildMetrics = (labels: Readonly<Record<string, string>>): Metrics => ({
   families: {
     crm_build_info: {
@@ -108,7 +108,7 @@ export const buildMetrics = (labels: Readonly<Record<string, string>>): Metrics 
     },
   },
   ofInstance: true,
-  read: (tell) => {
-    tell('crm_build_info', 1, labels);
+  read: (record) => {
+    record('crm_build_info', 1, labels);
   },
 });

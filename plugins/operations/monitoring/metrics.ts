@@ -2,36 +2,41 @@ import { collectDefaultMetrics, Registry } from '@prometheus-io/client';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
-import { type FamilyValues, reading } from './families.ts';
+import { type FamilyValues, familyReader } from './families.ts';
 import { buildMetrics, diskMetrics, loadMetrics } from './load.ts';
 import { measureRequests } from './requests.ts';
 
-/** Collects what operators watch of this process. @param ofInstance whether also what is about the instance */
+/** Collects the metrics of this process. @param ofInstance whether to include the metrics of the instance */
 export type Collect = (ofInstance: boolean) => Promise<readonly FamilyValues[]>;
 
-/** What is measured of Node.js: of the process, whatever it serves. */
-const process = new Registry();
-collectDefaultMetrics({ register: process });
+/** Metrics of the Node.js process. */
+const nodeMetrics = new Registry();
+collectDefaultMetrics({ register: nodeMetrics });
 
 /**
- * Begins to measure.
- * @param dataFolder whose disk is measured
- * @param given what modules add
- * @param build what serves
+ * Starts measuring.
+ * @param dataFolder the folder whose disk is measured
+ * @param moduleMetrics returns the metrics of the modules
+ * @param build labels that describe the running service
  */
 export function measure(
   app: FastifyInstance,
   database: Database,
   dataFolder: string,
-  given: () => readonly Metrics[],
+  moduleMetrics: () => readonly Metrics[],
   build: Readonly<Record<string, string>>,
 ): Collect {
   const requests = measureRequests(app);
-  let read: ReturnType<typeof reading> | undefined;
+  let read: ReturnType<typeof familyReader> | undefined;
   return async (ofInstance) => {
-    // Once they are asked for, everything is there.
-    read ??= reading([loadMetrics(database), diskMetrics(dataFolder), buildMetrics(build), ...given()]);
-    const found = await read(ofInstance);
-    return [requests(), ...found, ...((await process.getMetricsAsJSON()) as readonly FamilyValues[])];
+    // Created by the first scrape, when all modules have been registered.
+    read ??= familyReader([
+      loadMetrics(database),
+      diskMetrics(dataFolder),
+      buildMetrics(build),
+      ...moduleMetrics(),
+    ]);
+    const families = await read(ofInstance);
+    return [requests(), ...families, ...((await nodeMetrics.getMetricsAsJSON()) as readonly FamilyValues[])];
   };
 }

@@ -10,22 +10,22 @@ declare module 'fastify' {
   }
 }
 
-/** What operations needs of a running service. */
+/** The services that monitoring needs. */
 export interface OperationsServices {
   readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
   readonly database: Database;
   readonly metrics: () => readonly Metrics[];
-  /** The versions of the service. */
+  /** Versions of the service and its parts. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** The operators' port, and what it says. */
+/** The admin port and its metrics. */
 export const operationsModule: Module<OperationsServices> = {
   name: 'monitoring',
   variables: operationsVariables,
   register: async (app, { config, database, metrics, versions }) => {
     if (config.adminPort === undefined) return;
-    // Loaded where it is used: it would take memory.
+    // Loaded only if it is used, to save memory.
     const { measure } = await import('./metrics.ts');
     app.decorate('collectMetrics', measure(app, database, config.dataFolder, metrics, versions));
   },

@@ -2,18 +2,19 @@ import type { FastifyInstance } from 'fastify';
 import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** What the operators' port tells. */
+/** Data for the responses of the admin port. */
 export interface OperationsReport {
-  /** Why the process should be restarted; undefined if it should not. */
+  /** Returns why the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
-  /** What operators watch, of each process. */
+  /** Returns the metric families of each process. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
 }
 
 /**
- * For operators, balancers and monitoring on a separate port, without credentials: `/livez`, whether the process works,
- * and `/readyz`, whether it should get requests, both in JSON with 200 or 503; `/metrics`, in the format of Prometheus.
+ * Creates the server of the admin port for operators, load balancers and monitoring. It does not authenticate clients.
+ * `/livez` reports whether the process works, and `/readyz` whether it should receive requests; both respond with JSON
+ * and 200 or 503. `/metrics` responds in the Prometheus format.
  */
 export async function operations({
   liveness,
@@ -34,8 +35,8 @@ export async function operations({
   });
   app.get('/readyz', async (_request, reply) => {
     const { checks: results, replicas, ...rest } = await readiness();
-    const checks = passedOr(results);
-    const report = { checks, ...(replicas && { replicas: passedOr(replicas) }), ...rest };
+    const checks = problemOrOk(results);
+    const report = { checks, ...(replicas && { replicas: problemOrOk(replicas) }), ...rest };
     const failing = Object.entries(results).flatMap(([name, problem]) =>
       problem === undefined ? [] : [name],
     );
@@ -52,11 +53,14 @@ export async function operations({
   return app;
 }
 
-/** Each problem, or `ok`. */
-const passedOr = (problems: object): Record<string, string> =>
+/** Returns each problem, or `ok` if there is no problem. */
+const problemOrOk = (problems: object): Record<string, string> =>
   Object.fromEntries(Object.entries(problems).map(([name, problem]) => [name, String(problem ?? 'ok')]));
 
-/** What is counted, of several processes, without what is true at one moment only. */
+/**
+ * Adds up the counters and histograms of several processes. Gauges are omitted, because they are only true at one
+ * moment.
+ */
 export async function countsOf(
   processes: readonly (readonly FamilyValues[])[],
 ): Promise<readonly FamilyValues[]> {

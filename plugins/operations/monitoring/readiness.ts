@@ -5,10 +5,10 @@ export interface ReadinessSubjects {
   readonly probe: Probe;
   /** Names of the migrations that this version needs. */
   readonly migrations: readonly string[];
-  /** Why the last change of the configuration was refused. */
+  /** Returns why the last change of the configuration was rejected, or undefined. */
   readonly settingsProblem: () => string | undefined;
   readonly isLeaving: () => boolean;
-  /** Reported, but no part of readiness: reads go to the primary without them. */
+  /** Reported, but not part of readiness, because reads can go to the primary. */
   readonly replicas?: Replicas | undefined;
 }
 
@@ -20,25 +20,25 @@ export interface Readiness {
   readonly draining: string | undefined;
 }
 
-/** What a process says of itself. */
+/** State of one process. */
 export interface ProcessReport {
   readonly checks: Readiness;
   /** The reason why each replica is excluded, or null if it is used. Absent without replicas. */
   readonly replicas?: Readonly<Record<string, string | null>>;
 }
 
-/** What the operators' port says of an instance. */
+/** State of an instance, as the admin port reports it. */
 export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
   /** The failure of each check in a few words; undefined if it passes. */
   readonly checks: Readiness & { readonly workers?: string | undefined };
-  /** How many processes serve, of how many. */
+  /** Number of serving processes, and of configured processes. */
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 
-/** Interval between checks of the database, shared by all callers, and the limit on its response, in milliseconds. */
+/** Interval between checks of the database, which all callers share, and timeout of a check, in milliseconds. */
 const intervalMs = 1000;
 
-/** Finds out whether the instance should get requests. */
+/** Returns a function that reports whether the instance should receive requests. */
 export function readinessOf({
   probe,
   migrations,
@@ -46,17 +46,17 @@ export function readinessOf({
   isLeaving,
   replicas,
 }: ReadinessSubjects): () => Promise<ProcessReport> {
-  let asked: { readonly at: number; readonly result: ReturnType<typeof ask> } | undefined;
-  const ask = async (): Promise<Pick<Readiness, 'database' | 'migrations'>> => {
+  let lastCheck: { readonly at: number; readonly result: ReturnType<typeof checkDatabase> } | undefined;
+  const checkDatabase = async (): Promise<Pick<Readiness, 'database' | 'migrations'>> => {
     try {
-      const found = new Set(await probe.migrations(intervalMs));
-      const missing = migrations.filter((name) => !found.has(name));
+      const applied = new Set(await probe.migrations(intervalMs));
+      const missing = migrations.filter((name) => !applied.has(name));
       return {
         database: undefined,
         migrations: missing.length === 0 ? undefined : `missing: ${missing.join(', ')}`,
       };
     } catch (cause) {
-      // Only the code: the driver's text may hold addresses and names.
+      // Only the code, because the driver's message can contain addresses and names.
       const { code, message } = cause as { code?: string; message: string };
       return {
         database: code ?? (message.startsWith('no response') ? message : 'does not respond'),
@@ -65,11 +65,11 @@ export function readinessOf({
     }
   };
   return async () => {
-    if (asked === undefined || performance.now() - asked.at > intervalMs) {
-      asked = { at: performance.now(), result: ask() };
+    if (lastCheck === undefined || performance.now() - lastCheck.at > intervalMs) {
+      lastCheck = { at: performance.now(), result: checkDatabase() };
     }
     const checks = {
-      ...(await asked.result),
+      ...(await lastCheck.result),
       configuration: settingsProblem() === undefined ? undefined : 'the last change was refused; see the log',
       draining: isLeaving() ? 'stopping' : undefined,
     };

@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { FamilyValues } from './families.ts';
 
-/** Upper bounds of durations, in seconds. */
+/** Upper bounds of the histogram's buckets, in seconds. */
 const bounds = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Methods with a label of their own; clients may send others. */
+/** Methods with their own label. Clients can send any other. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 const name = 'crm_http_request_duration_seconds';
-/** What the durations of requests are, for people. */
+/** Name, type and help text of the request metric. */
 export const requestDurations = {
   name,
   type: 'histogram',
@@ -16,37 +16,37 @@ export const requestDurations = {
 
 interface Durations {
   readonly labels: Readonly<Record<string, string>>;
-  /** Requests for each bound that they were not slower than, and slower than those before; the last is for all others. */
+  /** Number of requests per bucket. Buckets are not cumulative, and the last one has no upper bound. */
   readonly counts: number[];
   sum: number;
 }
 
 /**
- * Measures requests. What a request adds to is found by its route, which is known at boot, so that it costs next to nothing.
- * @returns reads the durations
+ * Measures requests. Counters are found by route, which is known at boot, so measuring is cheap.
+ * @returns a function that reads the durations
  */
 export function measureRequests(app: FastifyInstance): () => FamilyValues {
-  const all: Durations[] = [];
+  const allDurations: Durations[] = [];
 
-  /** The counter of a route. */
+  /** Returns a function that counts the requests of a route. */
   const counterOf = (route: string) => {
-    const known = new Map<string, Map<string, Durations[]>>();
+    const byMethod = new Map<string, Map<string, Durations[]>>();
     const add = (method: string, status: number, lane: string): Durations => {
       const labels = { method, route, status: `${status}xx`, ...(lane !== '' && { lane }) };
       const durations = { labels, counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 };
-      all.push(durations);
-      const ofMethod = known.get(method) ?? new Map<string, Durations[]>();
-      known.set(method, ofMethod);
-      const ofLane = ofMethod.get(lane) ?? [];
-      ofMethod.set(lane, ofLane);
-      ofLane[status] = durations;
+      allDurations.push(durations);
+      const byLane = byMethod.get(method) ?? new Map<string, Durations[]>();
+      byMethod.set(method, byLane);
+      const byStatus = byLane.get(lane) ?? [];
+      byLane.set(lane, byStatus);
+      byStatus[status] = durations;
       return durations;
     };
-    return ({ method: sent, trace }: FastifyRequest, reply: FastifyReply): void => {
-      const method = methods.includes(sent) ? sent : 'other';
+    return ({ method: requestMethod, trace }: FastifyRequest, reply: FastifyReply): void => {
+      const method = methods.includes(requestMethod) ? requestMethod : 'other';
       const lane = trace?.lane ?? '';
       const status = Math.trunc(reply.statusCode / 100);
-      const durations = known.get(method)?.get(lane)?.[status] ?? add(method, status, lane);
+      const durations = byMethod.get(method)?.get(lane)?.[status] ?? add(method, status, lane);
       const seconds = reply.elapsedTime / 1000;
       let index = 0;
       while (index < bounds.length && seconds > (bounds[index] ?? 0)) index++;
@@ -65,19 +65,19 @@ export function measureRequests(app: FastifyInstance): () => FamilyValues {
       ...[route.onResponse ?? []].flat(),
     ];
   });
-  // Addresses that no route has are one.
+  // All URLs without a route share one counter.
   const countUnknown = counterOf('unknown');
   app.addHook('onResponse', (request, reply, done) => {
     if (request.is404) countUnknown(request, reply);
     done();
   });
-  return () => ({ ...requestDurations, aggregator: 'sum', values: all.flatMap(valuesOf) });
+  return () => ({ ...requestDurations, aggregator: 'sum', values: allDurations.flatMap(valuesOf) });
 }
 
 function valuesOf({ labels, counts, sum }: Durations): FamilyValues['values'] {
   let count = 0;
-  const buckets = counts.map((each, index) => {
-    count += each;
+  const buckets = counts.map((bucketCount, index) => {
+    count += bucketCount;
     return {
       metricName: `${name}_bucket`,
       labels: { ...labels, le: bounds[index] ?? '+Inf' },

@@ -1,8 +1,8 @@
 import { integerVariable, textVariable } from '../../../engine/config/index.ts';
 
-/** The environment variables of the operators' port. */
+/** Environment variables of the admin port. */
 export const operationsVariables = {
-  /** Port of /livez, /readyz and /metrics; undefined: none; 0: any free port. */
+  /** Port of /livez, /readyz and /metrics. Undefined disables it; 0 selects a free port. */
   adminPort: integerVariable('ADMIN_PORT', undefined, [0, 65_535]),
   adminHost: textVariable('ADMIN_HOST', '127.0.0.1'),
 };

@@ -1,4 +1,4 @@
-// Tracing: traces of requests and their statements, sent to a collector as OpenTelemetry has it.
+// Tracing: traces of requests and their statements, sent to an OpenTelemetry collector.
 // May import engine.
 
 export { tracingModule } from './module.ts';

@@ -1,10 +1,10 @@
 import type { Module } from '../../../engine/modules/index.ts';
 import { type TracingConfig, tracingVariables } from './variables.ts';
 
-/** What tracing needs of a running service. */
+/** The services that tracing needs. */
 export interface TracingServices {
   readonly config: TracingConfig;
-  /** The versions of the service. */
+  /** Versions of the service and its parts. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
@@ -17,7 +17,7 @@ export const tracingModule: Module<TracingServices> = {
     const isNamed = (otlpTracesEndpoint ?? otlpEndpoint) !== undefined;
     if (otelDisabled || otelTracesExporter === 'none' || (otelTracesExporter === undefined && !isNamed))
       return;
-    // Loaded where it is used: it would take memory.
+    // Loaded only if it is used, to save memory.
     const { traceRequests } = await import('./spans.ts');
     traceRequests(app, config, versions.version ?? '');
   },

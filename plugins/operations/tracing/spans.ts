@@ -29,16 +29,16 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { SamplerName, TracingConfig } from './variables.ts';
 
-/** How long a service that stops waits for its last traces to be sent, in milliseconds. */
-const lastMs = 1000;
-/** Where a collector listens if nothing else is said. */
+/** How long a stopping service waits until its last traces are sent, in milliseconds. */
+const shutdownMs = 1000;
+/** URL of the collector if none is configured. */
 const defaultEndpoint = 'http://localhost:4318';
 
-/** Traces requests: a span for each, and below it one for each statement for records. */
+/** Traces requests: a span for each request, with a child span for each of its statements for records. */
 export function traceRequests(app: FastifyInstance, config: TracingConfig, version: string): void {
   const url =
     config.otlpTracesEndpoint ?? `${(config.otlpEndpoint ?? defaultEndpoint).replace(/\/$/, '')}/v1/traces`;
-  const exporter = telling(new OTLPTraceExporter({ url }), app.log);
+  const exporter = withFailureLog(new OTLPTraceExporter({ url }), app.log);
   const resource = resourceFromAttributes({
     'service.name': config.otelServiceName,
     'service.version': version,
@@ -53,13 +53,13 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
   });
   const tracer = provider.getTracer('crm-engine', version);
   const propagator = new W3CTraceContextPropagator();
-  const begun = new WeakMap<FastifyRequest, { readonly span: Span; readonly context: Context }>();
+  const openSpans = new WeakMap<FastifyRequest, { readonly span: Span; readonly context: Context }>();
 
   const end = (request: FastifyRequest, status: number | undefined): void => {
-    const traced = begun.get(request);
-    if (traced === undefined) return;
-    begun.delete(request);
-    const { span, context } = traced;
+    const entry = openSpans.get(request);
+    if (entry === undefined) return;
+    openSpans.delete(request);
+    const { span, context } = entry;
     if (span.isRecording()) {
       for (const { name, lane, at, ms } of request.trace?.statements ?? []) {
         const attributes = { 'db.system.name': 'postgresql', 'crm.statement': name, 'crm.lane': lane };
@@ -79,39 +79,42 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     const route = request.routeOptions.url;
     const attributes = {
       'http.request.method': request.method,
-      // Not the address, which may hold what was sent.
+      // The route instead of the URL, because the URL can contain data.
       ...(route !== undefined && { 'http.route': route }),
       'crm.request_id': request.id,
     };
     const name = route === undefined ? request.method : `${request.method} ${route}`;
     const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
-    begun.set(request, { span, context: trace.setSpan(parent, span) });
+    openSpans.set(request, { span, context: trace.setSpan(parent, span) });
     done();
   });
   app.addHook('onResponse', (request: FastifyRequest, reply: FastifyReply, done) => {
     end(request, reply.statusCode);
     done();
   });
-  // The client went away.
+  // The client disconnected.
   app.addHook('onRequestAbort', (request, done) => {
     end(request, undefined);
     done();
   });
   app.addHook('onClose', async () => {
-    await Promise.race([provider.shutdown().catch(() => {}), pause(lastMs, undefined, { ref: false })]);
+    await Promise.race([provider.shutdown().catch(() => {}), pause(shutdownMs, undefined, { ref: false })]);
   });
 }
 
-/** What is known of a request once it has its response. */
-function outcomeOf({ principal, trace: cost }: FastifyRequest, status: number | undefined) {
-  const isKnown = principal?.kind === 'key' || principal?.kind === 'user';
+/** Returns the attributes that are known once the response has been sent. */
+function outcomeOf({ principal, trace: requestTrace }: FastifyRequest, status: number | undefined) {
+  const hasActorId = principal?.kind === 'key' || principal?.kind === 'user';
   return {
     ...(status !== undefined && { 'http.response.status_code': status }),
     ...(principal !== null && {
       'crm.organization.id': principal.organization,
-      ...(isKnown && { [`crm.${principal.kind}.id`]: principal.actor ?? '' }),
+      ...(hasActorId && { [`crm.${principal.kind}.id`]: principal.actor ?? '' }),
     }),
-    ...(cost?.lane !== undefined && { 'crm.lane': cost.lane, 'crm.statement_ms': cost.statementMs }),
+    ...(requestTrace?.lane !== undefined && {
+      'crm.lane': requestTrace.lane,
+      'crm.statement_ms': requestTrace.statementMs,
+    }),
   };
 }
 
@@ -124,18 +127,18 @@ function samplerOf(name: SamplerName, ratio: number): Sampler {
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** An exporter that says in the log when it begins to fail, and when it works again. */
-function telling(exporter: SpanExporter, log: FastifyInstance['log']): SpanExporter {
+/** Wraps an exporter to log when it starts to fail and when it works again. */
+function withFailureLog(exporter: SpanExporter, log: FastifyInstance['log']): SpanExporter {
   let isFailing = false;
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        const fails = result.code !== ExportResultCode.SUCCESS;
-        // Not the text: it may hold an address with credentials.
+        const hasFailed = result.code !== ExportResultCode.SUCCESS;
+        // Only the code, because the message can contain a URL with credentials.
         const { code } = (result.error ?? {}) as { code?: string | number };
-        if (fails && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
-        if (!fails && isFailing) log.warn('traces are being sent again');
-        isFailing = fails;
+        if (hasFailed && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
+        if (!hasFailed && isFailing) log.warn('traces are being sent again');
+        isFailing = hasFailed;
         done({ code: ExportResultCode.SUCCESS });
       }),
     forceFlush: async () => exporter.forceFlush?.(),

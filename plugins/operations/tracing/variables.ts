@@ -7,12 +7,12 @@ import {
   type VariableValues,
 } from '../../../engine/config/index.ts';
 
-const address = (name: string): Variable<string | undefined> => ({
+const urlVariable = (name: string): Variable<string | undefined> => ({
   name,
   fallback: undefined,
   expected: 'an http or https address, such as http://127.0.0.1:4318',
   show: (value) => (value === undefined ? 'not set' : value.replace(/:\/\/[^/@\s]*@/, '://…@')),
-  read: (given) => (/^https?:$/.test(URL.parse(given)?.protocol ?? '') ? given : undefined),
+  read: (text) => (/^https?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined),
 });
 
 const samplers = [
@@ -23,30 +23,30 @@ const samplers = [
   'parentbased_always_off',
   'parentbased_traceidratio',
 ] as const;
-/** Which requests are traced. */
+/** Names of samplers, which decide which requests are traced. */
 export type SamplerName = (typeof samplers)[number];
 
 const ratio: Variable<number> = {
   name: 'OTEL_TRACES_SAMPLER_ARG',
   fallback: 1,
   expected: 'a number from 0 to 1',
-  read: (given) => (/^(?:0|1|[01]?\.\d+|1\.0)$/.test(given) && +given <= 1 ? +given : undefined),
+  read: (text) => (/^(?:0|1|[01]?\.\d+|1\.0)$/.test(text) && +text <= 1 ? +text : undefined),
 };
 
 /**
- * The environment variables of traces, as OpenTelemetry names them. Its library reads others by itself, such as
+ * Environment variables of tracing, as named by OpenTelemetry. Its library also reads others, for example
  * OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
  */
 export const tracingVariables = {
-  /** Where the collector is; traces go to /v1/traces there. */
-  otlpEndpoint: address('OTEL_EXPORTER_OTLP_ENDPOINT'),
-  /** The whole address for traces. */
-  otlpTracesEndpoint: address('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
+  /** URL of the collector. Traces are sent to its path /v1/traces. */
+  otlpEndpoint: urlVariable('OTEL_EXPORTER_OTLP_ENDPOINT'),
+  /** Complete URL for traces. */
+  otlpTracesEndpoint: urlVariable('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
   otlpProtocol: choiceVariable<'http/protobuf'>('OTEL_EXPORTER_OTLP_PROTOCOL', 'http/protobuf', {
     'http/protobuf': 'http/protobuf',
   }),
   otelDisabled: flagVariable('OTEL_SDK_DISABLED', false),
-  /** Undefined: only where an endpoint is named. */
+  /** If undefined, traces are only sent if an endpoint is set. */
   otelTracesExporter: choiceVariable<'otlp' | 'none' | undefined>('OTEL_TRACES_EXPORTER', undefined, {
     otlp: 'otlp',
     none: 'none',
@@ -58,9 +58,9 @@ export const tracingVariables = {
     Object.fromEntries(samplers.map((name) => [name, name])),
   ),
   otelSamplerRatio: ratio,
-  /** How long spans may wait to be sent together, in milliseconds. */
+  /** Maximum delay before spans are sent in a batch, in milliseconds. */
   otelDelayMs: integerVariable('OTEL_BSP_SCHEDULE_DELAY', 5000, [1, 600_000]),
 };
 
-/** Where traces go. */
+/** Configuration of tracing. */
 export type TracingConfig = VariableValues<typeof tracingVariables>;

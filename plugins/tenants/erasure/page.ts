@@ -194,10 +194,10 @@ export function erasurePages(
       };
     },
     pages: {
-      find: async ({ membership: { slug } }, { given, back }) => formPage(slug, given, back),
-      search: (admin, { given, back }) => erasurePage(admin, given, back),
+      find: async ({ membership: { slug } }, { form, back }) => formPage(slug, form, back),
+      search: (admin, { form, back }) => erasurePage(admin, form, back),
       // Shown again if the confirmation word is wrong.
-      forget: (admin, { given, back }) => erasurePage(admin, given, back),
+      forget: (admin, { form, back }) => erasurePage(admin, form, back),
     },
     once: ['forget'],
     actions: {

@@ -3,7 +3,7 @@ import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { displayName, type Tables } from '../../../engine/tables/index.ts';
-import { addExisting } from '../../access/identity/index.ts';
+import { addExistingUser } from '../../access/identity/index.ts';
 import { builtInProfiles, createProfile, profileId } from '../../access/profiles/index.ts';
 
 /** Users allowed to create organizations in the browser. */
@@ -68,7 +68,7 @@ export async function createOrganizationOf(
 ): Promise<void> {
   const organization = await createOrganization(tables, actor, slug, name);
   const profile = await profileId(tables, organization, administratorProfile);
-  await addExisting(tables, actor, { email, organization, profile });
+  await addExistingUser(tables, actor, { email, organization, profile });
 }
 
 /** An organization as shown to the operator. */

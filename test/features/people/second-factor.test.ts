@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
 import { findUserBy, resetSecondFactor } from '../../../plugins/access/identity/operator-users.ts';
-import { mailedResets, useReset } from '../../../plugins/access/identity/resets.ts';
+import { createMailedResets, redeemReset } from '../../../plugins/access/identity/resets.ts';
 import { startSession } from '../../../plugins/access/identity/sessions.ts';
-import { makeTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
+import { generateTotpSecret, stepOf } from '../../../plugins/access/second-factor/totp.ts';
 import { formsOf, problemOf, shownIn, signIn, type Visitor, visitor } from '../../support/forms.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { logged } from '../../support/logged.ts';
@@ -30,7 +30,7 @@ const overview = '/setup/me/second-factor';
 const step = '/setup/login/second-factor';
 
 test('a code is accepted one time step early or late, and not two', () => {
-  const secret = makeTotpSecret();
+  const secret = generateTotpSecret();
   const step = () => Math.floor(Date.now() / 30_000);
   let steps: (number | undefined)[];
   let now: number;
@@ -256,9 +256,9 @@ for (const driver of drivers) {
     test('of an unverified account they go when its holder proves the address: somebody else may have set them up', async () => {
       const { person, secret } = await withApp();
       await transaction(instance.database, async (tables) => {
-        const [reset] = await mailedResets(tables, person.email);
+        const [reset] = await createMailedResets(tables, person.email);
         const visitor = { requestId: 'r', audited: true };
-        await useReset(tables, visitor, {
+        await redeemReset(tables, visitor, {
           ...(reset ?? assert.fail()),
           password: 'a password of the holder',
         });
@@ -268,9 +268,12 @@ for (const driver of drivers) {
       // A verified account keeps them: a mailbox is one factor.
       await setUpApp(await signIn(instance, holder));
       await transaction(instance.database, async (tables) => {
-        const [reset] = await mailedResets(tables, person.email);
+        const [reset] = await createMailedResets(tables, person.email);
         const visitor = { requestId: 'r', audited: true };
-        await useReset(tables, visitor, { ...(reset ?? assert.fail()), password: 'another of the holder' });
+        await redeemReset(tables, visitor, {
+          ...(reset ?? assert.fail()),
+          password: 'another of the holder',
+        });
       });
       const answer = await post({ ...person, password: 'another of the holder' }, { otp: codeOf(secret) });
       assert.equal(answer.json.code, 'second_factor_required');

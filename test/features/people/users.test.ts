@@ -8,10 +8,10 @@ import {
   disableUser,
   enableUser,
   findUserBy,
-  verifyAddress,
+  verifyEmail,
 } from '../../../plugins/access/identity/operator-users.ts';
-import { mailedResets } from '../../../plugins/access/identity/resets.ts';
-import { addExisting } from '../../../plugins/access/identity/users.ts';
+import { createMailedResets } from '../../../plugins/access/identity/resets.ts';
+import { addExistingUser } from '../../../plugins/access/identity/users.ts';
 import { profileId } from '../../../plugins/access/profiles/profiles.ts';
 import {
   administratorOf,
@@ -68,7 +68,7 @@ onBothDrivers('users of one address', (instance) => {
   const organizationsAt = ({ json }: Answer) =>
     (json.organizations as { slug: string }[] | undefined)?.map(({ slug }) => slug);
   /** Lets the operator do something with the only user of an address. */
-  const operate = (email: string, act: typeof verifyAddress) =>
+  const operate = (email: string, act: typeof verifyEmail) =>
     transaction(instance().database, async (tables) =>
       act(tables, commandLine(instance().config), await findUserBy(tables, email)),
     );
@@ -136,7 +136,7 @@ onBothDrivers('users of one address', (instance) => {
       .values({ organization_id: beta.id, user_id: id, profile_id })
       .execute();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme']);
-    await operate(person.email, verifyAddress);
+    await operate(person.email, verifyEmail);
     const all = ['acme', 'beta'];
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), all);
     await soonerThan(1000, async () => {
@@ -151,13 +151,13 @@ onBothDrivers('users of one address', (instance) => {
     const add = () =>
       transaction(instance().database, async (tables) => {
         const profile = await profileId(tables, beta.id, 'administrator');
-        return addExisting(tables, actor, { email: person.email, organization: beta.id, profile });
+        return addExistingUser(tables, actor, { email: person.email, organization: beta.id, profile });
       });
     await assert.rejects(add(), /is unverified and stays in the organization that made it/);
-    await operate(person.email, verifyAddress);
+    await operate(person.email, verifyEmail);
     await add();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
-    await assert.rejects(operate(person.email, verifyAddress), /is already verified/);
+    await assert.rejects(operate(person.email, verifyEmail), /is already verified/);
   });
 
   test('one user of an address can be verified, and the operator names it', async () => {
@@ -165,15 +165,15 @@ onBothDrivers('users of one address', (instance) => {
     await join(acme, email, attackers);
     await join(beta, email, victims);
     await assert.rejects(
-      operate(email, verifyAddress),
+      operate(email, verifyEmail),
       /belongs to 2 users\. Use an ID instead: \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
     );
     const id = async (password: string) =>
       String(((await login(email, password)).json.user as { id: number }).id);
     const [attacker, victim] = [await id(attackers), await id(victims)];
-    await operate(victim, verifyAddress);
+    await operate(victim, verifyEmail);
     await assert.rejects(
-      operate(attacker, verifyAddress),
+      operate(attacker, verifyEmail),
       /another user with the email address .* is already verified/,
     );
   });
@@ -249,7 +249,7 @@ onBothDrivers('users of one address', (instance) => {
     test('ends when the user is verified', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);
       const link = await make(person.id);
-      await operate(person.email, verifyAddress);
+      await operate(person.email, verifyEmail);
       assert.equal((await use(link, attackers)).status, 400);
       assert.equal((await login(person.email, person.password)).status, 200);
     });
@@ -268,7 +268,9 @@ onBothDrivers('users of one address', (instance) => {
         });
     };
     const mailed = async (person: Person) => {
-      const [link] = await transaction(instance().database, (tables) => mailedResets(tables, person.email));
+      const [link] = await transaction(instance().database, (tables) =>
+        createMailedResets(tables, person.email),
+      );
       const path = `/setup/reset/${link?.publicId}`;
       return () =>
         visitor(instance()).submit(path, path, { code: link?.code ?? '', new: victims, again: victims });
@@ -280,7 +282,7 @@ onBothDrivers('users of one address', (instance) => {
     ][] = [
       ['nothing', async () => {}, { made: 303, mailed: 303 }],
       ['is disabled', ({ email }) => operate(email, disableUser), { made: 400, mailed: 400 }],
-      ['is verified', ({ email }) => operate(email, verifyAddress), { made: 400, mailed: 303 }],
+      ['is verified', ({ email }) => operate(email, verifyEmail), { made: 400, mailed: 303 }],
       [
         'is disabled and enabled again',
         async ({ email }) => {

@@ -24,8 +24,8 @@ for (const form of document.querySelectorAll('form[data-passkey]')) {
   form.querySelector('button').disabled = false;
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    const failed = form.querySelector('[data-failed]');
-    failed.hidden = true;
+    const failure = form.querySelector('[data-failed]');
+    failure.hidden = true;
     try {
       const options = JSON.parse(form.dataset.options);
       const credential =
@@ -39,7 +39,7 @@ for (const form of document.querySelectorAll('form[data-passkey]')) {
       form.elements.credential.value = JSON.stringify(credential.toJSON());
       form.submit();
     } catch {
-      failed.hidden = false;
+      failure.hidden = false;
     }
   });
 }

@@ -118,7 +118,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const refused = operations.create.refusal?.statement(
+  const refused = operations.create.rejection?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
   if (refused !== undefined) yield ['why a write was refused', refused];

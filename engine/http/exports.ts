@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../database/index.ts';
 import {
   type ExportReader,
-  exported,
+  exportStream,
   type FormatName,
   formatOf,
   formatOfType,
@@ -59,7 +59,7 @@ export async function sendExport(
   const sent =
     request.method === 'HEAD'
       ? Readable.from([])
-      : await exported(database, operation, plan, format, assertAllowed);
+      : await exportStream(database, operation, plan, format, assertAllowed);
   reply.header('content-type', contentTypes[format]);
   varyBy(reply, 'accept');
   return reply.send(request.server.compressedStream(request, reply, sent));

@@ -4,8 +4,8 @@ import type { OperationContext } from './operation.ts';
 import { prepareById, tableOf, type WriteById } from './statements.ts';
 
 /**
- * Prepares an update of one record, with its effects, under the conditions of its request.
- * @param assigned what it writes
+ * Prepares an update of one record, with its effects and preconditions.
+ * @param assigned returns the columns to write
  */
 export const prepareUpdate = <P extends WriteById>(
   context: OperationContext,
@@ -20,8 +20,8 @@ export const prepareUpdate = <P extends WriteById>(
   });
 
 /**
- * An UPDATE. Without anything to write it still finds out whether the record exists.
- * @param from further tables, beginning with a space
+ * Returns an UPDATE. Without columns, it still returns whether the record exists.
+ * @param from additional tables, starting with a space
  */
 export function updateOf(
   context: Pick<OperationContext, 'definition'>,

@@ -62,7 +62,7 @@ function refusal(plan: () => unknown): { status: number; fields: string[]; messa
 describe('page', () => {
   const page = (given: string) => {
     const plan = listPlan(leads, input({ page: given }));
-    return plan.asked.page;
+    return plan.parsedQuery.page;
   };
 
   for (const [given, expected] of [
@@ -88,7 +88,7 @@ describe('page', () => {
     });
   }
 
-  test('absent is the first page', () => assert.equal(listPlan(leads, input()).asked.page.page, '1'));
+  test('absent is the first page', () => assert.equal(listPlan(leads, input()).parsedQuery.page.page, '1'));
 
   for (const given of [
     '',
@@ -132,8 +132,8 @@ describe('page', () => {
         const expected = number < 1n ? 1n : number;
         const plan = listPlan(leads, input({ page: text }));
         const { list } = leads.operations;
-        const { offset } = plan.asked.page;
-        assert.equal(plan.asked.page.page, String(expected));
+        const { offset } = plan.parsedQuery.page;
+        assert.equal(plan.parsedQuery.page.page, String(expected));
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
@@ -166,7 +166,10 @@ describe('order', () => {
   ] as const) {
     test(`${name} ${JSON.stringify(query)} → ${sort} ${direction}`, () => {
       const plan = listPlan(resource(name), input(query));
-      assert.deepEqual([plan.asked.sort.field.name, plan.asked.sort.direction], [sort, direction]);
+      assert.deepEqual(
+        [plan.parsedQuery.sort.field.name, plan.parsedQuery.sort.direction],
+        [sort, direction],
+      );
     });
   }
 
@@ -205,7 +208,7 @@ describe('order', () => {
 
 describe('filters', () => {
   const filters = (of: Resource, query: Query) =>
-    listPlan(of, input(query)).asked.filters.map(({ field, values }) => [field.name, ...values]);
+    listPlan(of, input(query)).parsedQuery.filters.map(({ field, values }) => [field.name, ...values]);
 
   for (const [of, query, expected] of [
     [leads, {}, []],
@@ -397,7 +400,7 @@ describe('strict', () => {
   test('without it the same is ignored', () => {
     const { lead_score: _, ...rest } = body;
     assert.deepEqual(created(rest, input({ nonsense: '1' })), created({ first_name: 'Ada' }));
-    assert.equal(listPlan(leads, input(query)).asked.filters.length, 1);
+    assert.equal(listPlan(leads, input(query)).parsedQuery.filters.length, 1);
   });
   test('lists know their own parameters only', () => {
     assert.deepEqual(refusal(() => listPlan(leads, input(query, true))).fields, ['stage', 'nonsense']);

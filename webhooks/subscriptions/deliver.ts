@@ -196,11 +196,11 @@ function readerOf({ name, context, operations, definition }: Resource) {
       const { organization } = caller.principal;
       if (filter !== '') {
         const issues: FieldIssue[] = [];
-        const asked = parseFilter(filter, name, filters, issues);
+        const parsedQuery = parseFilter(filter, name, filters, issues);
         // The definition has changed. Ignoring an invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
-        const rows = await execute(database, filters, { organization, caller, id, asked });
+        const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
         if (rows.length === 0) throw new FilteredOut();
       }
       const readPlan = plan({

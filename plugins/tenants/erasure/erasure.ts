@@ -229,8 +229,13 @@ async function recordsOf(
   const found = new Map<string, string[]>();
   let count = 0;
   for (const { name, filters, asked } of selections) {
-    const plan = { organization, caller: callerOf(organization), asked, most: maxErasedRecords + 1 };
-    const ids = (await run(queryOf(filters.found(plan)))).map(({ id }) => String(id));
+    const plan = {
+      organization,
+      caller: callerOf(organization),
+      parsedQuery: asked,
+      limit: maxErasedRecords + 1,
+    };
+    const ids = (await run(queryOf(filters.findStatement(plan)))).map(({ id }) => String(id));
     found.set(name, [...new Set([...(found.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)

@@ -212,7 +212,7 @@ const unnamed = (database: Database): Database => ({
   ...database,
   run: (statement) => database.run({ ...statement, name: '' }),
   pipelines: undefined,
-  groups: undefined,
+  writeBatcher: undefined,
   replicas: undefined,
 });
 

@@ -122,23 +122,23 @@ async function runInLane(
   statement: Statement,
   server: ReadServer = database,
 ): Promise<TextRows> {
-  const { admission, groups } = database;
+  const { admission, writeBatcher: groups } = database;
   const { pipelines } = server;
-  const lane = pipelines?.turn(statement, organization);
+  const lane = pipelines?.laneOf(statement, organization);
   if (pipelines !== undefined && lane !== undefined) {
     const rows = await admission.run(lane, organization, async () =>
       // While the statement waited, its organization can have been excluded from pipelining.
-      pipelines.turn(statement, organization) === undefined
+      pipelines.laneOf(statement, organization) === undefined
         ? undefined
         : pipelines.run(statement, organization),
     );
     if (rows !== undefined) return rows;
   }
-  if (groups?.takes(statement, organization) !== true)
+  if (groups?.accepts(statement, organization) !== true)
     return admission.run(statement.lane, organization, () => server.run(statement));
   const rows = await admission.run('short write', organization, () => groups.run(statement));
   if (rows !== undefined) return rows;
   return admission.run(statement.lane, organization, () =>
-    groups.alone(organization, () => server.run(statement)),
+    groups.runAlone(organization, () => server.run(statement)),
   );
 }

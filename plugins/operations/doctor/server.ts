@@ -113,7 +113,7 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
 });
 
 /** Whether a pooler is in between: then no writes are grouped. */
-const isPooled = ({ groups }: Database): boolean => groups === undefined;
+const isPooled = ({ writeBatcher: groups }: Database): boolean => groups === undefined;
 
 const pooler = onServer('pooler', async ({ config, database }) => {
   if (!isPooled(database)) return [];

@@ -56,17 +56,17 @@ export const loadMetrics = ({
   },
   ofInstance: false,
   read: (tell) => {
-    const { turns, bytes, byteLimit } = admission.load();
-    for (const each of turns) {
-      const turn = { turn: each.turn };
+    const { lanes, bytes, byteLimit } = admission.load();
+    for (const each of lanes) {
+      const turn = { turn: each.lane };
       tell('crm_statements_running', each.running, turn);
       tell('crm_statements_limit', each.limit, turn);
       tell('crm_statements_waiting', each.waiting, turn);
-      tell('crm_statements_refused_total', each.full, { ...turn, reason: 'full' });
-      tell('crm_statements_refused_total', each.late, { ...turn, reason: 'late' });
+      tell('crm_statements_refused_total', each.queueFull, { ...turn, reason: 'full' });
+      tell('crm_statements_refused_total', each.timedOut, { ...turn, reason: 'late' });
       tell('crm_organizations_waiting', each.organizations, turn);
-      tell('crm_organizations_at_bound', each.bounded, turn);
-      tell('crm_organization_waiting_max', each.longest, turn);
+      tell('crm_organizations_at_bound', each.limited, turn);
+      tell('crm_organization_waiting_max', each.longestQueue, turn);
     }
     tell('crm_response_buffer_bytes', bytes);
     tell('crm_response_buffer_limit_bytes', byteLimit);

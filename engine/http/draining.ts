@@ -4,16 +4,19 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Starts shutting down: requests are still served, but each connection closes after its current response. */
+    /**
+     * Starts the shutdown. Requests are still served, but each connection is closed after its current
+     * response.
+     */
     leave: () => void;
-    /** Whether shutdown has started. */
+    /** Returns whether the shutdown has started. */
     isLeaving: () => boolean;
   }
 }
 
 /**
- * Shuts the service down in two phases. While it leaves, load balancers see that it is not ready, but everything is still
- * served. While it closes, requests on connections that are still open get 503.
+ * Shuts the service down in two phases. In the first phase, readiness checks fail so that load balancers stop
+ * sending requests, but all requests are served. In the second phase, requests on open connections get 503.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -28,7 +31,8 @@ export const draining = fastifyPlugin(
       closing = true;
     });
     app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
-    // A response that started before closing leaves its connection open, and the server would wait for it.
+    // A response that started before the second phase leaves its connection open, and the server would wait
+    // for it.
     app.addHook('onResponse', (_request, _reply, done) => {
       if (closing) setImmediate(() => app.server.closeIdleConnections());
       done();

@@ -58,7 +58,7 @@ export const memory = fastifyPlugin(
     /** Disconnects the client if it reads this response too slowly. */
     const watch = (request: FastifyRequest, reply: FastifyReply) => {
       const { socket } = request.raw;
-      const transfer = { socket, since: performance.now(), taken: bytesReadBy(socket) };
+      const transfer = { socket, since: performance.now(), bytesRead: bytesReadBy(socket) };
       transfers.add(transfer);
       afterwards(request, reply, () => transfers.delete(transfer));
     };

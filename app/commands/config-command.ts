@@ -37,7 +37,7 @@ export async function configInForce(config: Config): Promise<CommandResult> {
   const environment = effectiveVariables(variables, config.environment).map(
     ({ name, value, isGiven }): Row => ({ name, value, from: isGiven ? 'environment' : 'default' }),
   );
-  const settings = leaves(file.written).map((leaf) => settingRow(leaf, file.parsed, config));
+  const settings = leaves(file.unresolved).map((leaf) => settingRow(leaf, file.parsed, config));
   const notes = configWarnings(config, file);
   const rows = [...environment, ...settings].map(({ name, value, from }) => [name, value, from]);
   return {
@@ -68,8 +68,8 @@ export async function assertEnvironment(config: Config): Promise<void> {
   const problems: string[] = [];
   const near = nearMisses(environment, known, ofStandards);
   if (near.length > 0) {
-    const { written } = await readSettingsFile(config);
-    const referenced = leaves(written).flatMap(({ value }) =>
+    const { unresolved } = await readSettingsFile(config);
+    const referenced = leaves(unresolved).flatMap(({ value }) =>
       typeof value === 'string' ? variableReferences(value) : [],
     );
     problems.push(...near.filter(({ name }) => !referenced.includes(name)).map(({ message }) => message));
@@ -83,7 +83,10 @@ export async function assertEnvironment(config: Config): Promise<void> {
 }
 
 /** Names of variables that are probably misspelt: a line each. */
-export const misspellingWarnings = ({ environment }: Config, { written }: SettingsFile): string[] =>
+export const misspellingWarnings = (
+  { environment }: Config,
+  { unresolved: written }: SettingsFile,
+): string[] =>
   misspelledNames(environment, [
     ...Object.values(variables).map(({ name }) => name),
     ...leaves(written).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
@@ -93,7 +96,10 @@ const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecret = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /** The secrets that a file holds itself, instead of a reference to the environment, with their places. */
-export const secretsInFile = ({ written, parsed }: SettingsFile): { name: string; place: string }[] =>
+export const secretsInFile = ({
+  unresolved: written,
+  parsed,
+}: SettingsFile): { name: string; place: string }[] =>
   leaves(written)
     .filter(({ path, value }) => {
       const text = String(value).trim();

@@ -27,7 +27,8 @@ export interface InboxClaim {
 }
 
 /**
- * Stores events that are not stored yet, and returns how many. Respond to the provider only after this has succeeded.
+ * Stores new events and returns their number. The provider must not receive a response before this has
+ * succeeded.
  */
 export async function store(
   tables: Tables,

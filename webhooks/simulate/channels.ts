@@ -11,7 +11,7 @@ import {
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-/** Returns the size of a text that fits into a delivery together with its envelope. */
+/** Returns the size of a large text that fits into a delivery together with its envelope. */
 const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), isAccepted: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });

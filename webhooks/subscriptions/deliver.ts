@@ -20,13 +20,22 @@ import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
-/** Minimum retry period, in milliseconds, and minimum number of attempts before an event becomes a dead letter. */
+/**
+ * Minimum retry period in milliseconds, and minimum number of attempts, before an event becomes a dead
+ * letter.
+ */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
-/** Consecutive failures and their duration after which a receiver is paused, and the longest pause (milliseconds). */
+/**
+ * Consecutive failures, and their duration in milliseconds, after which a receiver is paused, and the longest
+ * pause in milliseconds.
+ */
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
 /** Maximum `Retry-After` that is respected, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
-/** How long a stopping server waits for responses, in milliseconds. Unanswered events are sent again later. */
+/**
+ * Time that a stopping server waits for responses, in milliseconds. Events without a response are sent again
+ * later.
+ */
 const graceMs = 1000;
 /** Days without a success after which a subscription is disabled. */
 export const failedDays = 5;
@@ -108,7 +117,7 @@ export function deliverer(
     const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
-      // Include failures since the item was claimed.
+      // `row.failures` does not include failures since the item was claimed.
       if (failing.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
       return { reason: '', values };
     }
@@ -136,7 +145,10 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
   return grantMasks(rows);
 }
 
-/** Creates the function that builds an event's body. The record is read at that time, with the subscription's profile. */
+/**
+ * Creates the function that builds an event's body. It reads the record at that time, with the subscription's
+ * profile.
+ */
 function eventBodies(
   database: Database,
   resources: readonly Resource[],
@@ -157,7 +169,7 @@ function eventBodies(
       row.action === 'delete'
         ? undefined
         : await reader.record(database, caller, String(row.object_id), row.filter);
-    const changed = (JSON.parse(row.changed) as string[]).filter((name) => reader.shown.has(name));
+    const changed = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     const data = [
       `"position":"${row.position}"`,
       `"action":"${row.action}"`,
@@ -175,14 +187,16 @@ type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
 /** Creates a reader for the records of a resource. */
 function readerOf({ name, context, operations, definition }: Resource) {
-  // Do not read from a replica, which might lag behind.
+  // Replicas must not be used, because they can lag behind.
   const { plan, statement, respond } = operations.read;
-  const hidden = definition.fields.filter(({ sensitive }) => sensitive);
-  const visibleNames = definition.fields.filter((field) => !hidden.includes(field)).map(({ name }) => name);
-  const query = hidden.length === 0 ? {} : { fields: visibleNames.join(',') };
+  const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
+  const visibleNames = definition.fields
+    .filter((field) => !hiddenFields.includes(field))
+    .map(({ name }) => name);
+  const query = hiddenFields.length === 0 ? {} : { fields: visibleNames.join(',') };
   const filters = matching(context);
   return {
-    shown: new Set(loggedFieldNames(definition)),
+    loggedNames: new Set(loggedFieldNames(definition)),
     /**
      * Reads a record as JSON. Returns undefined if it was deleted.
      * @throws FilteredOut if it does not match the filter; Withheld if the filter is no longer valid

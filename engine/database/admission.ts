@@ -121,7 +121,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     AdmissionLane,
     (typeof queues)[number]
   >;
-  let waiting = 0;
+  let waitingCount = 0;
 
   const fits = (lane: AdmissionLane, organization: string): boolean => {
     const size = heldBytes.of(organization);
@@ -161,7 +161,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     return false;
   };
   const startAll = (): void => {
-    while (waiting > 0) {
+    while (waitingCount > 0) {
       // Lanes can share a limit, so they take turns too.
       const index = queues.findIndex((candidate) => candidate.size > 0 && startNext(candidate));
       if (index < 0) return;
@@ -176,7 +176,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     entries.splice(entries.indexOf(entry), 1);
     if (entries.length === 0) byOrganization.delete(organization);
     queueOf[lane].size--;
-    waiting--;
+    waitingCount--;
     return entries;
   };
   const waitInQueue = (lane: AdmissionLane, organization: string): Promise<void> => {
@@ -219,7 +219,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
       entries.push(entry);
       queueOf[lane].byOrganization.set(organization, entries);
       queueOf[lane].size++;
-      waiting++;
+      waitingCount++;
     });
   };
 
@@ -275,9 +275,9 @@ function counter() {
     of: (organization: string): number => counts.get(organization) ?? 0,
     total: (): number => total,
     add: (organization: string, change: number): void => {
-      const updated = (counts.get(organization) ?? 0) + change;
-      if (updated === 0) counts.delete(organization);
-      else counts.set(organization, updated);
+      const newCount = (counts.get(organization) ?? 0) + change;
+      if (newCount === 0) counts.delete(organization);
+      else counts.set(organization, newCount);
       total += change;
     },
   };

@@ -59,9 +59,9 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
   }
 
   /** Returns the statements that change the tables `before` to the target model. */
-  statementsFrom(before: TableShapes): readonly string[] {
+  statementsFrom(previous: TableShapes): readonly string[] {
     const difference = new ExactComparator(this.platform).compare(
-      this.#schemaOf(before),
+      this.#schemaOf(previous),
       this.getTargetSchema(),
     );
     const text = this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true });

@@ -26,13 +26,13 @@ export function fixedConnections(
   options: PipelineOptions,
 ): FixedConnections {
   const connections: (Pipeline | undefined)[] = new Array(count).fill(undefined);
-  const opening = new Set<number>();
+  const openingIndexes = new Set<number>();
   let openAfter = 0;
   let isClosed = false;
   let isYielding = false;
 
   async function connect(index: number): Promise<void> {
-    opening.add(index);
+    openingIndexes.add(index);
     try {
       const connection = new Pipeline(await open(), options);
       if (isClosed) connection.close();
@@ -40,7 +40,7 @@ export function fixedConnections(
     } catch {
       openAfter = performance.now() + pauseMs;
     } finally {
-      opening.delete(index);
+      openingIndexes.delete(index);
     }
   }
 
@@ -58,13 +58,15 @@ export function fixedConnections(
       if (isYielding) return undefined;
       const connection = connections[index];
       if (connection?.isOpen === true) return connection;
-      if (!isClosed && !opening.has(index) && performance.now() >= openAfter) void connect(index);
+      if (!isClosed && !openingIndexes.has(index) && performance.now() >= openAfter) void connect(index);
       return undefined;
     },
     load: () => {
-      const open = connections.filter((connection) => connection?.isOpen === true);
-      const inUse = open.filter((connection) => connection !== undefined && connection.pending > 0).length;
-      return { inUse, idle: open.length - inUse, limit: count };
+      const openConnections = connections.filter((connection) => connection?.isOpen === true);
+      const inUse = openConnections.filter(
+        (connection) => connection !== undefined && connection.pending > 0,
+      ).length;
+      return { inUse, idle: openConnections.length - inUse, limit: count };
     },
     yieldFor: (ms) => {
       openAfter = performance.now() + ms;

@@ -62,7 +62,7 @@ export function columns(bytes: Buffer, start: number, end: number): (string | nu
 /** Returns one column of a DataRow as text. @param start start of the first column */
 export function columnAt(bytes: Buffer, start: number, index: number): string | null {
   let at = start;
-  for (let before = 0; before < index; before++) at += 4 + Math.max(0, bytes.readInt32BE(at));
+  for (let column = 0; column < index; column++) at += 4 + Math.max(0, bytes.readInt32BE(at));
   const length = bytes.readInt32BE(at);
   return length === -1 ? null : bytes.toString('utf8', at + 4, at + 4 + length);
 }

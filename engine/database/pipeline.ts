@@ -342,19 +342,19 @@ const areMergedLists = ({ calls }: SentStatement): boolean =>
 function mergeCalls(queue: readonly Call[], unmerged: LRUCache<string, true>): Iterable<readonly Call[]> {
   if (queue.length === 1) return [queue];
   const batches: Call[][] = [];
-  const open = new Map<string, Call[]>();
+  const openBatches = new Map<string, Call[]>();
   for (const call of queue) {
     const mergedForm = call.statement.many;
     const many =
       mergedForm !== undefined && unmerged.size > 0 && unmerged.has(mergedForm.name) ? undefined : mergedForm;
-    const batch = many && open.get(many.name);
+    const batch = many && openBatches.get(many.name);
     if (batch !== undefined && batch.length < (many?.lists ? maxMergedLists : maxMerged)) {
       batch.push(call);
       continue;
     }
     const newBatch = [call];
     batches.push(newBatch);
-    if (many !== undefined) open.set(many.name, newBatch);
+    if (many !== undefined) openBatches.set(many.name, newBatch);
   }
   return batches;
 }

@@ -10,11 +10,11 @@ const [retryMs, growMs] = [25, 30_000];
 const listShare = 0.4;
 
 /** Pools that share the available connections. */
-interface Sharing {
+interface PoolSharing {
   readonly records: Pool;
   readonly lists: Pool;
   /** Other connections, which are closed if there are too few. Their statements then run in the pools. */
-  readonly others: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
+  readonly otherConnections: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
   /** Maximum time that a statement waits for a connection, in milliseconds. */
   readonly timeoutMs: number;
 }
@@ -24,20 +24,20 @@ interface Sharing {
  * connection attempt is rejected, the other pool gives up a connection. Otherwise the pool would fail until
  * the other pool closed one by itself.
  */
-export function sharePools({ records, lists, others: besides, timeoutMs }: Sharing): void {
-  const configured = { records: records.options.max, lists: lists.options.max };
+export function sharePools({ records, lists, otherConnections: besides, timeoutMs }: PoolSharing): void {
+  const maxima = { records: records.options.max, lists: lists.options.max };
   let growTimer: NodeJS.Timeout | undefined;
   const grow = () => {
-    records.options.max = configured.records;
-    lists.options.max = configured.lists;
+    records.options.max = maxima.records;
+    lists.options.max = maxima.lists;
   };
 
   /** Divides the available connections between the pools. */
   const divide = () => {
     for (const connections of besides) connections?.yieldFor(growMs);
-    const open = Math.max(2, records.totalCount + lists.totalCount);
-    lists.options.max = Math.min(configured.lists, Math.max(1, Math.floor(open * listShare)));
-    records.options.max = Math.min(configured.records, Math.max(1, open - lists.options.max));
+    const openCount = Math.max(2, records.totalCount + lists.totalCount);
+    lists.options.max = Math.min(maxima.lists, Math.max(1, Math.floor(openCount * listShare)));
+    records.options.max = Math.min(maxima.records, Math.max(1, openCount - lists.options.max));
     clearTimeout(growTimer);
     growTimer = setTimeout(grow, growMs).unref();
   };

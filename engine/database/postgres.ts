@@ -92,7 +92,7 @@ export async function openPostgres(
   sharePools({
     records,
     lists: readPool.pool,
-    others: [pipelines, writeBatcher],
+    otherConnections: [pipelines, writeBatcher],
     timeoutMs: config.connectTimeoutMs,
   });
   const stopStatistics = analyzeAfterWrites((text) => runNamed(records, { name: '', text, values: [] }));
@@ -118,7 +118,7 @@ export async function openPostgres(
     connections: () => [
       poolLoad('records', records),
       readPool.load(),
-      ...[pipelines, writeBatcher].flatMap((each) => each?.load() ?? []),
+      ...[pipelines, writeBatcher].flatMap((connections) => connections?.load() ?? []),
     ],
     replicas,
     close: async () => {

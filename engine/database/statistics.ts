@@ -28,27 +28,27 @@ const staleTables = `
  */
 export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): () => Promise<void> {
   /** Tables that were already analyzed. Empty tables never get statistics, so they are analyzed only once. */
-  const attempted = new Set<string>();
-  let checking: Promise<void> | undefined;
+  const attemptedTables = new Set<string>();
+  let runningCheck: Promise<void> | undefined;
 
   async function check(): Promise<void> {
     for (const [table, hasManyChanges] of await run(staleTables)) {
-      if (typeof table !== 'string' || (hasManyChanges !== 'true' && attempted.has(table))) continue;
-      attempted.add(table);
+      if (typeof table !== 'string' || (hasManyChanges !== 'true' && attemptedTables.has(table))) continue;
+      attemptedTables.add(table);
       // Another node might be analyzing the table.
       await run(`analyze (skip_locked) ${table}`);
     }
   }
   const timer = setInterval(() => {
-    checking ??= check()
+    runningCheck ??= check()
       // Failures are retried at the next check.
       .catch(() => {})
       .finally(() => {
-        checking = undefined;
+        runningCheck = undefined;
       });
   }, checkIntervalMs).unref();
   return async () => {
     clearInterval(timer);
-    await checking;
+    await runningCheck;
   };
 }

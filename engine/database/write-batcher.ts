@@ -39,17 +39,17 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
    * Records with a running write. Their next writes wait here instead of for a lock, which preserves their
    * order.
    */
-  const changing = new Set<string>();
+  const recordsInProgress = new Set<string>();
   let isScheduled = false;
 
   /** Returns the open connections. */
   function openConnections(): Pipeline[] {
-    const open: Pipeline[] = [];
+    const result: Pipeline[] = [];
     for (let index = 0; index < count; index++) {
       const connection = connections.at(index);
-      if (connection !== undefined) open.push(connection);
+      if (connection !== undefined) result.push(connection);
     }
-    return open;
+    return result;
   }
 
   function schedule(): void {
@@ -87,11 +87,11 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
         (write.statement.many?.name === batch[0]?.statement.many?.name &&
           batch.length < maxStatements &&
           size + write.size <= maxCharacters);
-      if (!fits || changing.has(write.record)) {
+      if (!fits || recordsInProgress.has(write.record)) {
         remaining.push(write);
         continue;
       }
-      if (write.record !== '') changing.add(write.record);
+      if (write.record !== '') recordsInProgress.add(write.record);
       size += write.size;
       batch.push(write);
     }
@@ -102,7 +102,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   async function runBatch(connection: Pipeline, batch: readonly QueuedWrite[]): Promise<void> {
     // Sent in the same tick, they are merged into one statement.
     const outcomes = await Promise.all(batch.map(({ statement }) => connection.run(statement, '')));
-    for (const { record } of batch) changing.delete(record);
+    for (const { record } of batch) recordsInProgress.delete(record);
     if (waiting.length > 0) schedule();
     for (const [index, { resolve, reject }] of batch.entries()) {
       const outcome = outcomes[index];

@@ -90,15 +90,15 @@ export const compression = fastifyPlugin(
 );
 
 function sharedBody(bytes: Buffer): SharedBody {
-  const compressed = new Map<Coding, Promise<Buffer>>();
+  const bodies = new Map<Coding, Promise<Buffer>>();
   return (request, reply) => {
     const coding = negotiate(request, reply);
     if (coding === undefined) return bytes;
     reply.header('content-encoding', coding);
-    const cached = compressed.get(coding);
+    const cached = bodies.get(coding);
     if (cached !== undefined) return cached;
     const result = codings[coding].small(bytes);
-    compressed.set(coding, result);
+    bodies.set(coding, result);
     return result;
   };
 }
@@ -143,8 +143,8 @@ export const decodeBody: preValidationHookHandler = (request, _reply, done) => {
     return done(errors.malformedHeader('Content-Encoding', 'must be gzip or identity'));
   const limit = request.routeOptions.bodyLimit;
   unzip(request.body, { maxOutputLength: limit }).then(
-    (decoded) => {
-      request.body = decoded;
+    (body) => {
+      request.body = body;
       done();
     },
     ({ code }: NodeJS.ErrnoException) =>

@@ -20,25 +20,25 @@ declare module 'fastify' {
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
-    let leaving = false;
-    let closing = false;
+    let isLeaving = false;
+    let isClosing = false;
     app.decorate('leave', () => {
-      leaving = true;
+      isLeaving = true;
     });
-    app.decorate('isLeaving', () => leaving);
+    app.decorate('isLeaving', () => isLeaving);
     app.addHook('preClose', async () => {
-      leaving = true;
-      closing = true;
+      isLeaving = true;
+      isClosing = true;
     });
-    app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
+    app.addHook('onRequest', (_request, _reply, done) => done(isClosing ? errors.draining() : undefined));
     // A response that started before the second phase leaves its connection open, and the server would wait
     // for it.
     app.addHook('onResponse', (_request, _reply, done) => {
-      if (closing) setImmediate(() => app.server.closeIdleConnections());
+      if (isClosing) setImmediate(() => app.server.closeIdleConnections());
       done();
     });
     app.addHook('onSend', (_request, reply, payload, done) => {
-      if (leaving) reply.header('connection', 'close');
+      if (isLeaving) reply.header('connection', 'close');
       done(null, payload);
     });
   },

@@ -124,12 +124,12 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
  * ID, or with 401 without credentials.
  */
 export const rejectUndecodableUrl =
-  (missing: NotFound) =>
+  (notFound: NotFound) =>
   (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const { code } = error as Partial<FastifyError>;
     const isAnonymous = request.headers.authorization === undefined;
-    const notFound = isAnonymous ? errors.unauthenticated() : missing(request.url);
-    sendError(code === 'FST_ERR_BAD_URL' ? notFound : error, request, reply);
+    const rejection = isAnonymous ? errors.unauthenticated() : notFound(request.url);
+    sendError(code === 'FST_ERR_BAD_URL' ? rejection : error, request, reply);
   };
 
 const connectionErrors: Readonly<Record<string, { readonly status: number; readonly code: ErrorCode }>> = {
@@ -169,7 +169,7 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
 
 /** Gives every error the same format, including errors for unknown paths. */
 export const errorHandling = fastifyPlugin(
-  async (app: FastifyInstance, { missing }: { readonly missing: NotFound }) => {
+  async (app: FastifyInstance, { missing: notFound }: { readonly missing: NotFound }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     // Node's own 417 has a different format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -183,7 +183,7 @@ export const errorHandling = fastifyPlugin(
         })
         .end(body);
     });
-    app.setNotFoundHandler((request, reply) => sendError(missing(request.url), request, reply));
+    app.setNotFoundHandler((request, reply) => sendError(notFound(request.url), request, reply));
     app.addHook('onRequest', ({ raw, id }, reply, done) => {
       reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
@@ -192,7 +192,7 @@ export const errorHandling = fastifyPlugin(
     });
     // Rejected before the body is read, because no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>
-      request.is404 ? done(missing(request.url)) : done(null, payload),
+      request.is404 ? done(notFound(request.url)) : done(null, payload),
     );
   },
   { name: 'errors', fastify: '5.x' },

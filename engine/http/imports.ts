@@ -86,7 +86,7 @@ function decodeUpload({ raw, headers }: FastifyRequest, maxBytes: number): Async
   if (coding === 'identity') return limitSize(chunks, maxBytes);
   if (coding !== 'gzip' && coding !== 'x-gzip')
     throw errors.malformedHeader('Content-Encoding', 'must be gzip or identity');
-  return limitSize(gunzipped(chunks), maxBytes);
+  return limitSize(decompress(chunks), maxBytes);
 }
 
 /** Iterates over the bytes of a request. The connection stays open even if they are not read to the end. */
@@ -113,7 +113,7 @@ async function* readBody(raw: Readable): AsyncGenerator<Buffer> {
   }
 }
 
-async function* gunzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* decompress(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   pipeline(Readable.from(source), gunzip, () => {});
   try {

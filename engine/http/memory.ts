@@ -119,12 +119,12 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
 
 /** Returns a stream that produces bytes as fast as the client reads them. */
 function slices(bytes: Buffer): Readable {
-  let written = 0;
+  let offset = 0;
   return new Readable({
     highWaterMark: sliceSize,
     read() {
-      const next = bytes.subarray(written, written + sliceSize);
-      written += next.length;
+      const next = bytes.subarray(offset, offset + sliceSize);
+      offset += next.length;
       this.push(next.length === 0 ? null : next);
     },
   });
@@ -165,9 +165,9 @@ function boundBodies(app: FastifyInstance, total: number): void {
   const heldBytes = new Map<string, number>();
   let totalBytes = 0;
   const add = (organization: string, size: number) => {
-    const updated = (heldBytes.get(organization) ?? 0) + size;
-    if (updated === 0) heldBytes.delete(organization);
-    else heldBytes.set(organization, updated);
+    const newSize = (heldBytes.get(organization) ?? 0) + size;
+    if (newSize === 0) heldBytes.delete(organization);
+    else heldBytes.set(organization, newSize);
     totalBytes += size;
   };
   app.addHook('preParsing', (request, reply, payload, done) => {

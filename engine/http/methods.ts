@@ -34,10 +34,10 @@ export function restoreMethod(request: IncomingMessage): void {
 export function rejectOtherMethods(
   app: FastifyInstance,
   url: string,
-  allowed: readonly HTTPMethods[],
+  allowedMethods: readonly HTTPMethods[],
   handledElsewhere: readonly HTTPMethods[] = [],
 ): void {
-  const allMethods = [...allowed, 'OPTIONS'];
+  const allMethods = [...allowedMethods, 'OPTIONS'];
   const allow = allMethods.join(', ');
   const rejectMethod = () => {
     throw errors.methodNotAllowed(allow);
@@ -46,7 +46,7 @@ export function rejectOtherMethods(
     url,
     method: 'OPTIONS',
     onRequest: (_request, reply) => {
-      if (allowed.includes('PATCH')) reply.header('accept-patch', mergePatchTypes.join(', '));
+      if (allowedMethods.includes('PATCH')) reply.header('accept-patch', mergePatchTypes.join(', '));
       reply.code(204).header('allow', allow).send();
     },
     handler: rejectMethod,

@@ -27,11 +27,11 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
       .slice(1, 10);
     const [resourceName = '', id, ...rest] = words;
     if (!isApi) {
-      const suggested = names.find((name) => words.some((word) => word.toLowerCase() === name));
+      const similarName = names.find((name) => words.some((word) => word.toLowerCase() === name));
       return errors.noPath(
-        suggested === undefined
+        similarName === undefined
           ? `; the API is under ${apiPrefix}`
-          : `. Did you mean "${apiPrefix}/${suggested}"?`,
+          : `. Did you mean "${apiPrefix}/${similarName}"?`,
       );
     }
     const resource = resources.find(({ name }) => name === resourceName);

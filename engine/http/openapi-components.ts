@@ -55,7 +55,7 @@ const joinList = (texts: readonly string[]) =>
 
 const errorOf = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
 
-const badRequest = (...more: readonly HttpError[]) =>
+const badRequest = (...extraErrors: readonly HttpError[]) =>
   errorResponse(
     'Wrong parameters, or a body that is not as described.',
     [
@@ -67,7 +67,7 @@ const badRequest = (...more: readonly HttpError[]) =>
       ]),
       errors.organizationNeeded(),
       errors.rejectedByDatabase('orders_total_is_positive'),
-      ...more,
+      ...extraErrors,
     ],
     preferenceApplied,
   );

@@ -6,22 +6,22 @@ import { schemas } from './openapi-schemas.ts';
 /** Path prefix of the REST API. */
 export const apiPrefix = '/api/v1';
 
-type Named<T> = Readonly<Record<string, T>>;
+type ByName<T> = Readonly<Record<string, T>>;
 type Paths = NonNullable<Fragment['paths']>;
 
-const mapValues = <From, To>(record: Named<From>, change: (value: From) => To): Record<string, To> =>
+const mapValues = <From, To>(record: ByName<From>, change: (value: From) => To): Record<string, To> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 
 const schemaReference = '#/components/schemas/';
 
 /** Returns a function that adds the schema's example to a body, under the schema's name. */
 const addExample =
-  (examples: Named<unknown>) =>
+  (examples: ByName<unknown>) =>
   <T extends JsonSchema>(body: T): T =>
     'content' in body
       ? {
           ...body,
-          content: mapValues(body.content as Named<JsonSchema>, (media) => {
+          content: mapValues(body.content as ByName<JsonSchema>, (media) => {
             const { $ref = '' } = media.schema as { readonly $ref?: string };
             const name = $ref.slice(schemaReference.length);
             return Object.hasOwn(examples, name) && !('examples' in media)
@@ -32,7 +32,7 @@ const addExample =
       : body;
 
 /** Adds examples, common response headers and 405 to every operation. */
-function completePaths(paths: Paths, examples: Named<unknown>): Paths {
+function completePaths(paths: Paths, examples: ByName<unknown>): Paths {
   const withExample = addExample(examples);
   const response = (input: JsonSchema): JsonSchema =>
     '$ref' in input
@@ -42,7 +42,7 @@ function completePaths(paths: Paths, examples: Named<unknown>): Paths {
     ...input,
     ...('requestBody' in input && { requestBody: withExample(input.requestBody as JsonSchema) }),
     responses: {
-      ...mapValues(input.responses as Named<JsonSchema>, response),
+      ...mapValues(input.responses as ByName<JsonSchema>, response),
       405: { $ref: '#/components/responses/MethodNotAllowed' },
     },
   });
@@ -51,8 +51,8 @@ function completePaths(paths: Paths, examples: Named<unknown>): Paths {
   );
 }
 
-const mergeAll = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> =>
-  Object.assign({}, ...parts);
+const mergeAll = <T>(records: readonly (ByName<T> | undefined)[]): Record<string, T> =>
+  Object.assign({}, ...records);
 
 /**
  * Builds an instance's OpenAPI 3.1 document from the fragments of its modules.

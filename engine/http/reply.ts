@@ -12,8 +12,8 @@ export const jsonId = (id: string): object => JSON.rawJSON(id);
 
 /** Adds a request header to `Vary`. */
 export function varyBy(reply: FastifyReply, header: string): void {
-  const others = reply.getHeader('vary');
-  reply.header('vary', others === undefined ? header : `${String(others)}, ${header}`);
+  const previous = reply.getHeader('vary');
+  reply.header('vary', previous === undefined ? header : `${String(previous)}, ${header}`);
 }
 
 /** Content-Type of every JSON response. */

@@ -25,28 +25,28 @@ export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const name = (alias: string) => current.get(alias) ?? alias;
   const names = (list: string) => list.split(',').map(name).join();
   const record = (body: Body): Body => {
-    let renamed: Record<string, unknown> | undefined;
+    let result: Record<string, unknown> | undefined;
     for (const [from, to] of current) {
       if (!Object.hasOwn(body, from)) continue;
-      renamed ??= { ...body };
+      result ??= { ...body };
       // The value of the current name wins if the caller sends both.
-      renamed[to] = Object.hasOwn(body, to) ? body[to] : body[from];
-      delete renamed[from];
+      result[to] = Object.hasOwn(body, to) ? body[to] : body[from];
+      delete result[from];
     }
-    return renamed ?? body;
+    return result ?? body;
   };
   return {
     name,
     query: (query) => {
-      const renamed: Record<string, Query[string]> = {};
+      const translated: Record<string, Query[string]> = {};
       for (const [parameter, value] of Object.entries(query)) {
         const key = parameter.replace(baseName, name);
         const values = [value ?? []].flat();
         const renamedValues = fieldNameParameters.has(parameter) ? values.map(names) : values;
-        const allValues = [...[renamed[key] ?? []].flat(), ...renamedValues];
-        renamed[key] = allValues.length === 1 ? allValues[0] : allValues;
+        const allValues = [...[translated[key] ?? []].flat(), ...renamedValues];
+        translated[key] = allValues.length === 1 ? allValues[0] : allValues;
       }
-      return renamed;
+      return translated;
     },
     body: (body) => {
       const { records, match } = body;

@@ -186,9 +186,9 @@ const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpE
  * @throws HttpError 400 if records are missing and the batch stops at errors
  */
 export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {
-  const [results, missing] = row;
-  if (plan.stops && typeof missing === 'string') {
-    const numbers = missing.split(',').map(Number);
+  const [results, missingIndexes] = row;
+  if (plan.stops && typeof missingIndexes === 'string') {
+    const numbers = missingIndexes.split(',').map(Number);
     throw itemsError(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
   }
   return { body: String(results) };

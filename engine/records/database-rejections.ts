@@ -16,7 +16,7 @@ export function rejectedItems<P extends OperationPlan>(
   { numbers, statement }: BatchSplitter<P>,
 ): Promise<ReadonlyMap<number, HttpError>> {
   const failures = new Map<number, HttpError>();
-  const reported = new Set<string>();
+  const reportedRules = new Set<string>();
   return database.admission.run('batch', plan.organization, () =>
     attempts(database, async (attempt) => {
       const search = async (itemNumbers: readonly number[]): Promise<void> => {
@@ -35,8 +35,8 @@ export function rejectedItems<P extends OperationPlan>(
         // failed items.
         if (rule === undefined || number === undefined) return;
         failures.set(number, errors.rejectedByDatabase(rule, cause));
-        if (!reported.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);
-        reported.add(rule);
+        if (!reportedRules.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);
+        reportedRules.add(rule);
       };
       await search(numbers(plan));
       return failures;

@@ -45,8 +45,8 @@ export async function execute<P extends OperationPlan>(
   const firstStatement = statement(plan);
   if (firstStatement === undefined) return [];
   if (creates !== undefined && tries === 1) {
-    const admitted = database.admitRecords?.(plan.organization, creates(plan));
-    if (admitted !== undefined) await admitted;
+    const quotaCheck = database.admitRecords?.(plan.organization, creates(plan));
+    if (quotaCheck !== undefined) await quotaCheck;
   }
   const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
   try {
@@ -122,7 +122,7 @@ async function runInLane(
   statement: Statement,
   server: ReadServer = database,
 ): Promise<TextRows> {
-  const { admission, writeBatcher: groups } = database;
+  const { admission, writeBatcher } = database;
   const { pipelines } = server;
   const lane = pipelines?.laneOf(statement, organization);
   if (pipelines !== undefined && lane !== undefined) {
@@ -134,11 +134,11 @@ async function runInLane(
     );
     if (rows !== undefined) return rows;
   }
-  if (groups?.accepts(statement, organization) !== true)
+  if (writeBatcher?.accepts(statement, organization) !== true)
     return admission.run(statement.lane, organization, () => server.run(statement));
-  const rows = await admission.run('short write', organization, () => groups.run(statement));
+  const rows = await admission.run('short write', organization, () => writeBatcher.run(statement));
   if (rows !== undefined) return rows;
   return admission.run(statement.lane, organization, () =>
-    groups.runAlone(organization, () => server.run(statement)),
+    writeBatcher.runAlone(organization, () => server.run(statement)),
   );
 }

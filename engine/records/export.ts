@@ -67,8 +67,8 @@ function lastPosition({ parsedQuery: { sort } }: LinkedPlan, [row]: TextRows) {
   const [, , id, key] = row;
   const { place = (text: string) => text } = sort.field.type;
   // Not signed, because it does not leave the process.
-  const unsigned = { page: '1', text: '', signature: '' };
-  return { ...unsigned, id: String(id), key: key == null ? null : place(String(key)) };
+  const emptyCursor = { page: '1', text: '', signature: '' };
+  return { ...emptyCursor, id: String(id), key: key == null ? null : place(String(key)) };
 }
 
 /** Returns the statement of one batch, with as many records as fit. */

@@ -47,9 +47,15 @@ export const history: Operation<HistoryPlan> = {
       const page = `select * from "crm_ledger" _l where ${condition} and ${olderThan} order by _l."version" desc limit ${pageSize}`;
       const rows = excerpt === undefined ? page : upToBytes(page);
       // A page of excerpts can end before it is full, so the statement returns whether older changes exist.
-      const more = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
+      const hasMoreColumn = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
       const fields = loggedFieldsSql(definition);
-      const changes = selectChanges(rows, fields, 'l."version" desc', `, l."version"::text${more}`, excerpt);
+      const changes = selectChanges(
+        rows,
+        fields,
+        'l."version" desc',
+        `, l."version"::text${hasMoreColumn}`,
+        excerpt,
+      );
       // A row of nulls means that the record exists but has no changes.
       const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
       return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;

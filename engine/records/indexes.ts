@@ -32,14 +32,14 @@ export function isIndexed(definition: ResourceDefinition, equal: readonly Field[
 /** Returns a resource's indexes: for its query parameters, references, lookups and unique fields. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
-  const required = [
+  const candidates = [
     ...queryIndexes(definition),
     ...fields
       .filter((field) => field.type.refers || field.lookup !== undefined)
       .map((field) => ({ field, keys: [lookupKey(field)] })),
   ];
   const byName = new Map<string, ResourceIndex>();
-  for (const index of required) {
+  for (const index of candidates) {
     if ('method' in index) {
       const { method, keys } = index;
       const indexName = identifier(`${name}_${index.name}`);

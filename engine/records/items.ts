@@ -43,7 +43,7 @@ export interface ItemColumn {
 
 /** Compiles how statements read items with values of these writable fields. */
 export function itemTable(fields: readonly Field[]): ItemTable {
-  const parts = fields.map((field) => ({
+  const fieldEntries = fields.map((field) => ({
     field,
     parameters: bodyParameters(field),
     size: fieldColumns(field).length,
@@ -55,7 +55,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
   ];
   const assignments = new Map<Field, readonly Assignment[]>();
   let next = 2;
-  for (const { field, size } of parts) {
+  for (const { field, size } of fieldEntries) {
     const columns = names.slice(next, next + size).map((name) => `_i.${name}`);
     // `assign` requests the placeholder of each column once, in order.
     let column = 0;
@@ -78,7 +78,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     expression: ($, guard) => {
       const values = arrays.map((array) => `${$(array)}::text[]`).join(', ');
       const source = `unnest(${values}) with ordinality _i(${names.join(', ')}, _n)`;
-      return `_items as materialized (select _i.* from ${guard === undefined ? '' : `${guard} cross join `}${source} where _i._n <> all(${$(skipped)}::bigint[]))`;
+      return `_items as materialized (select _i.* from ${guard === undefined ? '' : `${guard} cross join `}${source} where _i._n <> all(${$(skippedOf)}::bigint[]))`;
     },
     assignments: (field) => assignments.get(field) ?? [],
     hasField: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
@@ -96,7 +96,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
           : fields.map(({ name }) => (item.body[name] === undefined ? '0' : '1')).join(''),
       );
       let index = 2;
-      for (const { parameters, size } of parts) {
+      for (const { parameters, size } of fieldEntries) {
         const values = item === undefined ? [] : parameters(item);
         for (let part = 0; part < size; part++) add(index++, values[part] ?? null);
       }
@@ -104,7 +104,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
   };
 }
 
-const skipped = ({ skipped }: ItemValues) => skipped;
+const skippedOf = ({ skipped }: ItemValues) => skipped;
 
 /** Returns the columns as texts of PostgreSQL arrays. */
 export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>

@@ -18,7 +18,7 @@ export interface ListScope {
   /** Statement that selects the columns in order. */
   readonly page: string;
   /** Returns a statement that selects the table's rows in order, with an additional column. */
-  readonly rowsWith: (further: string) => string;
+  readonly rowsWith: (extraColumn: string) => string;
 }
 
 /** The input of a list's statements. */

@@ -112,10 +112,10 @@ function headersOf(
   link: string | undefined,
   total: string | undefined,
 ): Readonly<Record<string, string>> {
-  const applied = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
+  const preferences = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
   return {
     ...(link !== undefined && { link }),
-    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': applied }),
+    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': preferences }),
   };
 }
 
@@ -129,19 +129,19 @@ function listStatement(
   name: string,
 ): Prepared<ListPlan> {
   const columns = listColumns(context, query);
-  const parts = ($: Placeholder<ListPlan>) => {
+  const compileParts = ($: Placeholder<ListPlan>) => {
     const { conditions, page } = compileListScope(context, query, $);
     return { page, conditions };
   };
 
   if (counting === undefined) {
-    const page = ($: Placeholder<ListPlan>) => parts($).page;
-    const many = hasStablePlan(context, query) ? listOfMany(page) : undefined;
-    return prepare<ListPlan>(name, listLane(context, query), page, columns, many);
+    const page = ($: Placeholder<ListPlan>) => compileParts($).page;
+    const batchForm = hasStablePlan(context, query) ? listOfMany(page) : undefined;
+    return prepare<ListPlan>(name, listLane(context, query), page, columns, batchForm);
   }
   // The total is required even if the page is empty, so both are returned in one row.
   return prepare<ListPlan>(name, 'scan', ($) => {
-    const { page, conditions } = parts($);
+    const { page, conditions } = compileParts($);
     return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, columns)}) _p`;
   });
 }

@@ -43,8 +43,8 @@ export type CompiledOperations = {
 export function compileOperations(context: OperationContext): CompiledOperations {
   const aliases = aliasesOf(context.definition);
   const compiled = Object.entries(operations).map(([name, operation]) => {
-    const routed = operation.compile(context) as unknown as RoutedOperation['compiled'];
-    return [name, aliases === undefined ? routed : withAliases(routed, aliases)];
+    const operationOfResource = operation.compile(context) as unknown as RoutedOperation['compiled'];
+    return [name, aliases === undefined ? operationOfResource : withAliases(operationOfResource, aliases)];
   });
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
 }

@@ -41,9 +41,9 @@ export function projection(
   };
   for (const field of definition.fields) {
     // `definition.fields` contains a field before its aliases.
-    const aliased = field.aliasOf && values.get(field.aliasOf.name);
-    if (aliased !== undefined || field.through === undefined) {
-      addColumn(field, aliased ?? responseValueSql(field));
+    const aliasedValue = field.aliasOf && values.get(field.aliasOf.name);
+    if (aliasedValue !== undefined || field.through === undefined) {
+      addColumn(field, aliasedValue ?? responseValueSql(field));
       continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
@@ -54,10 +54,10 @@ export function projection(
     // needed.
     const condition = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
     // If a record refers to itself, the join would return the version before this statement's write.
-    const version = (joined: string) =>
+    const version = (joinedVersion: string) =>
       target.name === definition.name
-        ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
-        : joined;
+        ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joinedVersion} end`
+        : joinedVersion;
     links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, condition, version });
     addColumn(field, joinedText(field, link, target, definition, alias));
   }
@@ -97,8 +97,8 @@ interface Link {
   readonly from: string;
   /** The condition that finds the referenced record. */
   readonly condition: string;
-  /** Returns SQL of the referenced record's version. @param joined SQL of the joined row's version */
-  readonly version: (joined: string) => string;
+  /** Returns SQL of the referenced record's version. @param joinedVersion SQL of the joined row's version */
+  readonly version: (joinedVersion: string) => string;
 }
 
 const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
@@ -107,8 +107,8 @@ const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
  * Returns SQL of the versions of the record and its joined records, separated by dots. A missing record's
  * version is empty.
  */
-const versionsOf = (joined: readonly string[]): string =>
-  [`${versionOf(record)}::text`, ...joined.map((version) => `coalesce((${version})::text, '')`)].join(
+const versionsOf = (joinedVersions: readonly string[]): string =>
+  [`${versionOf(record)}::text`, ...joinedVersions.map((version) => `coalesce((${version})::text, '')`)].join(
     ` || '.' || `,
   );
 
@@ -139,9 +139,9 @@ function joinedText(
     });
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;
   };
-  const joined = textFrom(alias);
+  const joinedValue = textFrom(alias);
   // If a record refers to itself, the join would return the values before this statement's write.
   return target.name === definition.name
-    ? `case when ${column(link)} = ${record}."id" then ${textFrom(record)} else ${joined} end`
-    : joined;
+    ? `case when ${column(link)} = ${record}."id" then ${textFrom(record)} else ${joinedValue} end`
+    : joinedValue;
 }

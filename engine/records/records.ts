@@ -200,10 +200,10 @@ function findStatement(
       lookup === undefined
         ? key.type.equals?.(column(key), parameter)
         : `${equal((text) => indexedPrefix(lookup(text)))} and ${equal(lookup)}`;
-    const created = fields.find((field) => field.set === 'created');
+    const createdField = fields.find((field) => field.set === 'created');
     const order = [
       ...(last === undefined ? [] : [`(${column(last.field)} = any(${$(() => last.values)}::text[])) asc`]),
-      ...(created === undefined ? [] : [`${column(created)} desc`]),
+      ...(createdField === undefined ? [] : [`${column(createdField)} desc`]),
       `${record}."id" desc`,
     ];
     return `select ${record}."id"::text as id from ${quote(name)} ${record} where ${rows} and ${condition} order by ${order.join(', ')} limit 1 for update`;

@@ -59,8 +59,8 @@ export function createRejectionFinder(
       const checkedAs = (field: Field) => `_v._u${checkedFields.indexOf(field)}`;
       const isMissing = references.map((field) => {
         const id = checkedAs(field);
-        const referenced = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
-        return `(${id} is not null and not exists (${referenced}))::text`;
+        const target = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
+        return `(${id} is not null and not exists (${target}))::text`;
       });
       const duplicates = uniques.flatMap((unique) => {
         const keys = unique.map(checkedAs);
@@ -118,10 +118,13 @@ function errorOf(
   uniques: readonly Unique[],
   canRead: boolean,
 ): HttpError | undefined {
-  const missing = references.filter((_, index) => results[index] === 'true');
-  if (missing.length > 0) {
+  const missingFields = references.filter((_, index) => results[index] === 'true');
+  if (missingFields.length > 0) {
     return errors.missingReferences(
-      missing.map(({ name }) => ({ field: name, message: `${name} does not refer to an existing record` })),
+      missingFields.map(({ name }) => ({
+        field: name,
+        message: `${name} does not refer to an existing record`,
+      })),
     );
   }
   for (const [index, unique] of uniques.entries()) {

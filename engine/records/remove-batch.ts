@@ -43,7 +43,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
         'update',
       );
       const where = `${visibleSql($)} and ${record}."id" = _f."id"${allFoundSql($)}`;
-      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deleted: '_found' })}${effectsOf(context, 'delete', $)}`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deletedRows: '_found' })}${effectsOf(context, 'delete', $)}`;
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
       return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });

@@ -60,7 +60,7 @@ interface ClearOptions {
    * An expression with the IDs of records that the statement deletes. It skips these records, because a
    * statement cannot also update them.
    */
-  readonly deleted?: string;
+  readonly deletedRows?: string;
 }
 
 /**
@@ -71,7 +71,7 @@ interface ClearOptions {
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
   $: Placeholder<RowScope & Pick<OperationPlan, 'caller'>>,
-  { join, deleted }: ClearOptions,
+  { join, deletedRows: deleted }: ClearOptions,
 ): string =>
   [...Map.groupBy(referrers, ({ resource }) => resource)]
     .map(([resource, references], index) => {
@@ -80,22 +80,22 @@ export const clearReferencesSql = (
       const table = quote(resource);
       const sameOrganization = (alias: string) =>
         join === undefined ? visibleSql($, alias) : `${alias}."organization_id" = _written."organization_id"`;
-      const remaining =
+      const exclusion =
         deleted === undefined || resource !== definition.name
           ? ''
           : ` and not exists (select from ${deleted} _d where _d."id" = ${row}."id")`;
       const bound = sameOrganization(row);
-      const [first, ...more] = references.map(({ field }) => `${row}.${quote(field)}`);
-      const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${more.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
+      const [firstColumn, ...otherColumns] = references.map(({ field }) => `${row}.${quote(field)}`);
+      const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${otherColumns.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
       // A record can refer to deleted records with several fields, but a statement can update it only once.
-      const referenceRows = [first, ...more].map(
+      const referenceRows = [firstColumn, ...otherColumns].map(
         (field) =>
           `select ${row}."organization_id", ${row}."id", _written."id" as "_cause" from ${table} ${row} join _written on ${bound} and ${field} = _written."id"`,
       );
       const updates =
-        more.length === 0
-          ? `${update} from _written where ${bound} and ${first} = _written."id"${remaining} returning ${row}.*, _written."id" as "_cause"`
-          : `${update} from (${referenceRows.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${remaining} returning ${row}.*, _f."_cause"`;
+        otherColumns.length === 0
+          ? `${update} from _written where ${bound} and ${firstColumn} = _written."id"${exclusion} returning ${row}.*, _written."id" as "_cause"`
+          : `${update} from (${referenceRows.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${exclusion} returning ${row}.*, _f."_cause"`;
       const projection = projections.get(resource);
       if (projection === undefined) throw new Error(`Unknown resource ${resource}`);
       const target = { definition: { name: resource }, effects, projection };

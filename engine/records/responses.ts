@@ -25,11 +25,11 @@ export function recordRow({ definition }: Pick<OperationContext, 'definition'>, 
 }
 
 /** Concatenates a body with ASCII text before and after it. */
-export function wrapBody(before: string, body: string | Buffer, after: string): string | Buffer {
-  if (typeof body === 'string') return before + body + after;
-  const buffer = slice(before.length + body.length + after.length);
-  buffer.write(before, 0, 'latin1');
-  body.copy(buffer, before.length);
-  buffer.write(after, before.length + body.length, 'latin1');
+export function wrapBody(prefix: string, body: string | Buffer, suffix: string): string | Buffer {
+  if (typeof body === 'string') return prefix + body + suffix;
+  const buffer = slice(prefix.length + body.length + suffix.length);
+  buffer.write(prefix, 0, 'latin1');
+  body.copy(buffer, prefix.length);
+  buffer.write(suffix, prefix.length + body.length, 'latin1');
   return buffer;
 }

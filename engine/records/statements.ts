@@ -31,13 +31,13 @@ export const byIdSql = (placeholder: Placeholder<ById>): string =>
 
 /**
  * Returns the SELECT and FROM clauses of a record's columns.
- * @param further additional columns, each named and starting with a comma
+ * @param extraColumns additional columns, each named and starting with a comma
  */
 export const selectRecord = (
   { projection }: { readonly projection: Pick<Projection, 'columns' | 'joins'> },
   source: string,
-  further = '',
-): string => `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
+  extraColumns = '',
+): string => `select ${projection.columns}${extraColumns} from ${source} ${record}${projection.joins}`;
 
 /** Returns the SELECT and FROM clauses of a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>
@@ -232,7 +232,7 @@ export const effectsOf = (
   { definition, effects, projection }: EffectTarget,
   action: WriteAction,
   placeholder: Placeholder<Pick<OperationPlan, 'caller'>>,
-  { name: written, from = written, json }: WrittenRows = { name: '_written' },
+  { name, from = name, json }: WrittenRows = { name: '_written' },
   join: (row: string) => string = () => '',
 ): string =>
   effects
@@ -242,7 +242,7 @@ export const effectsOf = (
         `, ${effect.expression({
           resource: definition.name,
           action,
-          written,
+          written: name,
           source: `${from} ${writtenRow}${join(writtenRow)}`,
           row: writtenRow,
           columns: projection.loggedColumns,

@@ -47,6 +47,6 @@ export function estimate(
 /** Returns the number of records on all pages as decimal text, or undefined if it was not requested. */
 export function totalOf([page, plan]: TextRows): string | undefined {
   const number = page?.[totalIndex]?.toString();
-  const estimated = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
-  return estimated === undefined ? number : String(Math.max(Number(estimated), maxExactCount + 1));
+  const estimatedCount = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
+  return estimatedCount === undefined ? number : String(Math.max(Number(estimatedCount), maxExactCount + 1));
 }

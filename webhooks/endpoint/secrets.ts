@@ -13,7 +13,7 @@ export const matchesAnySecret = (candidate: string, secrets: readonly string[]):
   secrets.map((secret) => isEqual(candidate, secret)).includes(true);
 
 /** Signed data, and the header with its signature. */
-export interface Signed {
+export interface SignedRequest {
   readonly header: string;
   /** Raw bytes of the body. */
   readonly raw: Buffer;
@@ -41,7 +41,7 @@ const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(se
 const toleranceSeconds = 300;
 
 /** Verifies the header for each scheme. */
-const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
+const schemes: Readonly<Record<Scheme, (secret: string, request: SignedRequest) => boolean>> = {
   key: (secret, { header, raw, now }) => isEqual(header, signatures.key(secret, raw, now)),
   'hmac-sha256-hex': (secret, { header, raw, now }) =>
     isEqual(header.toLowerCase(), signatures['hmac-sha256-hex'](secret, raw, now)),
@@ -61,7 +61,11 @@ const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boole
  * Returns the secret that the header was signed with, or undefined. Tries all secrets, so that timing does not reveal
  * which one matched.
  */
-export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
-  const matches = secrets.map((secret) => schemes[scheme](secret, signed));
+export function signedWith(
+  scheme: Scheme,
+  secrets: readonly string[],
+  request: SignedRequest,
+): string | undefined {
+  const matches = secrets.map((secret) => schemes[scheme](secret, request));
   return secrets[matches.indexOf(true)];
 }

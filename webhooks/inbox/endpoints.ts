@@ -86,9 +86,9 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       if (events.length > maxEvents) throw errors.invalidJson(`more than ${maxEvents} events`);
       const { organization } = integration;
       if (events.length > 0) await inboxBacklog.admit(organization, settings.current.inbox.max_waiting);
-      const stored = await store(tablesOf(database), integration, events);
-      inboxBacklog.add(organization, stored);
-      if (stored > 0) worker.wake();
+      const storedCount = await store(tablesOf(database), integration, events);
+      inboxBacklog.add(organization, storedCount);
+      if (storedCount > 0) worker.wake();
       reply.header('content-type', channel.reply.type);
       return channel.reply.body;
     });

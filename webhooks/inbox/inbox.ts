@@ -35,7 +35,7 @@ export async function store(
   { organization, id }: Integration,
   events: readonly ChannelEvent[],
 ): Promise<number> {
-  let stored = 0;
+  let storedCount = 0;
   // The number of parameters per statement is limited, and Lead Ads sends up to 1,000 events per delivery.
   for (let start = 0; start < events.length; start += 500) {
     const rows = await tables
@@ -54,7 +54,7 @@ export async function store(
       )
       .returning('id')
       .execute();
-    stored += rows.length;
+    storedCount += rows.length;
   }
-  return stored;
+  return storedCount;
 }

@@ -94,7 +94,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   rejectOtherMethods(app, paymentPath(':hook'), ['POST']);
 }
 
-const unmatched = '{"ok":true,"matched":false';
+const unmatchedResponse = '{"ok":true,"matched":false';
 
 /** Claims the event, converts the lead and creates the opportunity, in one transaction and once per event. */
 async function apply(
@@ -126,11 +126,11 @@ async function apply(
       .where('customer', '=', customer)
       .where('event_id', '=', eventId)
       .executeTakeFirstOrThrow();
-    return `${previous.answer ?? unmatched},"duplicate":true}`;
+    return `${previous.answer ?? unmatchedResponse},"duplicate":true}`;
   }
   const records = partnerRecords(tables, resources, partner);
   const leadId = await findLead(records, lead);
-  if (leadId === undefined) return `${unmatched}}`;
+  if (leadId === undefined) return `${unmatchedResponse}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);
   // IDs are written as JSON integers without rounding.

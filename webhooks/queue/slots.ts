@@ -32,8 +32,8 @@ export interface Slots {
 export function slots(concurrency: number, maxShare: number): Slots {
   const organizations = new Map<string, number>();
   const owners = new Map<string, number>();
-  const busy = new Set<Promise<void>>();
-  const free = () => concurrency - busy.size;
+  const occupied = new Set<Promise<void>>();
+  const free = () => concurrency - occupied.size;
   const change = (counts: Map<string, number>, key: string, delta: number) => {
     const count = (counts.get(key) ?? 0) + delta;
     if (count === 0) counts.delete(key);
@@ -53,14 +53,14 @@ export function slots(concurrency: number, maxShare: number): Slots {
       };
       count(1);
       const slot = work.finally(() => {
-        busy.delete(slot);
+        occupied.delete(slot);
         count(-1);
         onRelease();
       });
-      busy.add(slot);
+      occupied.add(slot);
     },
     done: async () => {
-      await Promise.all(busy);
+      await Promise.all(occupied);
     },
   };
 }

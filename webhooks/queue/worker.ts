@@ -66,32 +66,32 @@ export function startWorker<Row>(
     }
     if (await settle(item, outcome)) isFollowed = true;
   };
-  const busy: Slots = slots(queue.concurrency, queue.batch);
-  let stopping = false;
+  const itemSlots: Slots = slots(queue.concurrency, queue.batch);
+  let isStopping = false;
   /** The organization of the last claimed item. */
   let lastOrganization = '0';
   /**
    * Whether the last claim might have left due items, and the numbers of items started and finished since.
    */
   let hasMore = false;
-  let started = 0;
-  let finished = 0;
+  let startedCount = 0;
+  let finishedCount = 0;
   const start = (item: ClaimedItem<Row>): void => {
     lastOrganization = item.organization;
-    started += 1;
-    busy.hold(item, work(item).catch(reportFailure), () => {
-      finished += 1;
-      if (isFollowed || (hasMore && finished >= Math.min(queue.batch, started))) wake();
+    startedCount += 1;
+    itemSlots.hold(item, work(item).catch(reportFailure), () => {
+      finishedCount += 1;
+      if (isFollowed || (hasMore && finishedCount >= Math.min(queue.batch, startedCount))) wake();
     });
   };
   /** Claims due items while slots are free. A slow item does not delay items of other organizations. */
   const drain = async (): Promise<void> => {
-    started = 0;
-    finished = 0;
+    startedCount = 0;
+    finishedCount = 0;
     isFollowed = false;
     do {
-      const limit = busy.share();
-      const [excludedOrganizations, excludedOwners] = [busy.fullOrganizations(), busy.fullOwners()];
+      const limit = itemSlots.share();
+      const [excludedOrganizations, excludedOwners] = [itemSlots.fullOrganizations(), itemSlots.fullOwners()];
       hasMore = limit === 0 || excludedOrganizations.length > 0 || excludedOwners.length > 0;
       if (limit === 0) return;
       const request = { limit, excludedOrganizations, excludedOwners, after: lastOrganization };
@@ -99,26 +99,26 @@ export function startWorker<Row>(
       items.forEach(start);
       if (items.length < limit || app.isReadOnly?.() === true) return;
       hasMore = true;
-    } while (!stopping);
+    } while (!isStopping);
   };
-  let running: Promise<void> | undefined;
+  let runningDrain: Promise<void> | undefined;
   let isRequested = false;
   const wake = () => {
     isRequested = true;
-    if (stopping || running !== undefined || app.isReadOnly?.() === true) return;
+    if (isStopping || runningDrain !== undefined || app.isReadOnly?.() === true) return;
     isRequested = false;
-    running = drain()
+    runningDrain = drain()
       .catch(reportFailure)
       .finally(() => {
-        running = undefined;
+        runningDrain = undefined;
         if (isRequested) wake();
       });
   };
   const { now } = app.background.every(app, queue.name, pollMs, wake);
   app.addHook('preClose', async () => {
-    stopping = true;
-    await running;
-    await busy.done();
+    isStopping = true;
+    await runningDrain;
+    await itemSlots.done();
     failures.close();
   });
   return { wake: now };

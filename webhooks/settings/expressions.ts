@@ -57,10 +57,10 @@ export function withoutTextConversion<T>(payload: T): T {
 
 /** Returns the error message for an invalid expression, or undefined if it is valid. */
 export function expressionProblem(text: string): string | undefined {
-  const opened = text.split('{{').length;
-  const closed = text.split('}}').length;
-  if (opened > closed) return '"{{" has no closing "}}"';
-  if (opened < closed) return '"}}" has no opening "{{"';
+  const openingCount = text.split('{{').length;
+  const closingCount = text.split('}}').length;
+  if (openingCount > closingCount) return '"{{" has no closing "}}"';
+  if (openingCount < closingCount) return '"}}" has no opening "{{"';
   const block = /\{\{\s*([#^/>!&]|else)/.exec(text)?.[1];
   if (block !== undefined) return `"{{${block}…}}" is not supported. Use a path, for example {{a.b}}.`;
   try {

@@ -42,13 +42,13 @@ export async function liveSettings(
   await onLoad(initial);
   let current = initial.settings;
   let problem: string | undefined;
-  let closed = false;
+  let isClosed = false;
   const reloadFile = async () => {
     try {
       const { size } = await stat(config.settingsFile).catch(() => ({ size: -1 }));
       if (size === 0) await pause(emptyMs, undefined, { ref: false });
       const next = await readSettingsFile(config);
-      if (closed) return;
+      if (isClosed) return;
       current = next.settings;
       problem = undefined;
       log.info(`reloaded ${config.settingsFile}`);
@@ -87,7 +87,7 @@ export async function liveSettings(
     },
     reload,
     close: () => {
-      closed = true;
+      isClosed = true;
       clearTimeout(timer);
       watcher.close();
       process.off('SIGHUP', onSignal);

@@ -66,10 +66,10 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   const file = { ...parsed, data: parsed.data ?? {} };
   checkReferences(file, file.data, issues);
   // An invalid reference also violates the schema's pattern but must be reported only once.
-  const reported = new Set(issues.map(({ line, column }) => `${line}:${column}`));
+  const reportedLocations = new Set(issues.map(({ line, column }) => `${line}:${column}`));
   const shapeIssues: YamlIssue[] = [];
   const hasValidShape = hasShape(file, shapeIssues);
-  issues.push(...shapeIssues.filter(({ line, column }) => !reported.has(`${line}:${column}`)));
+  issues.push(...shapeIssues.filter(({ line, column }) => !reportedLocations.has(`${line}:${column}`)));
   checkPayments(file, issues);
   checkSecrets(file, environment, issues);
   checkSenders(file, issues);

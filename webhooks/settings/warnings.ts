@@ -35,11 +35,11 @@ export function disabledEndpoints(
         unsetNames.length === 0
           ? 'it has no secret'
           : `${unsetNames.join(' and ')} ${unsetNames.length === 1 ? 'is' : 'are'} not set`;
-      const problem = parsed.problem(
+      const issue = parsed.problem(
         { path: ['partners', ...path, 'secrets'] },
         `${name} is off (501): ${reason}`,
       );
-      return { ...problem, isShipped: Object.hasOwn(defaults.partners, name) };
+      return { ...issue, isShipped: Object.hasOwn(defaults.partners, name) };
     });
 }
 
@@ -48,9 +48,9 @@ export function disabledEndpoints(
  * a variable that is no longer used; see {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
-  const shipped = new Set(leaves(defaults).map(({ value }) => value));
+  const defaultValues = new Set(leaves(defaults).map(({ value }) => value));
   return leaves(parsed.data).flatMap(({ path, value }) => {
-    if (typeof value !== 'string' || shipped.has(value) || path.includes('secrets')) return [];
+    if (typeof value !== 'string' || defaultValues.has(value) || path.includes('secrets')) return [];
     const unsetNames = variableReferences(value).filter((name) => (environment[name] ?? '').trim() === '');
     if (unsetNames.length === 0) return [];
     const [names, verb] = [unsetNames.join(' and '), unsetNames.length === 1 ? 'is' : 'are'];

@@ -127,21 +127,21 @@ async function runAgainst(
   const access: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
   const prepared = await prepareSimulation(provider, input, settings, access);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
-  let stored = await prepared.countStored(access, outcome.eventIds);
+  let storedCounts = await prepared.countStored(access, outcome.eventIds);
   let progress = performance.now();
-  while ((stored.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
+  while ((storedCounts.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
     await pause(100);
-    const previous = stored.waiting;
-    stored = await prepared.countStored(access, outcome.eventIds);
-    if (stored.waiting !== previous) progress = performance.now();
+    const previous = storedCounts.waiting;
+    storedCounts = await prepared.countStored(access, outcome.eventIds);
+    if (storedCounts.waiting !== previous) progress = performance.now();
   }
-  return report(provider, outcome, stored);
+  return report(provider, outcome, storedCounts);
 }
 
 function report(
   provider: string,
   { results, eventIds }: SimulationResult,
-  stored: Readonly<Record<string, number>> | undefined,
+  storedCounts: Readonly<Record<string, number>> | undefined,
 ): CommandResult {
   const counts = (of: Readonly<Record<string, number>>) =>
     Object.entries(of)
@@ -155,11 +155,11 @@ function report(
     String(p99_ms),
   ]);
   const summary =
-    stored === undefined
+    storedCounts === undefined
       ? "That server's database is not available here. See Setup, Deliveries for the stored events."
-      : `Sent ${eventIds.length} unique events. Stored: ${counts(stored)}.`;
+      : `Sent ${eventIds.length} unique events. Stored: ${counts(storedCounts)}.`;
   return {
-    json: { provider, steps: results, events: eventIds.length, arrived: stored ?? null },
+    json: { provider, steps: results, events: eventIds.length, arrived: storedCounts ?? null },
     text: `${formatTable(['step', 'sent', 'responses', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
   };
 }

@@ -61,8 +61,8 @@ export async function simulate(
   const ids = new Set<string>();
   for (const step of stepNames.filter((name) => steps.includes(name))) {
     const { calls, expected } = plans[step];
-    const limited = pLimit(step === 'burst' ? concurrency : 1);
-    results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
+    const limit = pLimit(step === 'burst' ? concurrency : 1);
+    results.push(summary(step, await Promise.all(calls.map((call) => limit(call)))));
     for (const expectedEvent of expected) ids.add(script.eventId(expectedEvent));
   }
   return { results, eventIds: [...ids] };

@@ -86,7 +86,7 @@ export function deliverer(
   });
 
   /** Subscriptions whose last delivery failed. */
-  const failing = new Set<string>();
+  const failingOwners = new Set<string>();
 
   return async (item) => {
     const { organization, owner, row } = item;
@@ -118,14 +118,14 @@ export function deliverer(
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
       // `row.failures` does not include failures since the item was claimed.
-      if (failing.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
+      if (failingOwners.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
       return { reason: '', values };
     }
     if (status === undefined && isStopping) {
       return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
     }
     const reason = status === undefined ? result.problem : `the receiver responded with ${status}`;
-    failing.add(owner);
+    failingOwners.add(owner);
     const retryMs = await recordFailure(tablesOf(database), item, result, () =>
       notify(organization, owner, reason),
     );
@@ -169,14 +169,14 @@ function eventBodies(
       row.action === 'delete'
         ? undefined
         : await reader.record(database, caller, String(row.object_id), row.filter);
-    const changed = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
+    const changedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     const data = [
       `"position":"${row.position}"`,
       `"action":"${row.action}"`,
       `"resource":${JSON.stringify(row.object)}`,
       `"id":${row.object_id}`,
       `"version":${row.version}`,
-      `"changed":${JSON.stringify(changed)}`,
+      `"changed":${JSON.stringify(changedNames)}`,
       `"record":${record ?? 'null'}`,
     ];
     return `{"type":${JSON.stringify(`${row.object}.${row.action}d`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;

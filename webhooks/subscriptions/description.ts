@@ -81,19 +81,19 @@ const failures = {
 const notFound = { 404: ref('responses', 'NotFound') };
 const withBody = { 400: ref('responses', 'BadRequest'), 413: ref('responses', 'TooLarge') };
 
-/** Describes an operation. @param more additional properties of the operation */
+/** Describes an operation. @param extraProperties additional properties of the operation */
 const operation = (
   operationId: string,
   summary: string,
   success: JsonSchema,
   responses: JsonSchema,
-  more: JsonSchema = {},
+  extraProperties: JsonSchema = {},
   status = 200,
 ) => ({
   operationId,
   summary,
   tags: ['events'],
-  ...more,
+  ...extraProperties,
   responses: { [status]: success, ...responses, ...failures },
 });
 

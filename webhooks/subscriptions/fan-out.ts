@@ -114,15 +114,15 @@ async function fanOut(
 }> {
   // Locks in a separate statement, so that the next one sees what another node committed before it released
   // the lock. Commits asynchronously, because positions lost in a database crash are read again.
-  const { rows: locked } = await sql<{ id: string }>`
+  const { rows: lockedRows } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s
     join unnest(${arrayText(batch.map(([organization]) => String(organization)))}::bigint[],
       ${arrayText(batch.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
       on s.organization_id = k.organization and s.id = k.id
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
-  const read = new Set(locked.map(({ id }) => id));
-  if (locked.length === 0) return { count: 0, read, unfinished: [] };
+  const read = new Set(lockedRows.map(({ id }) => id));
+  if (lockedRows.length === 0) return { count: 0, read, unfinished: [] };
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
@@ -134,7 +134,7 @@ async function fanOut(
         array(select r.resource from crm_event_resources r
           where r.organization_id = s.organization_id and r.subscription_id = s.id) as resources
       from crm_event_subscriptions s cross join _now n
-      where s.id = any(${arrayText(locked.map(({ id }) => id))}::bigint[]) and n.same),
+      where s.id = any(${arrayText(lockedRows.map(({ id }) => id))}::bigint[]) and n.same),
     page as materialized (
       select s.id as subscription_id, l.organization_id, l.transaction, l.id, l.at, l.object, l.object_id, l.version,
         row_number() over (partition by s.id order by l.transaction, l.id) as place

@@ -78,7 +78,7 @@ export interface ReadServer {
 /** The replicas used for reads. */
 export interface Replicas {
   /**
-   * Returns a suitable replica for a read, or undefined if there is none.
+   * Returns a suitable replica for a read, or undefined if no replica is suitable.
    * @param canWrite whether the caller can write; if so, the replica must have every change that any node
    * acknowledged before this call, otherwise it can lag behind the primary up to the configured limit
    */

@@ -58,7 +58,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     return Object.fromEntries(tables.map((table) => [table.name, tableShape(table)]));
   }
 
-  /** Returns the statements that change the tables `before` to the target model. */
+  /** Returns the statements that change the tables `previous` to the target model. */
   statementsFrom(previous: TableShapes): readonly string[] {
     const difference = new ExactComparator(this.platform).compare(
       this.#schemaOf(previous),

@@ -34,7 +34,7 @@ interface SentStatement {
 }
 
 /**
- * Rows of a statement, or the reason why there are none. `late` (a time limit was exceeded) and `refused`
+ * Rows of a statement, or the reason for their absence. `late` (a time limit was exceeded) and `refused`
  * (the statement failed) mean that nothing was written. `lost` means that the connection ended before the
  * result, so the outcome is unknown.
  */

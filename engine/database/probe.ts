@@ -50,8 +50,7 @@ function postgresProbe({ options }: Pool): Probe {
   return {
     migrations: async (timeoutMs) => {
       const isReused = client !== undefined;
-      // An existing connection can have been lost unnoticed, which does not mean that the database is down,
-      // so retry.
+      // A reused connection can have been lost unnoticed although the database is available, so retry once.
       const result = query().catch((cause) => {
         drop();
         if (!isReused) throw cause;

@@ -37,7 +37,7 @@ export interface BatchEnvelope {
   readonly match: readonly string[] | undefined;
 }
 
-/** Parses the body of a batch. @throws HttpError 400 with all issues except those of the items */
+/** Parses the body of a batch. @throws HttpError 400 with all issues outside the items */
 export function envelopeOf(
   request: OperationRequest,
   list: 'records' | 'ids',

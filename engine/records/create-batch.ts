@@ -177,7 +177,7 @@ function compileVariant(context: OperationContext, match: Unique | undefined): V
 }
 
 /**
- * Returns the expressions that update matching records and then create the other ones. @param guard see
+ * Returns the expressions that update matching records and then create the remaining ones. @param guard see
  * {@link ItemTable}
  */
 function writeSql(

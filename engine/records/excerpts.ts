@@ -62,7 +62,7 @@ export function compileExcerpts(
   );
 }
 
-/** Returns a function that makes a context truncate texts after this many characters. */
+/** Returns a function that makes a context's statements truncate texts after this many characters. */
 function withExcerpts(contexts: readonly OperationContext[], excerpt: number) {
   const definitions = contexts.map(({ definition }) => definition);
   const projections = new Map(

@@ -75,7 +75,7 @@ export async function execute<P extends OperationPlan>(
   }
 }
 
-/** Runs a statement on a suitable replica, or on the primary if there is none or the replica fails. */
+/** Runs a statement on a replica, or on the primary if no replica is suitable or the replica fails. */
 async function runOnReplica(
   database: Database,
   plan: OperationPlan,

@@ -60,7 +60,7 @@ export function exportReader<P extends LinkedPlan>(
 
 /**
  * Returns the position of the next batch, or undefined after an empty one. A batch that is not full is not
- * necessarily the last: its size can end it early.
+ * necessarily the last, because its size can end it early.
  */
 function lastPosition({ parsedQuery: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;

@@ -24,7 +24,7 @@ export const formatNames = Object.keys(formats) as FormatName[];
 export const formatOf = (name: FormatName): Format => formats[name];
 
 /**
- * Returns the format with this media type, or undefined if there is none. @param type in lower case, without
+ * Returns the format with this media type, or undefined if it is unknown. @param type in lower case, without
  * parameters
  */
 export const formatOfType = (type: string): FormatName | undefined =>

@@ -62,7 +62,7 @@ export function linkHeader(
   return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${cursor}>; rel="next", ${first}`;
 }
 
-/** Returns the query parameters that a request's links repeat. */
+/** Returns the request's query parameters for links to other pages. */
 function repeatedParameters(query: Query): string {
   const names = Object.keys(query).filter((name) => name !== 'page' && name !== 'cursor');
   if (names.length === 0) return '';

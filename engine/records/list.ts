@@ -51,7 +51,7 @@ export const list: Operation<ListPlan> = {
       );
     const compiled: CompiledOperation<ListPlan> = {
       plan: (request) => {
-        // Filters reject unknown names with brackets in any case.
+        // Filters always reject unknown parameters with brackets, so these issues are reported elsewhere.
         const issues: FieldIssue[] = unknownParameters(request, knownParameters).filter(
           ({ field }) => !field.includes('['),
         );

@@ -190,7 +190,7 @@ export interface OperationResponse {
  * value.
  */
 export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
-  /** Returns the statement that finds the rejected items, or undefined if none can be rejected. */
+  /** Returns the statement that finds the rejected items, or undefined if no item can be rejected. */
   readonly statement: (plan: P) => Statement | undefined;
   /**
    * Returns the plan without the items rejected according to the statement's rows. @throws HttpError if it

@@ -53,8 +53,8 @@ function referredRecord(
 ): string {
   const target = projections.get(reference.to ?? '');
   if (target === undefined) throw new Error(`${reference.name} refers to no resource`);
-  // The target's projection reads columns of the alias `record`, which would hide the referring record in the
-  // inner query.
+  // The target's projection uses the alias `record`. The reference is resolved in an inner query, where
+  // `record` is still the referring record.
   const source = `select _x.* from ${quote(reference.to ?? '')} _x where ${visibleSql(placeholder, '_x')} and _x."id" = ${column(reference)}`;
   return `(select row_to_json(_r) from (select ${target.columns} from (${source}) ${record}${target.joins}) _r) as ${quote(reference.name)}`;
 }

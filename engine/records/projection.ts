@@ -50,8 +50,8 @@ export function projection(
     const target = definitions.find(({ name }) => name === link?.to);
     if (link === undefined || target === undefined) throw new Error(`${field.name} follows no reference`);
     const alias = quote(`via_${link.name}`);
-    // The organization's ID is compared with the record's, so another condition on the organization is not
-    // needed.
+    // The join is limited to the record's organization, so it does not need a separate condition on
+    // visibility.
     const condition = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
     // If a record refers to itself, the join would return the version before this statement's write.
     const version = (joinedVersion: string) =>

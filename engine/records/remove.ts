@@ -71,7 +71,7 @@ interface ClearOptions {
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
   $: Placeholder<RowScope & Pick<OperationPlan, 'caller'>>,
-  { join, deletedRows: deleted }: ClearOptions,
+  { join, deletedRows }: ClearOptions,
 ): string =>
   [...Map.groupBy(referrers, ({ resource }) => resource)]
     .map(([resource, references], index) => {
@@ -81,9 +81,9 @@ export const clearReferencesSql = (
       const sameOrganization = (alias: string) =>
         join === undefined ? visibleSql($, alias) : `${alias}."organization_id" = _written."organization_id"`;
       const exclusion =
-        deleted === undefined || resource !== definition.name
+        deletedRows === undefined || resource !== definition.name
           ? ''
-          : ` and not exists (select from ${deleted} _d where _d."id" = ${row}."id")`;
+          : ` and not exists (select from ${deletedRows} _d where _d."id" = ${row}."id")`;
       const bound = sameOrganization(row);
       const [firstColumn, ...otherColumns] = references.map(({ field }) => `${row}.${quote(field)}`);
       const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${otherColumns.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;

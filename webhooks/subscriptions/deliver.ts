@@ -146,8 +146,8 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
 }
 
 /**
- * Creates the function that builds an event's body. It reads the record at that time, with the subscription's
- * profile.
+ * Creates the function that builds an event's body. The body contains the record at the time of the call, as
+ * visible to the subscription's profile.
  */
 function eventBodies(
   database: Database,

@@ -199,7 +199,7 @@ export function prepareById<P extends WriteById>(
       ? undefined
       : {
           write: ($) => writeMany(context, write, $, byIdSql($), `${$(id)}::bigint`),
-          // The organization and the ID.
+          // The first two values, the organization and the ID, identify the record.
           differ: 2,
         },
   );

@@ -1,4 +1,5 @@
-// Webhooks: endpoints for partners and channels, one module per folder. They may refer to resources by name.
+// Webhooks: endpoints for partners and channels, one module per folder. Modules can refer to resources by
+// name.
 // May import engine and plugins.
 import { bookingFormsModule } from './booking-forms/index.ts';
 import { endpoint } from './endpoint/index.ts';
@@ -10,7 +11,7 @@ import { senderModule } from './sender/index.ts';
 import { simulateModule } from './simulate/index.ts';
 import { subscriptionsModule } from './subscriptions/index.ts';
 
-/** All webhook modules. `endpoint` comes first because the others depend on it. */
+/** All webhook modules. `endpoint` comes first because other modules depend on it. */
 export const webhookModules = [
   endpoint,
   inboundLeadsModule,

@@ -37,7 +37,7 @@ export async function configInForce(config: Config): Promise<CommandResult> {
   const environment = effectiveVariables(variables, config.environment).map(
     ({ name, value, isSet }): Row => ({ name, value, from: isSet ? 'environment' : 'default' }),
   );
-  const settings = leaves(file.written).map((leaf) => settingRow(leaf, file.parsed, config));
+  const settings = leaves(file.unresolved).map((leaf) => settingRow(leaf, file.parsed, config));
   const notes = configWarnings(config, file);
   const rows = [...environment, ...settings].map(({ name, value, from }) => [name, value, from]);
   return {
@@ -68,7 +68,7 @@ export async function assertEnvironment(config: Config): Promise<void> {
   const problems: string[] = [];
   const misspellings = nearMisses(environment, knownNames, standardNames);
   if (misspellings.length > 0) {
-    const { written: settings } = await readSettingsFile(config);
+    const { unresolved: settings } = await readSettingsFile(config);
     const referenced = leaves(settings).flatMap(({ value }) =>
       typeof value === 'string' ? variableReferences(value) : [],
     );
@@ -85,7 +85,10 @@ export async function assertEnvironment(config: Config): Promise<void> {
 }
 
 /** Returns a warning per variable that is probably misspelled. */
-export const misspellingWarnings = ({ environment }: Config, { written: settings }: SettingsFile): string[] =>
+export const misspellingWarnings = (
+  { environment }: Config,
+  { unresolved: settings }: SettingsFile,
+): string[] =>
   misspelledNames(environment, [
     ...Object.values(variables).map(({ name }) => name),
     ...leaves(settings).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
@@ -99,7 +102,7 @@ const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secret
  * locations.
  */
 export const secretsInFile = ({
-  written: settings,
+  unresolved: settings,
   parsed,
 }: SettingsFile): { name: string; place: string }[] =>
   leaves(settings)

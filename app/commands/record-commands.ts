@@ -13,7 +13,7 @@ import {
   writeOutput,
 } from '../../engine/modules/index.ts';
 import {
-  exported,
+  exportStream,
   type FormatName,
   formatNames,
   grantMasks,
@@ -100,7 +100,7 @@ const exportRecords = async (
         body: () => ({}),
         bytes: () => Buffer.alloc(0),
       });
-      const stream = await exported(instance.database, operation, plan, format);
+      const stream = await exportStream(instance.database, operation, plan, format);
       return writeOutput(stream, { file });
     });
     return {

@@ -219,7 +219,7 @@ const withoutStatementNames = (database: Database): Database => ({
   ...database,
   run: (statement) => database.run({ ...statement, name: '' }),
   pipelines: undefined,
-  groups: undefined,
+  writeBatcher: undefined,
   replicas: undefined,
 });
 

@@ -121,7 +121,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const rejection = operations.create.refusal?.statement(
+  const rejection = operations.create.rejection?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
   if (rejection !== undefined) yield ['why a write was refused', rejection];

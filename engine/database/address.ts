@@ -11,26 +11,26 @@ import {
 import leven from 'leven';
 import { fileReason, UserError } from '../errors.ts';
 
-/** One server of a connection URI. */
+/** A server in a connection URI. */
 export interface Host {
   /** Host name, IP address, or folder of a Unix socket. */
   readonly host: string;
   readonly port: number;
-  /** TLS options in order of preference; false means without TLS. */
+  /** TLS options in order of preference; false stands for an unencrypted connection. */
   readonly encryption: readonly (ConnectionOptions | false)[];
 }
 
 /** Supported values of target_session_attrs. */
 export type SessionTarget = 'any' | 'read-write' | 'primary';
 
-/** A parsed connection URI. Absent parameters are undefined. */
+/** A parsed connection URI. Properties of absent parameters are undefined. */
 export interface Address {
   readonly hosts: readonly Host[];
   readonly user: string | undefined;
   readonly password: string | undefined;
   readonly database: string | undefined;
   readonly applicationName: string | undefined;
-  /** Session parameters as command-line options: `-c search_path=crm`. */
+  /** Session parameters as command-line options, for example `-c search_path=crm`. */
   readonly options: string | undefined;
   readonly connectTimeoutMs: number | undefined;
   readonly target: SessionTarget;
@@ -58,46 +58,46 @@ const parameters = [
 type Parameters = Partial<Record<(typeof parameters)[number], string>>;
 const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
 
-/** Whether a text is the URI of a PostgreSQL server. */
+/** Returns whether a text is the URI of a PostgreSQL server. */
 export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
 
 /**
- * Parses a connection URI as libpq does, including several hosts, and reads the certificates it names.
- * @throws UserError with one line for anything unsupported; no part of the URI is ignored
+ * Parses a connection URI like libpq, including several hosts, and reads the certificates it names.
+ * @throws UserError with one line if any part of the URI is not supported; nothing is ignored
  */
 export function parseAddress(text: string): Address {
   const parts = uri.exec(text)?.groups;
   if (parts === undefined) throw new UserError('it is not a PostgreSQL address');
-  const given = query(parts.query ?? '');
+  const parameters = query(parts.query ?? '');
   const [user, password] = login(parts.login);
-  const hosts = hostList(parts.hosts ?? '', given);
-  const target = (given.target_session_attrs ?? 'any') as SessionTarget;
+  const hosts = hostList(parts.hosts ?? '', parameters);
+  const target = (parameters.target_session_attrs ?? 'any') as SessionTarget;
   if (!targets.includes(target)) {
     throw new UserError(`target_session_attrs must be one of ${targets.join(', ')}: this service writes`);
   }
-  const seconds = given.connect_timeout;
+  const seconds = parameters.connect_timeout;
   if (seconds !== undefined && !/^\d{1,6}$/.test(seconds)) {
     throw new UserError('connect_timeout must be a number of seconds');
   }
-  const encryption = tls(given);
+  const encryption = tls(parameters);
   return {
     hosts: hosts.map(({ host, port }) => ({
       host,
       port,
-      // As in libpq, sslmode has no meaning on a Unix socket.
+      // As in libpq, sslmode is ignored for Unix sockets.
       encryption: host.startsWith('/') ? [false] : encryption(host),
     })),
-    user: given.user ?? user,
-    password: given.password ?? password,
-    database: given.dbname ?? (decode(parts.database ?? '') || undefined),
-    applicationName: given.application_name,
-    options: given.options,
+    user: parameters.user ?? user,
+    password: parameters.password ?? password,
+    database: parameters.dbname ?? (decode(parts.database ?? '') || undefined),
+    applicationName: parameters.application_name,
+    options: parameters.options,
     connectTimeoutMs: seconds === undefined || +seconds === 0 ? undefined : +seconds * 1000,
     target,
   };
 }
 
-/** Formats hosts and database of a connection URI, without credentials. */
+/** Formats a connection URI's hosts and database, without credentials. */
 export const describeAddress = ({ hosts, database }: Address): string =>
   `${hosts.map(describeHost).join(',')}/${database ?? ''}`;
 
@@ -119,28 +119,31 @@ function login(text: string | undefined): readonly (string | undefined)[] {
 }
 
 function query(text: string): Parameters {
-  const found: Parameters = {};
+  const result: Parameters = {};
   for (const pair of text.split('&').filter((part) => part !== '')) {
     const [name = '', value = ''] = pair.split(/=(.*)/s).map(decode);
-    const known = parameters.find((parameter) => parameter === name);
-    if (known === undefined) {
-      const near = parameters.find((parameter) => leven(parameter, name) < 3);
-      // Text that cannot be a name might be part of the password.
-      const shown = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
+    const key = parameters.find((parameter) => parameter === name);
+    if (key === undefined) {
+      const similar = parameters.find((parameter) => leven(parameter, name) < 3);
+      // Other text is not shown, because it might be part of the password.
+      const quotedName = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
       throw new UserError(
-        `unknown parameter${shown}${near === undefined ? '' : `. Did you mean "${near}"?`}`,
+        `unknown parameter${quotedName}${similar === undefined ? '' : `. Did you mean "${similar}"?`}`,
       );
     }
-    if (known in found) throw new UserError(`"${known}" is given twice`);
-    if (value !== '') found[known] = value;
+    if (key in result) throw new UserError(`"${key}" is given twice`);
+    if (value !== '') result[key] = value;
   }
-  return found;
+  return result;
 }
 
-/** Splits `h1:5432,[::1]:5433`. The `host` parameter contains only names; a single `port` applies to all. */
-function hostList(authority: string, given: Parameters): readonly { host: string; port: number }[] {
-  const hosts = (given.host ?? authority).split(',');
-  const ports = given.port?.split(',') ?? [];
+/**
+ * Splits hosts such as `h1:5432,[::1]:5433`. The `host` parameter contains only names; a single `port`
+ * applies to all.
+ */
+function hostList(authority: string, parameters: Parameters): readonly { host: string; port: number }[] {
+  const hosts = (parameters.host ?? authority).split(',');
+  const ports = parameters.port?.split(',') ?? [];
   if (ports.length > 1 && ports.length !== hosts.length) {
     throw new UserError(`${ports.length} ports are given for ${hosts.length} hosts`);
   }
@@ -149,15 +152,16 @@ function hostList(authority: string, given: Parameters): readonly { host: string
       ipv6,
       name = '',
       port,
-    } = (given.host === undefined ? hostAndPort.exec(text)?.groups : undefined) ?? ({ name: text } as Names);
+    } = (parameters.host === undefined ? hostAndPort.exec(text)?.groups : undefined) ??
+    ({ name: text } as Names);
     const digits = port || ports[index] || ports[0] || '5432';
     if (!/^\d{1,5}$/.test(digits) || +digits < 1 || +digits > 65535) {
-      // The text might be part of the password, so it is not shown.
+      // The text is not shown, because it might be part of the password.
       throw new UserError(
         'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password are written as %2F, %3F, %23, %40 and %3A',
       );
     }
-    const host = ipv6 ?? (given.host === undefined ? decode(name) : name);
+    const host = ipv6 ?? (parameters.host === undefined ? decode(name) : name);
     return { host: host || 'localhost', port: +digits };
   });
 }
@@ -167,12 +171,12 @@ type Names = Readonly<Partial<Record<'ipv6' | 'name' | 'port', string>>>;
 const modes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
 /**
- * Returns the encryption options for a host, ordered as by libpq's sslmode. With a root certificate, every mode verifies
- * the chain; only verify-full verifies the name.
+ * Returns the encryption options for a host, in the order of libpq's sslmode. If a root certificate is
+ * configured, every mode verifies the certificate chain, but only verify-full verifies the host name.
  */
-function tls(given: Parameters): (host: string) => Host['encryption'] {
-  const { sslrootcert: root, sslcert, sslkey } = given;
-  const mode = given.sslmode ?? (root === 'system' ? 'verify-full' : 'prefer');
+function tls(parameters: Parameters): (host: string) => Host['encryption'] {
+  const { sslrootcert: root, sslcert, sslkey } = parameters;
+  const mode = parameters.sslmode ?? (root === 'system' ? 'verify-full' : 'prefer');
   if (!modes.includes(mode)) throw new UserError(`sslmode must be one of ${modes.join(', ')}`);
   if (root === 'system' && mode !== 'verify-full') {
     throw new UserError('sslrootcert=system needs sslmode=verify-full');
@@ -184,7 +188,7 @@ function tls(given: Parameters): (host: string) => Host['encryption'] {
     throw new UserError('sslcert and sslkey are only of use together');
   }
   if (mode === 'disable') return () => [false];
-  const secureContext = context(given);
+  const secureContext = context(parameters);
   return (host) => {
     const encrypted: ConnectionOptions = {
       secureContext,

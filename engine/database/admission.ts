@@ -4,14 +4,15 @@ import { cancellingRequest, runAdmitted, slotOwner } from './requests.ts';
 
 /** Maximum concurrency, per organization and in total. */
 export interface LaneLimit {
-  readonly each: number;
+  readonly perOrganization: number;
   readonly total: number;
 }
 
 /**
- * Scheduling classes: statements on records by lane, on pooled or pipelined connections; a `stream`, which sends or receives
- * many records and occasionally runs a statement; a statement or transaction of a `module`, for example for a page; and a
- * `lookup`, whose organization is still unknown, for example of a key.
+ * Scheduling classes. Statements on records have a lane for pooled or pipelined connections. A `stream` sends
+ * or receives many records and occasionally runs a statement. A `module` lane runs a module's statement or
+ * transaction, for example for a page. A `lookup` runs before the organization is known, for example to
+ * authenticate a key.
  */
 export type AdmissionLane =
   | Lane
@@ -22,8 +23,8 @@ export type AdmissionLane =
   | 'module'
   | 'lookup';
 
-/** Lanes whose waiting work is cancelled when the client disconnects. Waiting writes still run. */
-const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
+/** Lanes whose waiting work is cancelled if the client disconnects. Waiting writes still run. */
+const cancellableLanes: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'short read',
   'short list',
   'read',
@@ -35,28 +36,32 @@ const endsWithClient: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
 
 /** Limits of an {@link Admission}. */
 export interface AdmissionLimits {
-  /** Concurrency limits per lane. A statement must fit all limits of its lane; lanes can share a limit. */
-  readonly turns: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
-  /** Limit on the statements waiting in a lane. */
+  /** Concurrency limits by lane. A statement must fit all limits of its lane; lanes can share a limit. */
+  readonly lanes: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
+  /** Limit on statements waiting in a lane. */
   readonly queue: LaneLimit;
   /** Limit on unread response bytes. */
   readonly bytes: LaneLimit;
-  /** Maximum wait, in milliseconds. A wait during which this process was stalled starts over once. */
+  /**
+   * Maximum wait, in milliseconds. If this process stalled during a wait, the wait is extended once by this
+   * time.
+   */
   readonly waitMs: number;
 }
 
-/** Schedules statements so that no organization can exhaust what others need. */
+/** Schedules statements so that no organization can exhaust the resources of the others. */
 export interface Admission {
   /**
    * Runs work when the organization gets a slot. Waiting organizations take turns.
-   * @throws HttpError 503 `overloaded` if too many statements are waiting, or the wait is too long; 400 for a read whose
-   *   client has disconnected
+   * @throws HttpError 503 `overloaded` if too many statements are waiting or the wait is too long; 400 if the
+   * client of a read has disconnected
    */
-  readonly run: <T>(turn: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
+  readonly run: <T>(lane: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
-   * Counts bytes held in memory for an organization. While it, or all organizations together, hold too many, none of its
-   * statements starts. An organization that holds nothing never waits for other organizations' readers.
-   * @returns a function that ends the count; further calls do nothing
+   * Counts bytes that an organization holds in memory. While it exceeds its limit, or all organizations
+   * exceed the total, none of its statements starts. An organization that holds no bytes never waits for
+   * other organizations' readers.
+   * @returns a function that stops counting the bytes; further calls do nothing
    */
   readonly hold: (organization: string, bytes: number) => () => void;
   /** Returns the current load. */
@@ -65,24 +70,26 @@ export interface Admission {
 
 /** Running and waiting statements of a lane. */
 export interface LaneLoad {
-  readonly turn: AdmissionLane;
+  readonly lane: AdmissionLane;
   readonly running: number;
   /** Maximum concurrency; lanes can share it. */
   readonly limit: number;
   readonly waiting: number;
-  /** Number of organizations with waiting statements, and of those waiting because of their own limit. */
+  /**
+   * Number of organizations with waiting statements, and of organizations waiting because of their own limit.
+   */
   readonly organizations: number;
-  readonly bounded: number;
-  /** Waiting statements of the organization with the most. */
-  readonly longest: number;
-  /** Statements rejected since startup: because the queue was full, and because the wait was too long. */
-  readonly full: number;
-  readonly late: number;
+  readonly limited: number;
+  /** Number of waiting statements of the organization that has the most. */
+  readonly longestQueue: number;
+  /** Statements rejected since startup because the queue was full, and because the wait was too long. */
+  readonly queueFull: number;
+  readonly timedOut: number;
 }
 
 /** Load of an {@link Admission}. */
 export interface AdmissionLoad {
-  readonly turns: readonly LaneLoad[];
+  readonly lanes: readonly LaneLoad[];
   /** Bytes held in memory for readers, and their limit. */
   readonly bytes: number;
   readonly byteLimit: number;
@@ -91,167 +98,176 @@ export interface AdmissionLoad {
 /** Delay of a timer that indicates a stalled process, in milliseconds. */
 const stallMs = 100;
 
-interface Waiting {
+interface QueuedWork {
   readonly start: () => void;
 }
 
-/** Creates an admission for this process. Nodes do not share it. */
-export function createAdmission({ turns, queue, bytes, waitMs }: AdmissionLimits): Admission {
+/** Creates an admission for this process. Each process has its own. */
+export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
-    [...new Set(Object.values(turns).flat())].map((bound) => [bound, counter()] as const),
+    [...new Set(Object.values(lanes).flat())].map((limit) => [limit, counter()] as const),
   );
-  const held = counter();
-  const queues = (Object.keys(turns) as AdmissionLane[]).map((turn) => ({
-    turn,
+  const heldBytes = counter();
+  const queues = (Object.keys(lanes) as AdmissionLane[]).map((lane) => ({
+    lane,
     running: 0,
     size: 0,
-    full: 0,
-    late: 0,
-    // In order of service: an organization that was served moves to the end.
-    byOrganization: new Map<string, Waiting[]>(),
+    queueFull: 0,
+    timedOut: 0,
+    // In scheduling order: an organization that was served moves to the end.
+    byOrganization: new Map<string, QueuedWork[]>(),
   }));
-  const queueOf = Object.fromEntries(queues.map((each) => [each.turn, each])) as Record<
+  const queueOf = Object.fromEntries(queues.map((queue) => [queue.lane, queue])) as Record<
     AdmissionLane,
     (typeof queues)[number]
   >;
-  let waiting = 0;
+  let waitingCount = 0;
 
-  const fits = (turn: AdmissionLane, organization: string): boolean => {
-    const heldBytes = held.of(organization);
-    if (heldBytes > 0 && (heldBytes >= bytes.each || held.total() >= bytes.total)) return false;
-    return turns[turn].every((bound) => {
-      const running = gates.get(bound);
-      return running !== undefined && running.of(organization) < bound.each && running.total() < bound.total;
+  const fits = (lane: AdmissionLane, organization: string): boolean => {
+    const size = heldBytes.of(organization);
+    if (size > 0 && (size >= bytes.perOrganization || heldBytes.total() >= bytes.total)) return false;
+    return lanes[lane].every((limit) => {
+      const running = gates.get(limit);
+      return (
+        running !== undefined &&
+        running.of(organization) < limit.perOrganization &&
+        running.total() < limit.total
+      );
     });
   };
-  const count = (turn: AdmissionLane, organization: string, change: 1 | -1): void => {
-    for (const bound of turns[turn]) gates.get(bound)?.add(organization, change);
-    queueOf[turn].running += change;
+  const count = (lane: AdmissionLane, organization: string, change: 1 | -1): void => {
+    for (const limit of lanes[lane]) gates.get(limit)?.add(organization, change);
+    queueOf[lane].running += change;
   };
 
-  /** Whether an organization has reached its own limit in a lane. */
-  const isBounded = (turn: AdmissionLane, organization: string): boolean =>
-    held.of(organization) >= bytes.each ||
-    turns[turn].some((bound) => (gates.get(bound)?.of(organization) ?? 0) >= bound.each);
+  /** Returns whether an organization has reached its own limit in a lane. */
+  const isAtLimit = (lane: AdmissionLane, organization: string): boolean =>
+    heldBytes.of(organization) >= bytes.perOrganization ||
+    lanes[lane].some((limit) => (gates.get(limit)?.of(organization) ?? 0) >= limit.perOrganization);
 
-  /** Starts the first waiting statement whose organization has a free slot. @returns whether one was started */
-  const startNext = ({ turn, byOrganization }: (typeof queues)[number]): boolean => {
+  /**
+   * Starts the first waiting statement that fits its lane's limits. @returns whether a statement was started
+   */
+  const startNext = ({ lane, byOrganization }: (typeof queues)[number]): boolean => {
     for (const [organization, [first]] of byOrganization) {
-      if (first === undefined || !fits(turn, organization)) continue;
-      const remaining = leaveQueue(turn, organization, first);
+      if (first === undefined || !fits(lane, organization)) continue;
+      const remaining = leaveQueue(lane, organization, first);
       byOrganization.delete(organization);
       if (remaining.length > 0) byOrganization.set(organization, remaining);
-      count(turn, organization, 1);
+      count(lane, organization, 1);
       first.start();
       return true;
     }
     return false;
   };
   const startAll = (): void => {
-    while (waiting > 0) {
-      // Queues can share a limit, so they take turns too.
-      const index = queues.findIndex((each) => each.size > 0 && startNext(each));
+    while (waitingCount > 0) {
+      // Lanes can share a limit, so they take turns too.
+      const index = queues.findIndex((candidate) => candidate.size > 0 && startNext(candidate));
       if (index < 0) return;
       queues.push(...queues.splice(index, 1));
     }
   };
 
-  /** Removes an entry from its queue. @returns the remaining entries of its organization */
-  const leaveQueue = (turn: AdmissionLane, organization: string, entry: Waiting): Waiting[] => {
-    const { byOrganization } = queueOf[turn];
-    const queued = byOrganization.get(organization) ?? [];
-    queued.splice(queued.indexOf(entry), 1);
-    if (queued.length === 0) byOrganization.delete(organization);
-    queueOf[turn].size--;
-    waiting--;
-    return queued;
+  /** Removes an entry from its queue. @returns the organization's remaining entries */
+  const leaveQueue = (lane: AdmissionLane, organization: string, entry: QueuedWork): QueuedWork[] => {
+    const { byOrganization } = queueOf[lane];
+    const entries = byOrganization.get(organization) ?? [];
+    entries.splice(entries.indexOf(entry), 1);
+    if (entries.length === 0) byOrganization.delete(organization);
+    queueOf[lane].size--;
+    waitingCount--;
+    return entries;
   };
-  const waitInQueue = (turn: AdmissionLane, organization: string): Promise<void> => {
-    const queued = queueOf[turn].byOrganization.get(organization) ?? [];
-    if (queued.length >= queue.each || queueOf[turn].size >= queue.total) {
-      queueOf[turn].full++;
+  const waitInQueue = (lane: AdmissionLane, organization: string): Promise<void> => {
+    const entries = queueOf[lane].byOrganization.get(organization) ?? [];
+    if (entries.length >= queue.perOrganization || queueOf[lane].size >= queue.total) {
+      queueOf[lane].queueFull++;
       throw errors.overloaded();
     }
     return new Promise((resolve, reject) => {
-      const stay = endsWithClient.has(turn)
+      const removeListener = cancellableLanes.has(lane)
         ? cancellingRequest()?.onDisconnect(() => {
             clearTimeout(timer);
             leave();
             reject(errors.incompleteRequest());
           })
         : undefined;
-      const entry: Waiting = {
+      const entry: QueuedWork = {
         start: () => {
-          stay?.();
+          removeListener?.();
           clearTimeout(timer);
           resolve();
         },
       };
       const leave = () => {
-        const remaining = leaveQueue(turn, organization, entry);
-        if (remaining.length > 0) queueOf[turn].byOrganization.set(organization, remaining);
+        const remaining = leaveQueue(lane, organization, entry);
+        if (remaining.length > 0) queueOf[lane].byOrganization.set(organization, remaining);
       };
-      const refuse = () => {
-        stay?.();
+      const rejectLate = () => {
+        removeListener?.();
         leave();
-        queueOf[turn].late++;
+        queueOf[lane].timedOut++;
         reject(errors.overloaded());
       };
-      const due = performance.now() + waitMs;
+      const deadline = performance.now() + waitMs;
       let timer = setTimeout(() => {
-        if (performance.now() - due < stallMs) return refuse();
-        // While this process was stalled, no slot could become free: wait once more.
-        timer = setTimeout(refuse, waitMs).unref();
+        if (performance.now() - deadline < stallMs) return rejectLate();
+        // No slot could become free while this process was stalled, so wait once more.
+        timer = setTimeout(rejectLate, waitMs).unref();
       }, waitMs).unref();
-      queued.push(entry);
-      queueOf[turn].byOrganization.set(organization, queued);
-      queueOf[turn].size++;
-      waiting++;
+      entries.push(entry);
+      queueOf[lane].byOrganization.set(organization, entries);
+      queueOf[lane].size++;
+      waitingCount++;
     });
   };
 
   return {
-    run: async (turn, organization, work) => {
-      if (endsWithClient.has(turn) && cancellingRequest()?.isDisconnected) throw errors.incompleteRequest();
-      if (fits(turn, organization)) count(turn, organization, 1);
-      else await waitInQueue(turn, organization);
+    run: async (lane, organization, work) => {
+      if (cancellableLanes.has(lane) && cancellingRequest()?.isDisconnected) throw errors.incompleteRequest();
+      if (fits(lane, organization)) count(lane, organization, 1);
+      else await waitInQueue(lane, organization);
       try {
-        // A stream holds no connection: each of its statements needs a slot of its own.
-        return await (turn === 'stream' ? work() : runAdmitted(work));
+        // A stream does not occupy a connection. Each of its statements needs its own slot.
+        return await (lane === 'stream' ? work() : runAdmitted(work));
       } finally {
-        count(turn, organization, -1);
+        count(lane, organization, -1);
         startAll();
       }
     },
     hold: (organization, size) => {
-      held.add(organization, size);
-      let ended = false;
+      heldBytes.add(organization, size);
+      let isReleased = false;
       return () => {
-        if (ended) return;
-        ended = true;
-        held.add(organization, -size);
+        if (isReleased) return;
+        isReleased = true;
+        heldBytes.add(organization, -size);
         startAll();
       };
     },
     load: () => ({
-      turns: queues.map(({ turn, running, size, byOrganization, full, late }) => ({
-        turn,
+      lanes: queues.map(({ lane, running, size, byOrganization, queueFull, timedOut }) => ({
+        lane,
         running,
-        limit: Math.min(...turns[turn].map(({ total }) => total)),
+        limit: Math.min(...lanes[lane].map(({ total }) => total)),
         waiting: size,
         organizations: byOrganization.size,
-        bounded: [...byOrganization.keys()].filter((organization) => isBounded(turn, organization)).length,
-        longest: Math.max(0, ...[...byOrganization.values()].map(({ length }) => length)),
-        full,
-        late,
+        limited: [...byOrganization.keys()].filter((organization) => isAtLimit(lane, organization)).length,
+        longestQueue: Math.max(0, ...[...byOrganization.values()].map(({ length }) => length)),
+        queueFull,
+        timedOut,
       })),
-      bytes: held.total(),
+      bytes: heldBytes.total(),
       byteLimit: bytes.total,
     }),
   };
 }
 
-/** Counts per organization and in total. Drops an organization's entry when its count returns to zero. */
+/**
+ * Creates a counter per organization and in total. An organization's entry is deleted when its count returns
+ * to zero.
+ */
 function counter() {
   const counts = new Map<string, number>();
   let total = 0;
@@ -259,17 +275,17 @@ function counter() {
     of: (organization: string): number => counts.get(organization) ?? 0,
     total: (): number => total,
     add: (organization: string, change: number): void => {
-      const now = (counts.get(organization) ?? 0) + change;
-      if (now === 0) counts.delete(organization);
-      else counts.set(organization, now);
+      const newCount = (counts.get(organization) ?? 0) + change;
+      if (newCount === 0) counts.delete(organization);
+      else counts.set(organization, newCount);
       total += change;
     },
   };
 }
 
 /**
- * Runs a statement or transaction of a module in a slot of the current request's organization. Work outside requests, and
- * work that already holds a slot, runs immediately.
+ * Runs a module's statement or transaction in a slot of the current request's organization. Work outside
+ * requests, and work that already has a slot, runs immediately.
  * @throws HttpError 503 `overloaded`, see {@link Admission.run}
  */
 export function admitted<T>(admission: Admission, work: () => Promise<T>): Promise<T> {

@@ -6,15 +6,16 @@ import type { Orm } from './database.ts';
 const pollMs = 100;
 
 /**
- * Runs work in a transaction, on one node at a time; other nodes wait indefinitely. The transaction holds the lock, so it is
- * released however the transaction ends, and works through a pooler. Nodes do not wait inside a transaction, which would
- * occupy a connection that the working node might need, and end after `lock_timeout`.
+ * Runs work in a transaction on one node at a time. Other nodes wait indefinitely. The transaction holds the
+ * lock, so the lock is released however the transaction ends, and it works through a pooler. Nodes do not
+ * wait inside a transaction, because that would be subject to `lock_timeout` and occupy a connection that the
+ * working node might need.
  * @param lock any number, identical on every node
  */
 export async function withAdvisoryLock<T>(orm: Orm, lock: bigint, work: Work<T>): Promise<T> {
   for (;;) {
-    const done = await withAdvisoryLockIfFree(orm, lock, work);
-    if (done !== undefined) return done.result;
+    const outcome = await withAdvisoryLockIfFree(orm, lock, work);
+    if (outcome !== undefined) return outcome.result;
     await delay(pollMs);
   }
 }

@@ -9,50 +9,51 @@ import { mismatchError, mismatchSql, type Route } from './route.ts';
 export interface ConnectionLimits {
   readonly route: Route;
   readonly target: SessionTarget;
-  /** Time limit of a statement in milliseconds; 0 disables it. */
+  /** Time limit of a statement, in milliseconds; 0 disables it. */
   readonly statementTimeoutMs: number;
-  /** Whether the client must cancel statements, because the server does not enforce the limit. */
+  /** Whether the client must cancel slow statements, because the server does not enforce the limit. */
   readonly cancels: boolean;
   /** Called when the server has become read-only. */
   readonly becameReadOnly: () => void;
 }
 
-/** Time that a server has to end a statement after its limit, and to close a connection. */
+/** Time for the server to cancel a statement after its limit, or to close a connection, in milliseconds. */
 const graceMs = 1000;
 
-/** SQLSTATE of a server that has become read-only; the connection is unusable. */
-const readOnly = '25006';
+/** SQLSTATE of a write to a read-only server. The connection is no longer usable. */
+const readOnlyState = '25006';
 
-type Connected = (error: Error | null, client?: pg.Client) => void;
+type ConnectCallback = (error: Error | null, client?: pg.Client) => void;
 type Release = (drop?: Error | boolean) => void;
 
-const begins = /^\s*(?:begin|start transaction)\b/i;
-const reads = /^\s*(?:select|with|explain|show)\b/i;
-const writes = /\b(?:insert|update|delete|merge|nextval|setval|for\s+(?:key\s+)?share|pg_\w*lock\w*)\b/i;
+const beginPattern = /^\s*(?:begin|start transaction)\b/i;
+const readPattern = /^\s*(?:select|with|explain|show)\b/i;
+const writePattern =
+  /\b(?:insert|update|delete|merge|nextval|setval|for\s+(?:key\s+)?share|pg_\w*lock\w*)\b/i;
 
-/** Whether a statement changes nothing, so that it can be cancelled when its client disconnects. */
-const onlyReads = (text: string): boolean => reads.test(text) && !writes.test(text);
+/** Returns whether a statement only reads, so that it can be cancelled when its client disconnects. */
+const onlyReads = (text: string): boolean => readPattern.test(text) && !writePattern.test(text);
 
 /** Returns the text of a query. */
-function textOf(given: unknown): string {
-  if (typeof given === 'string') return given;
-  const { text = '' } = (given ?? {}) as { readonly text?: string };
+function textOf(query: unknown): string {
+  if (typeof query === 'string') return query;
+  const { text = '' } = (query ?? {}) as { readonly text?: string };
   return text;
 }
 
-/** Connections of one pool. */
+/** The connections of a pool. */
 export interface ClientPool {
-  /** Client class of the pool. */
+  /** Client class for the pool's options. */
   readonly Client: new (
     options?: pg.ClientConfig,
   ) => pg.Client;
   /** Cancels running statements and disconnects every connection. */
-  readonly cutAll: () => Promise<void>;
+  readonly cancelAll: () => Promise<void>;
 }
 
 /**
- * Creates connections with a limit on every wait: connecting, running a statement, closing. The server's own limits do not
- * help if the server or the network stops responding.
+ * Creates connections with a time limit for connecting, running a statement and closing. The server's own
+ * limits do not help if the server or the network stops responding.
  */
 export function createClientPool({
   route,
@@ -61,61 +62,62 @@ export function createClientPool({
   cancels,
   becameReadOnly,
 }: ConnectionLimits): ClientPool {
-  const all = new Set<GuardedClient>();
+  const clients = new Set<GuardedClient>();
 
   class GuardedClient extends pg.Client {
     #statements = 0;
-    #waiting = false;
+    #isRunning = false;
     #timer: NodeJS.Timeout | undefined;
-    /** Whether it is in a transaction that can write. */
+    /** Whether it is in a read-write transaction. */
     #isWriting = false;
-    /** Resolves when the cancel request can no longer reach another statement. */
-    #cancelling: Promise<void> | undefined;
-    /** Stops listening for a disconnect of the current statement's client. */
-    #ignoreClient: (() => void) | undefined;
+    /** Resolves when the pending cancel request can no longer cancel a later statement. */
+    #cancellation: Promise<void> | undefined;
+    /** Stops listening for the disconnect of the client that the current statement runs for. */
+    #stopListening: (() => void) | undefined;
     #release: Release | undefined;
 
     constructor(options?: pg.ClientConfig) {
       super(options);
       const { keepAlive = false, keepAliveInitialDelayMillis = 0 } = options ?? {};
       Object.assign(this, { connection: new FramedConnection({ keepAlive, keepAliveInitialDelayMillis }) });
-      // Callers waiting for the connection get the error too. Without a listener, it would end the process.
+      // Callers waiting for the connection also receive the error. Without a listener, it would terminate the
+      // process.
       this.on('error', route.forget);
     }
 
     override connect(): Promise<this>;
-    override connect(callback: Connected): void;
-    override connect(callback?: Connected): Promise<this> | undefined {
-      const connected = this.#connect();
-      if (callback === undefined) return connected;
-      connected.then(() => callback(null, this), callback);
+    override connect(callback: ConnectCallback): void;
+    override connect(callback?: ConnectCallback): Promise<this> | undefined {
+      const connection = this.#connect();
+      if (callback === undefined) return connection;
+      connection.then(() => callback(null, this), callback);
       return undefined;
     }
 
     async #connect(): Promise<this> {
-      all.add(this);
+      clients.add(this);
       try {
-        const { host, port, ssl } = await route.way();
+        const { host, port, ssl } = await route.candidate();
         // Finding a server took too long, or the pool was closed in the meantime.
         if (pgInternals(this).connection.stream.destroyed) throw new Error('Connection terminated');
         Object.assign(pgInternals(this), { host, port, ssl });
         pgInternals(this).connection.ssl = ssl;
         await super.connect();
-        if (target !== 'any') await this.#assertFit();
+        if (target !== 'any') await this.#assertTarget();
       } catch (cause) {
-        all.delete(this);
+        clients.delete(this);
         route.forget();
         throw cause;
       }
       this.once('end', () => {
-        all.delete(this);
+        clients.delete(this);
         clearTimeout(this.#timer);
       });
       this.#watch();
       return this;
     }
 
-    async #assertFit(): Promise<void> {
+    async #assertTarget(): Promise<void> {
       const { rows } = await super.query<{ unfit: boolean }>(`select ${mismatchSql(target)} as unfit`);
       if (rows[0]?.unfit !== false) {
         disconnect(this);
@@ -123,14 +125,17 @@ export function createClientPool({
       }
     }
 
-    /** Set by the pool on every checkout. The connection is returned when no cancel request can reach it any longer. */
+    /**
+     * The pool sets this on every checkout. It delays the return of the connection until no pending cancel
+     * request can reach it.
+     */
     get release(): Release | undefined {
       const release = this.#release;
       return (
         release &&
         ((drop) => {
-          if (this.#cancelling === undefined) release(drop);
-          else void this.#cancelling.then(() => release(drop));
+          if (this.#cancellation === undefined) release(drop);
+          else void this.#cancellation.then(() => release(drop));
         })
       );
     }
@@ -139,67 +144,69 @@ export function createClientPool({
       this.#release = release;
     }
 
-    /** Tracks from the server's messages whether a statement is running, and whether writes are rejected. */
+    /**
+     * Tracks whether a statement is running and whether writes are rejected, based on the server's messages.
+     */
     #watch(): void {
       const { connection } = pgInternals(this);
       connection.on('readyForQuery', () => {
-        this.#waiting = false;
-        this.#ignoreClient?.();
-        this.#ignoreClient = undefined;
+        this.#isRunning = false;
+        this.#stopListening?.();
+        this.#stopListening = undefined;
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
-        // Runs after the statement has received its error.
-        if (code !== readOnly) return;
+        // Deferred until the statement has received its error.
+        if (code !== readOnlyState) return;
         setImmediate(() => {
-          this.#cut('the server is read-only');
+          this.#terminate('the server is read-only');
           becameReadOnly();
         });
       });
       const { query } = this;
-      this.query = ((...given: unknown[]) => {
-        const [first] = given;
-        this.#begin(textOf(first));
-        const result: unknown = Reflect.apply(query, this, given);
+      this.query = ((...args: unknown[]) => {
+        const [queryArg] = args;
+        this.#startStatement(textOf(queryArg));
+        const result: unknown = Reflect.apply(query, this, args);
         if (!(result instanceof Promise)) return result;
-        if (typeof first === 'string' && begins.test(first)) return this.#started(result);
-        return first === 'rollback' ? this.#rolledBack(result) : result;
+        if (typeof queryArg === 'string' && beginPattern.test(queryArg)) return this.#finishBegin(result);
+        return queryArg === 'rollback' ? this.#finishRollback(result) : result;
       }) as typeof this.query;
     }
 
-    #begin(text: string): void {
+    #startStatement(text: string): void {
       this.#statements++;
-      this.#waiting = true;
-      if (begins.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
+      this.#isRunning = true;
+      if (beginPattern.test(text)) this.#isWriting = !/read only\s*$/i.test(text);
       else if (text === 'commit' || text === 'rollback') this.#isWriting = false;
-      else if (!this.#isWriting && onlyReads(text)) this.#followClient();
+      else if (!this.#isWriting && onlyReads(text)) this.#cancelOnDisconnect();
       if (statementTimeoutMs === 0) return;
       const limit = cancels ? statementTimeoutMs : statementTimeoutMs + graceMs;
-      this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#late(), limit).unref();
+      this.#timer = this.#timer?.refresh() ?? setTimeout(() => this.#timeOut(), limit).unref();
     }
 
     /** Cancels the statement if its client disconnects. */
-    #followClient(): void {
-      this.#ignoreClient?.();
-      this.#ignoreClient = cancellingRequest()?.onDisconnect(() => {
-        if (this.#waiting) void this.#cancel();
+    #cancelOnDisconnect(): void {
+      this.#stopListening?.();
+      this.#stopListening = cancellingRequest()?.onDisconnect(() => {
+        if (this.#isRunning) void this.#cancel();
       });
     }
 
     #cancel(): Promise<void> {
-      this.#cancelling ??= cancelStatement(this, graceMs).finally(() => {
-        this.#cancelling = undefined;
+      this.#cancellation ??= cancelStatement(this, graceMs).finally(() => {
+        this.#cancellation = undefined;
       });
-      return this.#cancelling;
+      return this.#cancellation;
     }
 
     /** Cancels the running statement and disconnects. */
-    async giveUp(): Promise<void> {
-      if (this.#waiting) await this.#cancel();
+    async cancelAndDisconnect(): Promise<void> {
+      if (this.#isRunning) await this.#cancel();
       disconnect(this);
     }
 
-    /** Disconnects after a failed `begin`, because Kysely never returns such a connection to the pool. */
-    async #started(result: Promise<unknown>): Promise<unknown> {
+    /** Disconnects after a failed `begin`, because Kysely does not return such a connection to the pool. */
+    async #finishBegin(result: Promise<unknown>): Promise<unknown> {
       try {
         return await result;
       } catch (cause) {
@@ -209,38 +216,39 @@ export function createClientPool({
     }
 
     /**
-     * Treats a lost connection as a successful rollback. Kysely returns a connection to the pool only after a successful
-     * rollback, so every transaction with a lost connection would leak one.
+     * Treats a lost connection as a successful rollback. Kysely returns a connection to the pool only after a
+     * successful rollback, so every transaction that lost its connection would leak it.
      */
-    async #rolledBack(result: Promise<unknown>): Promise<unknown> {
+    async #finishRollback(result: Promise<unknown>): Promise<unknown> {
       try {
         return await result;
       } catch {
-        // The server's last message can arrive before the connection ends.
+        // The server's last message can arrive before the connection is closed.
         disconnect(this);
         return { command: 'ROLLBACK', rowCount: null, oid: 0, fields: [], rows: [] };
       }
     }
 
-    /** Ends the last statement if it still runs after its limit. */
-    #late(): void {
+    /** Cancels the last statement if it is still running after its limit. */
+    #timeOut(): void {
       const statement = this.#statements;
-      const waits = () => this.#waiting && this.#statements === statement;
-      const silent = () => {
-        if (waits()) this.#cut('no response in time');
+      const isStillRunning = () => this.#isRunning && this.#statements === statement;
+      const terminateIfRunning = () => {
+        if (isStillRunning()) this.#terminate('no response in time');
       };
-      // First read data that arrived while this process was busy.
+      // Reads data first that arrived while this process was busy.
       setImmediate(() => {
-        if (!waits()) return;
+        if (!isStillRunning()) return;
         void this.#cancel();
-        // The server should have ended it already. If cancelling succeeds, the connection stays usable.
-        if (cancels) setTimeout(silent, graceMs).unref();
-        else silent();
+        // The server should have cancelled the statement itself. If it did not, cancelling keeps the
+        // connection usable.
+        if (cancels) setTimeout(terminateIfRunning, graceMs).unref();
+        else terminateIfRunning();
       });
     }
 
-    #cut(why: string): void {
-      pgInternals(this).connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+    #terminate(reason: string): void {
+      pgInternals(this).connection.stream.destroy(new Error(`Connection terminated: ${reason}`));
     }
 
     override end(): Promise<void>;
@@ -251,7 +259,7 @@ export function createClientPool({
     }
   }
   const cutAll = async () => {
-    await Promise.all([...all].map((client) => client.giveUp()));
+    await Promise.all([...clients].map((client) => client.cancelAndDisconnect()));
   };
-  return { Client: GuardedClient, cutAll };
+  return { Client: GuardedClient, cancelAll: cutAll };
 }

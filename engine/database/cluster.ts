@@ -3,19 +3,22 @@ import { existsSync, openAsBlob } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { PGlite } from '@electric-sql/pglite';
 
-/** An empty cluster, created by `npm ci` and by the package build (bin/cluster.js), because PGlite's initdb takes seconds. */
+/**
+ * An empty cluster, created by `npm ci` and by the package build (bin/cluster.js), because initdb takes
+ * seconds in PGlite.
+ */
 const archive = fileURLToPath(new URL('cluster.tar.gz', import.meta.url));
 
 /**
- * Database setting (in pg_db_role_setting) that distinguishes clusters: those copied from one archive have the same system
- * identifier.
+ * Database setting (in pg_db_role_setting) that identifies a cluster. Clusters created from the same archive
+ * have the same system identifier.
  */
 export const clusterSetting = 'crm.cluster';
 
 /** Creates an empty cluster in a folder. */
 export async function createCluster(folder: string): Promise<void> {
-  const ready = existsSync(archive) ? { loadDataDir: await openAsBlob(archive) } : {};
-  const client = await PGlite.create({ dataDir: folder, ...ready });
+  const options = existsSync(archive) ? { loadDataDir: await openAsBlob(archive) } : {};
+  const client = await PGlite.create({ dataDir: folder, ...options });
   await client.exec(`alter database postgres set ${clusterSetting} = '${randomUUID()}'`);
   await client.close();
 }

@@ -1,22 +1,22 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /**
- * Coalesces concurrent calls: one runs at a time, and calls during a run share the next one. A result is never older than
- * the call it is returned to.
+ * Coalesces concurrent calls. Only one call runs at a time, and calls made during a run share the next run,
+ * so a caller never receives a result that was computed before its call.
  */
-export function coalesce<T>(ask: () => Promise<T>): () => Promise<T> {
-  let running: Promise<unknown> = Promise.resolve();
+export function coalesce<T>(run: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> = Promise.resolve();
   let next: Promise<T> | undefined;
-  const after = async (previous: Promise<unknown>): Promise<T> => {
+  const runAfter = async (previous: Promise<unknown>): Promise<T> => {
     await previous;
     await nextTurn();
     next = undefined;
-    const result = ask();
-    running = result.catch(() => {});
+    const result = run();
+    current = result.catch(() => {});
     return result;
   };
   return () => {
-    next ??= after(running);
+    next ??= runAfter(current);
     return next;
   };
 }

@@ -7,7 +7,7 @@ import type { TextRows } from './database.ts';
 import { codes, columns, firstColumn, frames, headLength, type MessageHandler } from './frames.ts';
 import { RecordsReader } from './records-reader.ts';
 
-/** Internals of pg's connection that are missing from its types. */
+/** pg's connection with internals that are missing from its types. */
 export type PgConnection = pg.Connection & {
   readonly stream: Socket;
   ssl: ConnectionOptions | false;
@@ -18,24 +18,24 @@ const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfi
 
 /** A connection that keeps rows as bytes until they are needed as text. */
 export class FramedConnection extends PgConnection {
-  /** Handles every message instead of pg. */
-  take: MessageHandler | undefined;
-  /** Destination of the current statement's rows. */
+  /** Handles every message in place of pg. */
+  onMessage: MessageHandler | undefined;
+  /** Buffer for the current statement's rows. */
   readonly output = new ByteOutput();
 
   override attachListeners(stream: EventEmitter): void {
-    const others = new EventEmitter();
-    super.attachListeners(others);
-    const next = frames((code, bytes, start, end) => {
-      if (this.take !== undefined) this.take(code, bytes, start, end);
+    const emitter = new EventEmitter();
+    super.attachListeners(emitter);
+    const onData = frames((code, bytes, start, end) => {
+      if (this.onMessage !== undefined) this.onMessage(code, bytes, start, end);
       else if (code === codes.dataRow) this.emit('dataRow', new DataRow(bytes, start, end));
-      else others.emit('data', bytes.subarray(start - headLength, end));
+      else emitter.emit('data', bytes.subarray(start - headLength, end));
     });
-    stream.on('data', next);
+    stream.on('data', onData);
   }
 }
 
-/** A row as passed to pg's queries. */
+/** A row, as passed to pg's queries. */
 class DataRow {
   readonly name = 'dataRow';
   readonly bytes: Buffer;
@@ -53,7 +53,7 @@ class DataRow {
   }
 }
 
-/** Parts of pg's queries that are missing from its types. */
+/** pg's query with internals that are missing from its types. */
 interface PgQuery extends pg.Submittable {
   _canceledDueToError: unknown;
   handleDataRow(row: DataRow): void;

@@ -4,76 +4,90 @@ import type { Lane, Statement } from '../sql/index.ts';
 import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
- * Rows as arrays of text. A statement whose rows are records yields one row: their JSON separated by commas, then, if
- * requested, the number of rows and values of the last one, then additional columns; or no row without records.
+ * Rows as arrays of text. If rows are records, there is one row, or none without records. It contains the
+ * records' JSON separated by commas, then optionally the number of records and values of the last record, and
+ * then additional columns.
  */
 export type TextRows = readonly (readonly (string | Buffer | null)[])[];
 
-/** MikroORM on either driver. */
+/** MikroORM with either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 
-/** A statement to run. Without a lane, it counts as touching one record. */
+/** A statement to run. Without a lane, it is scheduled like a statement for one record. */
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 
-/** Connections for statements known to be short. Statements that they do not accept or finish run in a pool. */
+/**
+ * Connections for statements that are known to be short. Statements that they reject or do not finish run in
+ * a pool.
+ */
 export interface Pipelines {
-  /** Returns the lane that a statement needs, or undefined if it is not accepted at the moment. */
-  readonly turn: (statement: Runnable, organization: string) => AdmissionLane | undefined;
-  /** Runs a statement. Returns undefined if it failed, was late or lost its connection. Never rejects. */
+  /** Returns the lane of a statement, or undefined if it cannot be pipelined at the moment. */
+  readonly laneOf: (statement: Runnable, organization: string) => AdmissionLane | undefined;
+  /**
+   * Runs a statement. Returns undefined if the statement failed or timed out, or the connection was lost.
+   * Never rejects.
+   */
   readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
   /** Returns the current load. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Drops all connections; the next statements open new ones. */
+  /** Drops all connections. Later statements open new ones. */
   readonly renew: () => void;
   /** Closes all connections permanently. */
   readonly close: () => void;
 }
 
-/** Executes concurrent writes of the same kind in batches, which costs the database a fraction. */
+/**
+ * Executes concurrent writes of the same kind in batches, which costs the database a fraction of separate
+ * writes.
+ */
 export interface WriteBatcher {
-  /** Whether a statement can join a batch at the moment. */
-  readonly takes: (statement: Runnable, organization: string) => boolean;
+  /** Returns whether a statement can join a batch at the moment. */
+  readonly accepts: (statement: Runnable, organization: string) => boolean;
   /**
-   * Runs a statement accepted by `takes`.
-   * @returns its rows, or undefined if its batch failed; nothing was written then, and the statement must run alone
-   * @throws Error if the connection is lost, so that it is unknown whether the write happened
+   * Runs an accepted statement.
+   * @returns its rows, or undefined if the batch failed; nothing was written then, and the statement must run
+   * on its own
+   * @throws Error if the connection was lost, so that the outcome is unknown
    */
   readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
-  /** Runs a write that must run alone. If it fails or is slow, its organization's writes join no batches for a second. */
-  readonly alone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
-  /** Returns the connections' load. */
+  /**
+   * Runs a write outside batches. If it fails or is slow, the organization's writes are excluded from batches
+   * for a second.
+   */
+  readonly runAlone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
+  /** Returns the load of its connections. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Drops all connections; the next statements open new ones. */
+  /** Drops all connections. Later statements open new ones. */
   readonly renew: () => void;
   /** Closes all connections permanently. */
   readonly close: () => void;
 }
 
-/** A server on which statements of requests run. */
+/** A server that runs the statements of requests. */
 export interface ReadServer {
-  /** Runs one compiled statement without a transaction, prepared if the driver supports it. */
+  /** Runs a compiled statement without a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<TextRows>;
   /** Pipelined connections for short statements, if any. */
   readonly pipelines?: Pipelines | undefined;
 }
 
-/** Replicas that can serve reads. */
+/** The replicas used for reads. */
 export interface Replicas {
   /**
-   * Returns a suitable replica for a read, if there is one.
-   * @param mayWrite whether the caller can write: the replica must then have everything acknowledged to any client before
-   *   this call, on any node; otherwise a state of the primary within the configured lag suffices
+   * Returns a suitable replica for a read, or undefined if no replica is suitable.
+   * @param canWrite whether the caller can write; if so, the replica must have every change that any node
+   * acknowledged before this call, otherwise it can lag behind the primary up to the configured limit
    */
-  readonly find: (organization: string, mayWrite: boolean) => Promise<ReadServer | undefined>;
-  /** Why each replica is not used, by its hosts and database; undefined if it is used. */
+  readonly find: (organization: string, canWrite: boolean) => Promise<ReadServer | undefined>;
+  /** Returns why each replica is unused, by its hosts and database; undefined for replicas in use. */
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
 
-/** Load of one kind of connections. */
+/** Load of one kind of connection. */
 export interface ConnectionLoad {
   readonly pool: 'records' | 'lists' | 'shared' | 'writes';
   readonly inUse: number;
@@ -87,30 +101,39 @@ export interface ConnectionLoad {
 /** An open database. */
 export interface Database extends ReadServer {
   readonly kind: 'embedded' | 'postgresql';
-  /** Whether the embedded database is reached through a running server; its tables must not change then. */
+  /**
+   * Whether the embedded database is accessed through a running server. If so, its tables must not be
+   * changed.
+   */
   readonly isServed?: boolean;
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
   /** Schedules the statements of requests. */
   readonly admission: Admission;
   /** Executes writes in batches; undefined if this is not supported. */
-  readonly groups?: WriteBatcher | undefined;
-  /** Load of the connections to the primary; absent on PGlite. */
+  readonly writeBatcher?: WriteBatcher | undefined;
+  /** Returns the load of the connections to the primary; absent on PGlite. */
   readonly connections?: () => readonly ConnectionLoad[];
-  /** Replicas; undefined if none are configured. */
+  /** Replicas for reads; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;
   /**
-   * Called before records are created, with their minimum number. A module can provide it; undefined without quotas.
+   * Called before records are created, with their minimum number. A module can set it; undefined without
+   * quotas.
    * @throws HttpError 403 if the organization's quota would be exceeded
    */
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
-  /** Called with each reason why records of a batch were rejected by a rule of the operator's. A module may provide it. */
+  /**
+   * Called for each constraint or trigger of the operator that rejected records of a batch. A module can set
+   * it.
+   */
   reportRejection?: (requestId: string, cause: unknown) => void;
-  /** Resolves when writes can no longer be stored, and the process must end. Otherwise it never settles. */
+  /**
+   * Resolves if writes can no longer be stored, so that the process must exit. Otherwise it never settles.
+   */
   readonly lost?: Promise<Error>;
   /**
-   * Copies a snapshot of the embedded database to a path that must not exist. Other work waits while the files are copied.
-   * Undefined on PostgreSQL, where a transaction can provide a snapshot.
+   * Copies a snapshot of the embedded database to a path that must not exist. Other work waits while the
+   * files are copied. Undefined on PostgreSQL, where a transaction provides a snapshot.
    */
   readonly copyTo?: (folder: string) => Promise<void>;
   /** Closes every connection and releases the data folder. */

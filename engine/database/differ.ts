@@ -11,10 +11,10 @@ import {
 } from '@mikro-orm/postgresql';
 import { withExtensions } from './extensions.ts';
 
-/** A column, an index, a trigger, … as data. */
+/** A part of a table, for example a column, index or trigger, as data. */
 export type SchemaPart = Readonly<Record<string, unknown>>;
 
-/** The sections of a table, with MikroORM's names. */
+/** The sections of a table, as MikroORM names them. */
 export const tableSections = ['columns', 'indexes', 'checks', 'triggers', 'foreignKeys'] as const;
 
 /** A table as data: the parts of each section, by name. */
@@ -25,7 +25,7 @@ export type TableShape = {
 /** Tables as data, by name. */
 export type TableShapes = Readonly<Record<string, TableShape>>;
 
-/** Compares two models by name: an equal column with a different name is a different column. */
+/** Compares two models by name. Parts with different names are different even if they are otherwise equal. */
 class ExactComparator extends SchemaComparator {
   // MikroORM treats a removed and an added column (or index) of equal type as a rename, and would move values
   // from one field into another.
@@ -35,21 +35,22 @@ class ExactComparator extends SchemaComparator {
 
   override diffIndex(from: IndexDef, to: IndexDef): boolean {
     if (from.keyName !== to.keyName) return true;
-    // Both come from definitions, not from a database that normalizes them, so their texts are comparable.
+    // Both expressions come from definitions rather than a database that normalizes them, so their texts are
+    // comparable.
     if (from.expression !== undefined || to.expression !== undefined)
       return from.expression !== to.expression;
     return super.diffIndex(from, to);
   }
 }
 
-/** Writes the statements between two models, without guessing renames. */
+/** Generates the statements between two models without guessing renames. */
 export class ExactSchemaGenerator extends SqlSchemaGenerator {
   static override register(orm: MikroORM): void {
-    const make = () => new ExactSchemaGenerator(orm.em as SqlEntityManager);
-    orm.config.registerExtension('@mikro-orm/schema-generator', make);
+    const create = () => new ExactSchemaGenerator(orm.em as SqlEntityManager);
+    orm.config.registerExtension('@mikro-orm/schema-generator', create);
   }
 
-  /** Returns the tables of a model. */
+  /** Returns the tables of the target model. */
   shapes(): TableShapes {
     const { tables } = JSON.parse(JSON.stringify(this.getTargetSchema())) as {
       tables: readonly (SchemaPart & { name: string })[];
@@ -57,10 +58,10 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     return Object.fromEntries(tables.map((table) => [table.name, tableShape(table)]));
   }
 
-  /** Returns the statements that turn tables into those of a model. */
-  statementsFrom(before: TableShapes): readonly string[] {
+  /** Returns the statements that change the tables `previous` to the target model. */
+  statementsFrom(previous: TableShapes): readonly string[] {
     const difference = new ExactComparator(this.platform).compare(
-      this.#schemaOf(before),
+      this.#schemaOf(previous),
       this.getTargetSchema(),
     );
     const text = this.diffToSQL(difference, { wrap: false, safe: false, dropTables: true });
@@ -88,28 +89,28 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
   }
 }
 
-/** Converts a table from MikroORM's form, in which some sections are lists. */
+/** Converts a table from MikroORM's representation, in which some sections are lists. */
 export function tableShape(table: SchemaPart): TableShape {
   const shape = tableSections.map((section) => {
     const parts = table[section] as readonly SchemaPart[] | Readonly<Record<string, SchemaPart>> | undefined;
     if (!Array.isArray(parts)) return [section, parts ?? {}];
-    const named = (parts as readonly SchemaPart[]).map((part) => [String(part.keyName ?? part.name), part]);
-    return [section, Object.fromEntries(named)];
+    const entries = (parts as readonly SchemaPart[]).map((part) => [String(part.keyName ?? part.name), part]);
+    return [section, Object.fromEntries(entries)];
   });
   return Object.fromEntries(shape) as TableShape;
 }
 
-/** Splits a text into statements, each on its own lines. */
+/** Splits a script into statements. */
 function statementsOf(text: string): string[] {
-  const found: string[] = [];
-  let open = '';
+  const statements: string[] = [];
+  let current = '';
   for (const part of text.split(/;\n/)) {
-    open += open === '' ? part : `;\n${part}`;
-    // With an odd number of quotes, the line ends inside a string.
-    if (open.split("'").length % 2 === 0) continue;
-    const statement = open.trim();
-    if (statement !== '') found.push(statement.endsWith(';') ? statement : `${statement};`);
-    open = '';
+    current += current === '' ? part : `;\n${part}`;
+    // With an odd number of quotes so far, this semicolon is inside a string.
+    if (current.split("'").length % 2 === 0) continue;
+    const statement = current.trim();
+    if (statement !== '') statements.push(statement.endsWith(';') ? statement : `${statement};`);
+    current = '';
   }
-  return found;
+  return statements;
 }

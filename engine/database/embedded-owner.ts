@@ -7,13 +7,13 @@ import { copyCluster } from './folder.ts';
 import { socketFolder, socketName, socketPort } from './socket-path.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** Time that a busy server has to accept a connection, in milliseconds. */
+/** Time for a busy server to accept a connection, in milliseconds. */
 const connectTimeoutMs = 10_000;
 
-/** Interval of the statements that keep a transaction alive while files are copied, in milliseconds. */
-const beatMs = 2000;
+/** Interval of statements that keep a transaction alive while files are copied, in milliseconds. */
+const keepAliveMs = 2000;
 
-/** Whether a running server that owns the data folder serves its database on a socket. */
+/** Returns whether a running server owns the data folder and serves its database on a socket. */
 export function hasRunningOwner({ dataFolder }: Pick<DatabaseConfig, 'dataFolder'>): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(join(socketFolder(dataFolder), socketName));
@@ -47,7 +47,7 @@ export async function openThroughOwner(
       // All connections share one session, so statements must be unnamed.
       databasePooler: true,
       replicaAddresses: [],
-      // A statement waits for the session and cannot be cancelled.
+      // Statements wait for the session and cannot be cancelled, so they have no time limit.
       statementTimeoutMs: 0,
       listTimeoutMs: 0,
       pool: 3,
@@ -64,9 +64,9 @@ export async function openThroughOwner(
         const execute = (sql: string) =>
           em.getConnection().execute(sql, [], 'run', em.getTransactionContext());
         await execute('checkpoint');
-        // The server ends a transaction that is idle for long.
-        const beat = setInterval(() => void execute('select').catch(() => {}), beatMs);
-        await copyCluster(config.dataFolder, folder).finally(() => clearInterval(beat));
+        // The server terminates transactions that are idle for too long.
+        const keepAlive = setInterval(() => void execute('select').catch(() => {}), keepAliveMs);
+        await copyCluster(config.dataFolder, folder).finally(() => clearInterval(keepAlive));
       }),
   };
 }

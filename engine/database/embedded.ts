@@ -39,38 +39,38 @@ export async function openEmbedded(
     const watch = watchFolder(config.dataFolder);
     guard(client, watch);
     restrictAccess(config.dataFolder);
-    const run = checked(watch, runPrepared(client));
-    // Analyzing a table blocks everything else, so the samples are small.
+    const run = withFolderCheck(watch, runPrepared(client));
+    // Analyzing a table blocks all other statements, so the samples are small.
     await client.exec('set default_statistics_target = 10');
-    const { promise: died, resolve: die } = Promise.withResolvers<Error>();
+    const { promise: terminated, resolve: terminate } = Promise.withResolvers<Error>();
     const closeSocket = config.serves
       ? await serveSession(
           client,
           config.dataFolder,
-          checked(watch, (messages) => client.execProtocolRaw(messages)),
-          () => die(new UserError('the embedded database has ended; what was acknowledged is stored')),
+          withFolderCheck(watch, (messages) => client.execProtocolRaw(messages)),
+          () => terminate(new UserError('the embedded database has ended; what was acknowledged is stored')),
         )
       : async () => {};
     const stopStatistics = analyzeAfterWrites((text) => run({ name: '', text, values: [] }));
-    const slots = createAdmission(embeddedLimits(config));
+    const admission = createAdmission(embeddedLimits(config));
     return {
       kind: 'embedded',
       orm,
-      admission: slots,
-      run: (statement) => admitted(slots, () => run(statement)),
-      lost: Promise.race([watch.lost, died]),
+      admission,
+      run: (statement) => admitted(admission, () => run(statement)),
+      lost: Promise.race([watch.lost, terminated]),
       copyTo: (folder) =>
-        client.transaction(async (inner) => {
-          await inner.exec('checkpoint');
+        client.transaction(async (transaction) => {
+          await transaction.exec('checkpoint');
           await copyCluster(config.dataFolder, folder);
         }),
       close: async () => {
         await closeSocket();
         await stopStatistics();
-        // Closing would write into a folder that this process no longer owns.
+        // Closing PGlite would write to a folder that this process no longer owns.
         if (!watch.isLost()) {
           await orm.close(true);
-          // MikroORM closes it only if it has run a query.
+          // MikroORM closes the client only if it has run a query.
           if (!client.closed) await client.close();
           restrictAccess(config.dataFolder);
         }
@@ -88,35 +88,35 @@ export async function openEmbedded(
   }
 }
 
-/** Keeps MikroORM from acknowledging writes into a deleted folder. */
+/** Prevents MikroORM from acknowledging writes to a deleted folder. */
 function guard(client: PGlite, watch: FolderWatch): void {
-  const query = checked(watch, client.query.bind(client) as PGlite['query']);
-  const transaction = checked(watch, client.transaction.bind(client) as PGlite['transaction']);
+  const query = withFolderCheck(watch, client.query.bind(client) as PGlite['query']);
+  const transaction = withFolderCheck(watch, client.transaction.bind(client) as PGlite['transaction']);
   Object.assign(client, { query, transaction });
 }
 
-/** Runs work and fails if the folder has been deleted when it finishes. */
-const checked =
-  <Given extends unknown[], Result>(
+/** Wraps work so that it fails if the folder was deleted by the time it finishes. */
+const withFolderCheck =
+  <Args extends unknown[], Result>(
     { assertPresent }: FolderWatch,
-    work: (...given: Given) => Promise<Result>,
+    work: (...args: Args) => Promise<Result>,
   ) =>
-  async (...given: Given): Promise<Result> => {
+  async (...args: Args): Promise<Result> => {
     try {
-      return await work(...given);
+      return await work(...args);
     } finally {
       assertPresent();
     }
   };
 
 /**
- * Returns why the cluster cannot be opened, in one line. Errors of the WASM file system have a number and no message,
- * and PostgreSQL ends with the same message whatever is wrong with its files.
+ * Explains in one line why the cluster cannot be opened. Errors of the WASM file system contain only a
+ * number, and PostgreSQL exits with the same message for any damage to its files.
  */
 function reason(cause: unknown, folder: string): string {
   const { message, errno, code } = cause as { message?: unknown; errno?: unknown; code?: unknown };
   if (errno === noSpace || code === 'ENOSPC') return fileReason({ code: 'ENOSPC' });
-  if (isAbort.test(String(message))) {
+  if (abortPattern.test(String(message))) {
     return freeBytes(folder) < minimumFreeBytes
       ? fileReason({ code: 'ENOSPC' })
       : 'its files are damaged. Move the folder away and restore a backup';
@@ -126,9 +126,9 @@ function reason(cause: unknown, folder: string): string {
 }
 
 /** Messages of an aborted WebAssembly module. */
-const isAbort = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
+const abortPattern = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
 
-/** PostgreSQL needs space for a write-ahead log segment to start. */
+/** PostgreSQL needs space for one segment of the write-ahead log to start. */
 const minimumFreeBytes = 16 * 1024 * 1024;
 
 function freeBytes(folder: string): number {
@@ -140,5 +140,5 @@ function freeBytes(folder: string): number {
   }
 }
 
-/** WASI's number for ENOSPC. */
+/** WASI's error number for ENOSPC. */
 const noSpace = 51;

@@ -1,4 +1,4 @@
-/** Letters of the ErrorResponse fields used here. */
+/** Type codes of the ErrorResponse fields used here. */
 const [message, state, table, constraint, column, where] = [0x4d, 0x43, 0x74, 0x6e, 0x63, 0x57];
 
 /** A server error, with pg's property names. */
@@ -8,11 +8,11 @@ export interface ServerError extends Error {
   readonly table: string | undefined;
   readonly constraint: string | undefined;
   readonly column: string | undefined;
-  /** Functions on the call stack, innermost first. */
+  /** Call stack, innermost function first. */
   readonly where: string | undefined;
 }
 
-/** Parses an ErrorResponse: fields that consist of a letter and zero-terminated text. */
+/** Parses an ErrorResponse. Each field consists of a type code and zero-terminated text. */
 export function errorOf(bytes: Buffer, start: number, end: number): ServerError {
   const fields = new Map<number | undefined, string>();
   for (let at = start; at < end && bytes[at] !== 0; ) {

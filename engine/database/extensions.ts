@@ -1,14 +1,14 @@
 import { btree_gin } from '@electric-sql/pglite/contrib/btree_gin';
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm';
 
-/** PostgreSQL extensions needed by search indexes, as loaded by the embedded database. */
+/** PostgreSQL extensions required by search indexes, as loaded by the embedded database. */
 export const embeddedExtensions = { btree_gin, pg_trgm };
 
-/** Statements that create the extensions. They need only the right to create objects in the database. */
+/** Statements that create the extensions. They require the CREATE privilege on the database. */
 export const extensionStatements: readonly string[] = Object.keys(embeddedExtensions).map(
   (name) => `create extension if not exists "${name}";`,
 );
 
-/** Prepends the statements that create the extensions that statements need. */
+/** Prepends the statements that create required extensions. */
 export const withExtensions = (statements: string): string =>
   statements.includes('gin_trgm_ops') ? [...extensionStatements, statements].join('\n') : statements;

@@ -1,15 +1,15 @@
 import { errors, type HttpError } from '../errors.ts';
 
-/** SQLSTATE of a foreign key violation: a reference to a record that does not exist in the organization. */
+/** SQLSTATE of a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
 
-/** SQLSTATE of a unique violation: another row has the same key. */
+/** SQLSTATE of a row whose unique key already exists. */
 export const uniqueViolation = '23505';
 
 /** Returns the SQLSTATE of a driver's error, or undefined if the server did not respond. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };
-  // Every SQLSTATE has a digit; EPIPE has none.
+  // Every SQLSTATE contains a digit, unlike codes such as EPIPE.
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
@@ -20,45 +20,46 @@ export function violatedConstraint(cause: unknown): string | undefined {
 }
 
 /**
- * SQLSTATEs of rules: integrity constraints (class 23), triggers' data changes (27), and errors raised by triggers, with
- * the default code (P0001), `assert` (P0004) or a code of their own from the class that no standard defines (45).
+ * SQLSTATEs of rules: integrity constraints (class 23), data changes by triggers (27), and errors raised by
+ * triggers with the default code (P0001), with `assert` (P0004), or with a code from class 45, which no
+ * standard defines.
  */
-const ofRules = /^(?:23|27|45)...$|^P000[14]$/;
+const ruleStates = /^(?:23|27|45)...$|^P000[14]$/;
 
-/** Names of keys created by the engine: a row that they reject is an error of the engine. */
-const own = /^crm_|_(?:pkey|foreign|filled)$/;
+/** Names of constraints created by the engine. A row that they reject is an engine error. */
+const engineKeys = /^crm_|_(?:pkey|foreign|filled)$/;
 
 /** Matches the PL/pgSQL function that raised an error, in the first line of its context. */
-const raisedIn = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
+const raisedInPattern = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
- * Returns the constraint or trigger function, added by the operator, that rejected a write, or undefined for any other
- * failure. Operations have already explained violations of declared references and unique fields.
+ * Returns the operator's constraint or trigger function that rejected a write, or undefined for any other
+ * failure. Violations of declared references and unique fields have already been explained by then.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   const state = sqlState(cause) ?? '';
-  if (!ofRules.test(state)) return undefined;
+  if (!ruleStates.test(state)) return undefined;
   const { table, constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
-  // A rule on a table of the platform is not about the record.
+  // A rule on a platform table is not related to the record.
   if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
-  if (typeof constraint === 'string') return own.test(constraint) ? undefined : constraint;
+  if (typeof constraint === 'string') return engineKeys.test(constraint) ? undefined : constraint;
   if (typeof column === 'string') return `not null of ${column}`;
-  // Only a trigger raises these states; others without a name are not a rule's.
-  return raisedIn.exec(String(where))?.[1] ?? (/^(?:P0|45)/.test(state) ? 'a trigger' : undefined);
+  // Only triggers raise these states. Other errors without a name do not come from rules.
+  return raisedInPattern.exec(String(where))?.[1] ?? (/^(?:P0|45)/.test(state) ? 'a trigger' : undefined);
 }
 
 /** Codes of a lost connection, and pg's messages for errors without a code. */
-const lost = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
-const lostTexts =
+const lostCodes = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
+const lostMessages =
   /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has encountered|was closed))/;
 
-/** Whether an error came from the database or the connection to it. */
+/** Returns whether an error came from the database or the connection to it. */
 export function isDatabaseError(cause: unknown): boolean {
   const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
-  return sqlState(cause) !== undefined || lost.test(String(code)) || lostTexts.test(String(message));
+  return sqlState(cause) !== undefined || lostCodes.test(String(code)) || lostMessages.test(String(message));
 }
 
-/** Reasons for failures without a SQLSTATE, by the start of the driver's text. */
+/** Reasons for failures without a SQLSTATE, by the start of the driver's message. */
 const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['timeout exceeded when trying to connect', 'no_connection_in_time'],
   ['timeout expired', 'connect_timeout'],
@@ -69,22 +70,25 @@ const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['Client ', 'connection_lost'],
 ];
 
-/** Returns the reason for a failure in one word: the SQLSTATE, or a code or name if there was no response. */
+/**
+ * Returns the reason for a failure as a single word: the SQLSTATE, or a code or name if the server did not
+ * respond.
+ */
 export function failureReason(cause: unknown): string {
   const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
-  const known = reasons.find(([text]) => String(message).startsWith(text));
-  return sqlState(cause) ?? (lost.test(String(code)) ? String(code) : (known?.[1] ?? 'unknown'));
+  const reason = reasons.find(([text]) => String(message).startsWith(text));
+  return sqlState(cause) ?? (lostCodes.test(String(code)) ? String(code) : (reason?.[1] ?? 'unknown'));
 }
 
-/** SQLSTATEs of a statement that was cancelled, for example by its time limit, and of one that waited too long for a lock. */
+/** SQLSTATEs of a cancelled statement, for example because of its time limit, and of a lock timeout. */
 export const timeoutStates: readonly string[] = ['57014', '55P03'];
 
-/** Whether a statement exceeded its time limit. */
+/** Returns whether a statement exceeded its time limit. */
 export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) === '57014';
 
 /**
- * A driver's error as a 500; as a 503 if the database ended a statement, as a 400 if a
- * rule of the operator's rejected a write. 500 and 503 say when to try again.
+ * Converts a driver's error to an HttpError: 503 if the database cancelled the statement, 400 if an
+ * operator's rule rejected a write, otherwise 500. Clients can retry after 500 and 503.
  */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);

@@ -1,70 +1,72 @@
 import type pg from 'pg';
 import { Pipeline, type PipelineOptions } from './pipeline.ts';
 
-/** Interval at which a closing connection is checked, in milliseconds. */
+/** Interval at which connections are checked while they drain, in milliseconds. */
 const drainMs = 20;
 /** Delay after a failed connection attempt, in milliseconds. */
 const pauseMs = 500;
 
-/** A fixed number of connections. Missing ones are opened in the background. */
+/** A fixed number of connections. Missing connections are opened in the background. */
 export interface FixedConnections {
-  /** Returns the connection at an index, or undefined if it is not open yet. */
-  readonly at: (number: number) => Pipeline | undefined;
-  /** Returns the number of busy and of idle connections. */
+  /** Returns the connection at this index, or undefined if it is not open yet. */
+  readonly at: (index: number) => Pipeline | undefined;
+  /** Returns the number of busy and idle connections, and their limit. */
   readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
-  /** Closes each connection when it is idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
   readonly yieldFor: (ms: number) => void;
-  /** Replaces all connections. */
+  /** Closes all connections. New ones are opened when needed. */
   readonly renew: () => void;
   readonly close: () => void;
 }
 
-/** Creates the connections. @param open connects, and rejects if that fails */
+/** Creates the connections. @param open connects a client, or rejects */
 export function fixedConnections(
   count: number,
   open: () => Promise<pg.Client>,
   options: PipelineOptions,
 ): FixedConnections {
-  const all: (Pipeline | undefined)[] = new Array(count).fill(undefined);
-  const opening = new Set<number>();
+  const connections: (Pipeline | undefined)[] = new Array(count).fill(undefined);
+  const openingIndexes = new Set<number>();
   let openAfter = 0;
   let isClosed = false;
   let isYielding = false;
 
-  async function connect(number: number): Promise<void> {
-    opening.add(number);
+  async function connect(index: number): Promise<void> {
+    openingIndexes.add(index);
     try {
       const connection = new Pipeline(await open(), options);
       if (isClosed) connection.close();
-      else all[number] = connection;
+      else connections[index] = connection;
     } catch {
       openAfter = performance.now() + pauseMs;
     } finally {
-      opening.delete(number);
+      openingIndexes.delete(index);
     }
   }
 
   const renew = () => {
-    for (const connection of all) connection?.close();
+    for (const connection of connections) connection?.close();
   };
-  /** Closes idle connections until none is left. */
+  /** Closes idle connections until all are closed. */
   const drain = () => {
-    for (const connection of all) if (connection?.pending === 0) connection.close();
-    if (all.some((connection) => connection?.isOpen === true)) setTimeout(drain, drainMs).unref();
+    for (const connection of connections) if (connection?.pending === 0) connection.close();
+    if (connections.some((connection) => connection?.isOpen === true)) setTimeout(drain, drainMs).unref();
     else isYielding = false;
   };
   return {
-    at: (number) => {
+    at: (index) => {
       if (isYielding) return undefined;
-      const connection = all[number];
+      const connection = connections[index];
       if (connection?.isOpen === true) return connection;
-      if (!isClosed && !opening.has(number) && performance.now() >= openAfter) void connect(number);
+      if (!isClosed && !openingIndexes.has(index) && performance.now() >= openAfter) void connect(index);
       return undefined;
     },
     load: () => {
-      const open = all.filter((connection) => connection?.isOpen === true);
-      const inUse = open.filter((connection) => connection !== undefined && connection.pending > 0).length;
-      return { inUse, idle: open.length - inUse, limit: count };
+      const openConnections = connections.filter((connection) => connection?.isOpen === true);
+      const inUse = openConnections.filter(
+        (connection) => connection !== undefined && connection.pending > 0,
+      ).length;
+      return { inUse, idle: openConnections.length - inUse, limit: count };
     },
     yieldFor: (ms) => {
       openAfter = performance.now() + ms;

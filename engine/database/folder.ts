@@ -19,17 +19,28 @@ import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
 import { socketNames } from './socket-path.ts';
 
-/** Names in the data folder. */
-const contents = ['pgdata', 'pgdata.new', 'lock', 'lock-journal', 'auth-secret', 'snapshots', ...socketNames];
+/** Names that the service uses in the data folder. */
+const knownNames = [
+  'pgdata',
+  'pgdata.new',
+  'lock',
+  'lock-journal',
+  'auth-secret',
+  'snapshots',
+  ...socketNames,
+];
 
-/** File that marks `pgdata.new` until the first start is complete. Only a folder with this file is ever replaced. */
-const mark = 'unfinished-first-start';
+/**
+ * File that marks `pgdata.new` until the first start has finished. Only a folder with this file is ever
+ * replaced.
+ */
+const markFile = 'unfinished-first-start';
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /**
- * Creates a folder and its missing parents. Node's recursive mkdir never returns below /proc.
- * @param mode mode of the folder itself; its parents get the default
+ * Creates a folder and its missing parents. Node's recursive mkdir never returns for paths below /proc.
+ * @param mode the folder's mode; its parents get the default
  */
 export function createFolder(folder: string, mode = 0o777): void {
   const parent = dirname(folder);
@@ -42,57 +53,57 @@ export function createFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Removes other users' access to the service's files, and to the folder if it contains nothing else. Must be called before
- * and after a cluster is in use, because PGlite sets the modes of some files.
+ * Removes other users' access to the service's files, and to the folder if it contains nothing else. It must
+ * run before and after a cluster is in use, because PGlite sets the modes of some files.
  */
 export function restrictAccess(folder: string): void {
-  const found = readdirSync(folder);
-  for (const name of contents) if (found.includes(name)) tightenTree(join(folder, name));
-  if (found.every((name) => contents.includes(name))) tightenOne(folder);
+  const names = readdirSync(folder);
+  for (const name of knownNames) if (names.includes(name)) restrictTree(join(folder, name));
+  if (names.every((name) => knownNames.includes(name))) restrictMode(folder);
 }
 
-function tightenTree(path: string): void {
-  const found = lstatSync(path);
-  if (found.isSymbolicLink()) return;
-  if (found.isDirectory()) for (const name of readdirSync(path)) tightenTree(join(path, name));
-  if ((found.mode & 0o077) !== 0) tightenOne(path);
+function restrictTree(path: string): void {
+  const stats = lstatSync(path);
+  if (stats.isSymbolicLink()) return;
+  if (stats.isDirectory()) for (const name of readdirSync(path)) restrictTree(join(path, name));
+  if ((stats.mode & 0o077) !== 0) restrictMode(path);
 }
 
-function tightenOne(path: string): void {
+function restrictMode(path: string): void {
   try {
     chmodSync(path, statSync(path).mode & 0o700);
   } catch {
-    // Some volumes do not support modes or have another owner; the service still starts.
+    // Some volumes do not support modes or have another owner. The service starts anyway.
   }
 }
 
 /**
- * Ensures that the data folder contains a complete cluster. A new one is initialized in `pgdata.new` and renamed when it is
- * complete, so that a first start can be interrupted at any moment.
- * @param initialise creates a cluster in a folder and closes it
+ * Ensures that the data folder contains a complete cluster. A new cluster is created in `pgdata.new` and
+ * renamed when it is complete, so that the first start can be interrupted at any time.
+ * @param initialize creates a cluster in a folder and closes it
  * @returns the cluster's folder
  * @throws UserError if the path contains anything else
  */
 export async function prepareCluster(
   folder: string,
-  initialise: (cluster: string) => Promise<void>,
+  initialize: (cluster: string) => Promise<void>,
 ): Promise<string> {
   const cluster = join(folder, 'pgdata');
   const unfinished = join(folder, 'pgdata.new');
   if (!existsSync(join(cluster, 'PG_VERSION'))) {
     if (!isEmpty(cluster)) throw new UserError(`${cluster} is not a database: move it away or restore it`);
-    if (!isEmpty(unfinished) && !existsSync(join(unfinished, mark))) {
+    if (!isEmpty(unfinished) && !existsSync(join(unfinished, markFile))) {
       throw new UserError(`${unfinished} was not left by a first start: move it away`);
     }
     removeUnfinished(unfinished);
     createFolder(unfinished, 0o700);
-    writeFileSync(join(unfinished, mark), 'The next start replaces this folder.\n', { mode: 0o600 });
-    await initialise(join(unfinished, 'cluster'));
+    writeFileSync(join(unfinished, markFile), 'The next start replaces this folder.\n', { mode: 0o600 });
+    await initialize(join(unfinished, 'cluster'));
     if (existsSync(cluster)) rmdirSync(cluster);
     renameSync(join(unfinished, 'cluster'), cluster);
   }
-  // A removal interrupted after the mark was deleted leaves an empty folder.
-  if (existsSync(join(unfinished, mark)) || isEmpty(unfinished)) removeUnfinished(unfinished);
+  // A removal that was interrupted after the mark was deleted leaves an empty folder.
+  if (existsSync(join(unfinished, markFile)) || isEmpty(unfinished)) removeUnfinished(unfinished);
   return cluster;
 }
 
@@ -100,25 +111,28 @@ export async function prepareCluster(
 export const copyCluster = (dataFolder: string, to: string): Promise<void> =>
   cp(join(dataFolder, 'pgdata'), to, { recursive: true, mode: constants.COPYFILE_FICLONE });
 
-/** Whether a path contains nothing that could be lost. A file instead of a folder counts as content. */
+/**
+ * Returns whether a path contains nothing that could be lost. A file in place of the folder counts as
+ * content.
+ */
 function isEmpty(path: string): boolean {
-  const found = lstatSync(path, { throwIfNoEntry: false });
-  return found === undefined || (isFolder(path) && readdirSync(path).length === 0);
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  return stats === undefined || (isFolder(path) && readdirSync(path).length === 0);
 }
 
-/** Removes the mark last, so that an interrupted removal can continue. */
+/** Removes an unfinished cluster. The mark is removed last, so that an interrupted removal can continue. */
 function removeUnfinished(path: string): void {
   if (!existsSync(path)) return;
   rmSync(join(path, 'cluster'), { recursive: true, force: true });
-  rmSync(join(path, mark), { force: true });
+  rmSync(join(path, markFile), { force: true });
   rmdirSync(path);
 }
 
-/** Checks that a data folder is still the opened one. */
+/** Checks whether a data folder is still the one that was opened. */
 export interface FolderWatch {
-  /** @throws UserError if the folder was removed or replaced */
+  /** Checks the folder. @throws UserError if it was removed or replaced */
   readonly assertPresent: () => void;
-  /** Resolves when the folder was removed or replaced; never otherwise. */
+  /** Resolves if the folder is removed or replaced; otherwise never settles. */
   readonly lost: Promise<UserError>;
   readonly isLost: () => boolean;
   readonly close: () => void;
@@ -128,21 +142,22 @@ export interface FolderWatch {
 const intervalMs = 250;
 
 /**
- * Watches files of an open cluster that PostgreSQL writes in place and never replaces. They are held open, because an inode
- * is not reused while it is open, so that the same number means the same file.
+ * Watches files of an open cluster that PostgreSQL writes in place and never replaces. The files are kept
+ * open because the inode of an open file is not reused, so an equal inode number means that the file is the
+ * same.
  */
 export function watchFolder(folder: string): FolderWatch {
-  const held = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {
+  const files = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {
     const path = join(folder, name);
     const descriptor = openSync(path, 'r');
     const { dev, ino } = fstatSync(descriptor);
     return { path, descriptor, dev, ino };
   });
   const isPresent = () =>
-    held.every(({ path, dev, ino }) => {
+    files.every(({ path, dev, ino }) => {
       try {
-        const found = statSync(path);
-        return found.ino === ino && found.dev === dev;
+        const stats = statSync(path);
+        return stats.ino === ino && stats.dev === dev;
       } catch {
         return false;
       }
@@ -167,7 +182,7 @@ export function watchFolder(folder: string): FolderWatch {
     },
     close: () => {
       clearInterval(timer);
-      for (const { descriptor } of held.splice(0)) closeSync(descriptor);
+      for (const { descriptor } of files.splice(0)) closeSync(descriptor);
     },
   };
 }

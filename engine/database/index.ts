@@ -1,4 +1,5 @@
-// Database: opens PGlite or PostgreSQL; whose turn it is; time limits; the lock of the data folder; what a driver's error means.
+// Database: opens PGlite or PostgreSQL, schedules statements, enforces time limits, locks the data folder,
+// and classifies driver errors.
 // May import errors, config, sql.
 
 export { type Address, describeAddress, describeHost, isAddress, parseAddress } from './address.ts';

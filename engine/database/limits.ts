@@ -4,95 +4,106 @@ import type { DatabaseConfig } from './variables.ts';
 const atLeastOne = (count: number): number => Math.max(1, Math.floor(count));
 
 /** Returns one process's share of an instance-wide limit. */
-export const processShare = (bound: number, { workers }: Pick<DatabaseConfig, 'workers'>): number =>
-  atLeastOne(bound / workers);
+export const processShare = (limit: number, { workers }: Pick<DatabaseConfig, 'workers'>): number =>
+  atLeastOne(limit / workers);
 
-/** Limit on requests waiting in one lane. */
-const queue = (config: DatabaseConfig): LaneLimit => ({
-  each: processShare(1000, config),
+/** Returns the limit on requests waiting in one lane. */
+const queueLimit = (config: DatabaseConfig): LaneLimit => ({
+  perOrganization: processShare(1000, config),
   total: processShare(4000, config),
 });
 
-/** Limit on unread response bytes; one organization can use half. */
-const bytes = (config: DatabaseConfig): LaneLimit => {
+/** Returns the limit on unread response bytes. One organization can use half. */
+const byteLimit = (config: DatabaseConfig): LaneLimit => {
   const total = processShare(config.responseBytes, config);
-  return { each: total / 2, total };
+  return { perOrganization: total / 2, total };
 };
 
-/** Limit on exports and imports, which last as long as their clients take, but hold no connection. */
+/**
+ * Returns the limit on exports and imports. They last as long as their clients take but do not occupy a
+ * connection.
+ */
 const streams = (config: DatabaseConfig): LaneLimit => ({
-  each: processShare(2, config),
+  perOrganization: processShare(2, config),
   total: processShare(8, config),
 });
 
 /**
- * Divides the connections to PostgreSQL: some for lists, the others for everything else. At least one and two, because a
- * module's transaction can need a look-up while it runs.
+ * Divides the connections to PostgreSQL between lists and all other statements. The minimum is one for lists
+ * and two for other statements, because a module's transaction can need a lookup while it runs.
  */
 export function connections(pool: number): { readonly lists: number; readonly records: number } {
   const lists = atLeastOne(pool * 0.4);
   return { lists, records: Math.max(2, pool - lists) };
 }
 
-/** Connections per process in addition to its pools: two pipelines, two for write batches, one for health checks. */
-const besides = 5;
+/**
+ * Connections per process in addition to its pools: two pipelines, two for write batches and one for health
+ * checks.
+ */
+const extraConnections = 5;
 
 /** Returns the maximum number of connections to PostgreSQL used by all processes of an instance. */
 export function connectionsOf(config: Pick<DatabaseConfig, 'pool' | 'workers'>): number {
   const { lists, records } = connections(processShare(config.pool, config));
-  return config.workers * (lists + records + besides);
+  return config.workers * (lists + records + extraConnections);
 }
 
 /**
- * Returns the limits for PostgreSQL. Of the connections not used for lists, two are reserved for key and session look-ups,
- * logins and background work. No organization can use all connections of a kind, and writes, which can wait for locks, cannot
- * use all connections for records. Fewer than five connections are not enough for these guarantees.
+ * Returns the limits for PostgreSQL. Of the connections not used for lists, two are reserved for lookups of
+ * keys and sessions, logins and background work. No organization can use all connections of a kind. Writes
+ * can wait for locks, so they cannot use all connections for records. These guarantees require at least five
+ * connections.
  */
 export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
   const { lists, records } = connections(processShare(config.pool, config));
-  const share = (bound: number) => processShare(bound, config);
-  const allButOne = (total: number): LaneLimit => ({ each: atLeastOne(total - 1), total });
+  const share = (limit: number) => processShare(limit, config);
+  const allButOne = (total: number): LaneLimit => ({ perOrganization: atLeastOne(total - 1), total });
   const record = allButOne(atLeastOne(records - (records > 3 ? 2 : 1)));
   const writes = atLeastOne(record.total - 1);
   const list = allButOne(lists);
   // Scans are CPU-bound, so more connections would not help.
   const scans = Math.min(4, atLeastOne(lists / 2));
-  const write: readonly LaneLimit[] = [record, { each: atLeastOne((writes + 1) / 2), total: writes }];
-  const rest = atLeastOne(records - record.total);
+  const write: readonly LaneLimit[] = [
+    record,
+    { perOrganization: atLeastOne((writes + 1) / 2), total: writes },
+  ];
+  const unreserved = atLeastOne(records - record.total);
   return {
-    turns: {
-      // They do not occupy a connection. A list can have 20 MB, so few are in flight until its first row arrives.
-      'short read': [{ each: share(64), total: share(256) }],
-      'short list': [{ each: share(4), total: share(16) }],
-      'short write': [{ each: share(32), total: share(256) }],
+    lanes: {
+      // These lanes do not occupy a pooled connection. A list can have 20 MB, so only a few can be in flight.
+      'short read': [{ perOrganization: share(64), total: share(256) }],
+      'short list': [{ perOrganization: share(4), total: share(16) }],
+      'short write': [{ perOrganization: share(32), total: share(256) }],
       read: [record],
       write,
-      // A batch takes as long as hundreds of writes: one per organization, and connections remain for others.
-      batch: [...write, { each: 1, total: atLeastOne(writes / 3) }],
+      // A batch takes as long as hundreds of writes, so each organization can run one, and some connections
+      // are left for other writes.
+      batch: [...write, { perOrganization: 1, total: atLeastOne(writes / 3) }],
       list: [list],
       deep: [list],
-      scan: [list, { each: atLeastOne(scans / 2), total: scans }],
-      // Does not use the connections for lists, because it can take longer than a page.
-      export: [record, { each: 1, total: 2 }],
+      scan: [list, { perOrganization: atLeastOne(scans / 2), total: scans }],
+      // Exports do not use the list connections, because they can take longer than a page.
+      export: [record, { perOrganization: 1, total: 2 }],
       stream: [streams(config)],
-      // These can be transactions, which wait for locks like writes.
+      // Modules run transactions, which wait for locks like writes.
       module: write,
-      lookup: [{ each: rest, total: rest }],
+      lookup: [{ perOrganization: unreserved, total: unreserved }],
     },
-    queue: queue(config),
-    bytes: bytes(config),
+    queue: queueLimit(config),
+    bytes: byteLimit(config),
     waitMs: config.connectTimeoutMs,
   };
 }
 
 /**
- * Returns the limits for the embedded database, which runs one statement at a time on the server's thread. Organizations
- * take turns, and all other work waits for at most one statement.
+ * Returns the limits for the embedded database, which runs one statement at a time on the server's thread.
+ * Organizations take turns, and other work waits for at most one statement.
  */
 export function embeddedLimits(config: DatabaseConfig): AdmissionLimits {
-  const single = [{ each: 1, total: 1 }];
+  const single = [{ perOrganization: 1, total: 1 }];
   return {
-    turns: {
+    lanes: {
       'short read': single,
       'short list': single,
       'short write': single,
@@ -107,8 +118,8 @@ export function embeddedLimits(config: DatabaseConfig): AdmissionLimits {
       module: single,
       lookup: single,
     },
-    queue: queue(config),
-    bytes: bytes(config),
+    queue: queueLimit(config),
+    bytes: byteLimit(config),
     waitMs: config.connectTimeoutMs,
   };
 }

@@ -7,7 +7,7 @@ import { createFolder } from './folder.ts';
 /** Releases a lock. Further calls do nothing. */
 export type Release = () => void;
 
-/** Reasons for a data folder, clearer than those of {@link fileReason}. */
+/** Reasons for errors of the data folder, more specific than those of {@link fileReason}. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',
@@ -15,15 +15,19 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: 'this process may not write there',
 };
 
-/** SQLite's code for a lock that another process holds. */
-const busy = 5;
+/** SQLite's error code for a lock held by another process. */
+const busyCode = 5;
 
-/** SQLite's primary codes that stand for the lock file, which it cannot read, and not for its path. */
-const notADatabase = [11, 26];
+/** SQLite's primary error codes for a damaged or foreign lock file. */
+const notADatabaseCodes = [11, 26];
 
-/** Why SQLite cannot open the lock file: it reports one code for most causes, so the file is opened once more. */
+/**
+ * Explains why SQLite cannot open the lock file. SQLite reports one code for most causes, so the file is
+ * opened again.
+ */
 function lockReason(path: string, errcode: number): string {
-  if (notADatabase.includes(errcode & 0xff)) return `its file "lock" is not the service's own; move it away`;
+  if (notADatabaseCodes.includes(errcode & 0xff))
+    return `its file "lock" is not the service's own; move it away`;
   try {
     closeSync(openSync(path, 'a'));
     return `its file system fails (SQLite code ${errcode})`;
@@ -33,16 +37,16 @@ function lockReason(path: string, errcode: number): string {
   }
 }
 
-/** Whether {@link lockFolder} failed because another process uses the folder. */
+/** Returns whether {@link lockFolder} failed because another process uses the folder. */
 export const isFolderLocked = (cause: unknown): boolean =>
-  ((cause as Error).cause as { errcode?: number } | undefined)?.errcode === busy;
+  ((cause as Error).cause as { errcode?: number } | undefined)?.errcode === busyCode;
 
 /**
- * Locks the embedded database's folder for this process. PGlite does not lock it, and two processes that write to one folder
- * lose acknowledged records without an error.
+ * Locks the embedded database's folder for this process. PGlite does not lock it, and if two processes wrote
+ * to one folder, acknowledged records would be lost without an error.
  *
- * The lock is an exclusive SQLite transaction on a file in the folder. The kernel releases it when the process ends, so a
- * killed process leaves no lock behind.
+ * The lock is an exclusive SQLite transaction on a file in the folder. The kernel releases it when the
+ * process exits, so a killed process does not leave a lock behind.
  *
  * @throws UserError if another process uses the folder, or the folder is not writable
  */
@@ -56,15 +60,15 @@ export function lockFolder(folder: string): Release {
       database.close();
       throw cause;
     }
-    let held = true;
+    let isHeld = true;
     return () => {
-      if (held) database.close();
-      held = false;
+      if (isHeld) database.close();
+      isHeld = false;
     };
   } catch (cause) {
     const { errcode, code } = cause as { errcode?: number; code?: string };
     throw new UserError(
-      errcode === busy
+      errcode === busyCode
         ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
         : `the data folder ${folder} cannot be used: ${
             errcode === undefined

@@ -1,40 +1,40 @@
 import { arrayText, type BoundValue } from '../sql/index.ts';
 
-/** Message codes, and the code for a statement in a Close message. */
+/** Type codes of messages, and the code that denotes a statement in a Close message. */
 const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 0x53, 0x53] as const;
 
 /** Maximum number of UTF-8 bytes per UTF-16 code unit. */
-const widest = 3;
-/** Initial buffer size, and the maximum size kept between sends, in bytes. */
-const [usualSize, largest] = [16 * 1024, 1024 * 1024];
+const maxBytesPerUnit = 3;
+/** Initial buffer size, and maximum size kept between sends, in bytes. */
+const [initialSize, maxKeptSize] = [16 * 1024, 1024 * 1024];
 
-/** Collects messages to PostgreSQL that are sent together. */
+/** Collects protocol messages that are sent to PostgreSQL together. */
 export class Messages {
-  #bytes: Buffer = Buffer.allocUnsafeSlow(usualSize);
+  #bytes: Buffer = Buffer.allocUnsafeSlow(initialSize);
   #length = 0;
 
-  /** Prepares a named statement. Parameters have the types of their casts. */
+  /** Prepares a named statement. Parameter types are inferred from casts. */
   parse(name: string, text: string): void {
-    const start = this.#begin(parse, (name.length + text.length) * widest + 4);
+    const start = this.#begin(parse, (name.length + text.length) * maxBytesPerUnit + 4);
     this.#text(name);
     this.#text(text);
     this.#int16(0);
     this.#end(start);
   }
 
-  /** Binds a prepared statement to text values, with text results. */
-  bind(name: string, given: readonly BoundValue[]): void {
-    const values = given.map((value) =>
+  /** Binds a prepared statement to text values. Results are text. */
+  bind(name: string, values: readonly BoundValue[]): void {
+    const texts = values.map((value) =>
       value === null || typeof value === 'string' ? value : arrayText(value),
     );
-    let size = name.length * widest + 10;
-    for (const value of values) size += 4 + (value === null ? 0 : value.length * widest);
+    let size = name.length * maxBytesPerUnit + 10;
+    for (const value of texts) size += 4 + (value === null ? 0 : value.length * maxBytesPerUnit);
     const start = this.#begin(bind, size);
     this.#text('');
     this.#text(name);
     this.#int16(0);
-    this.#int16(values.length);
-    for (const value of values) this.#value(value);
+    this.#int16(texts.length);
+    for (const value of texts) this.#value(value);
     this.#int16(0);
     this.#end(start);
   }
@@ -49,30 +49,30 @@ export class Messages {
 
   /** Closes a prepared statement. */
   close(name: string): void {
-    const start = this.#begin(close, name.length * widest + 2);
+    const start = this.#begin(close, name.length * maxBytesPerUnit + 2);
     this.#bytes[this.#length++] = statement;
     this.#text(name);
     this.#end(start);
   }
 
-  /** Ends the implicit transaction. An error before it does not affect later messages. */
+  /** Ends the implicit transaction, so that an earlier error does not affect later messages. */
   sync(): void {
     this.#end(this.#begin(sync, 0));
   }
 
-  /** Returns all messages and starts over. */
+  /** Returns all messages and clears the buffer. */
   take(): Buffer {
-    const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
-    if (this.#bytes.length > largest) this.#bytes = Buffer.allocUnsafeSlow(usualSize);
+    const bytes = Buffer.from(this.#bytes.subarray(0, this.#length));
+    if (this.#bytes.length > maxKeptSize) this.#bytes = Buffer.allocUnsafeSlow(initialSize);
     this.#length = 0;
-    return taken;
+    return bytes;
   }
 
   /** Starts a message. @returns the offset of its length */
   #begin(code: number, size: number): number {
-    const needed = this.#length + size + 5;
-    if (needed > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
+    const requiredSize = this.#length + size + 5;
+    if (requiredSize > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(requiredSize, 2 * this.#bytes.length));
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }

@@ -3,16 +3,16 @@ import type { Runnable } from './database.ts';
 import { Messages } from './messages.ts';
 import { statementsPerConnection } from './named-statements.ts';
 
-/** Messages of one connection, which keeps its most recently used named statements prepared. */
+/** Protocol messages of one connection, which keeps its most recently used named statements prepared. */
 export class NamedMessages {
   readonly #messages = new Messages();
   readonly #names = new LRUCache<string, true>({
     max: statementsPerConnection,
-    // Sent before the statement that replaces it.
+    // The Close message is sent before the statement that replaces it.
     dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
   });
 
-  /** Runs a statement in its own transaction. Without a name, it is not kept. */
+  /** Runs a statement in its own transaction. An unnamed statement is not kept. */
   run({ name, text, values }: Pick<Runnable, 'name' | 'text' | 'values'>): void {
     const messages = this.#messages;
     if (name === '' || this.#names.get(name) === undefined) messages.parse(name, text);
@@ -22,12 +22,15 @@ export class NamedMessages {
     messages.sync();
   }
 
-  /** Forgets a statement after a failure: it might not be prepared, or its plan might be invalid. The next run prepares it. */
+  /**
+   * Forgets a statement after a failure, because it might not be prepared or its plan might be invalid. The
+   * next run prepares it again.
+   */
   forget(name: string): void {
     if (this.#names.delete(name)) this.#messages.close(name);
   }
 
-  /** Returns all messages and starts over. */
+  /** Returns all messages and clears the buffer. */
   take(): Buffer {
     return this.#messages.take();
   }

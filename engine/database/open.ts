@@ -9,15 +9,15 @@ import type { DatabaseConfig } from './variables.ts';
 const pollMs = 50;
 
 /**
- * Opens the configured database: PostgreSQL if DATABASE_URL is set, otherwise the embedded one, through the running server if
- * there is one.
- * @throws UserError with one line if it does not respond or its folder is in use
+ * Opens the configured database: PostgreSQL if DATABASE_URL is set, otherwise the embedded one, through a
+ * running server if there is one.
+ * @throws UserError with one line if the database does not respond or its folder is in use
  */
 export async function openDatabase(
   config: DatabaseConfig,
   entities: readonly EntitySchema[],
 ): Promise<Database> {
-  // Load only the driver in use.
+  // Only the driver in use is loaded.
   if (config.databaseAddress === undefined) {
     const release = await holdFolder(config);
     if (release === undefined) return openThroughOwner(config, entities);
@@ -29,10 +29,10 @@ export async function openDatabase(
 }
 
 /**
- * Locks the data folder for this process. A starting server has the folder before its socket, and a command has it briefly, so
- * this waits for both unless this process is going to serve.
- * @returns undefined if a reachable server owns the folder
- * @throws UserError with one line if the folder is in use otherwise, or is unusable
+ * Locks the data folder for this process. A starting server locks the folder before it opens its socket, and
+ * a command locks it briefly. This function waits for both unless this process will serve the database.
+ * @returns undefined if a running server owns the folder and is reachable
+ * @throws UserError with one line if the folder is otherwise in use, or unusable
  */
 async function holdFolder(config: DatabaseConfig): Promise<Release | undefined> {
   const end = performance.now() + config.connectTimeoutMs;

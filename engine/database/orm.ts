@@ -5,15 +5,15 @@ import { PostgreSqlDriver, MikroORM as PostgresOrm, type SqlEntityManager } from
 import { ExactSchemaGenerator } from './differ.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** MikroORM options for both drivers. */
+/** Returns the MikroORM options for both drivers. */
 export function ormOptions(entities: readonly EntitySchema[], config: DatabaseConfig) {
   return {
     entities: [...entities],
-    // Inside a transaction, another database with the same context name would use that transaction.
+    // Within a transaction, another database with the same context name would join that transaction.
     contextName: randomUUID(),
     extensions: [Migrator],
     discovery: { warnWhenNoEntities: false },
-    // Warnings would precede a command's output. Failures are thrown.
+    // Warnings would be mixed with a command's output. Failures are thrown.
     logger: () => {},
     migrations: {
       path: config.migrations,

@@ -2,7 +2,10 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import type { PgConnection } from './connection.ts';
 
-/** Internals of pg that are missing from its types. The version of pg is pinned, and fault tests cover all of them. */
+/**
+ * Internals of pg that are missing from its types. The version of pg is pinned, and fault tests cover all of
+ * them.
+ */
 export interface PgInternals {
   host: string;
   port: number;
@@ -10,7 +13,7 @@ export interface PgInternals {
   readonly processID: number | null;
   readonly secretKey: number | null;
   readonly connection: PgConnection;
-  /** Returns it to its pool, or removes it; undefined if it does not belong to a pool. */
+  /** Returns the connection to its pool, or removes it; undefined if it does not belong to a pool. */
   readonly release?: (drop: boolean) => void;
 }
 
@@ -23,8 +26,9 @@ export function disconnect(client: pg.ClientBase): void {
 }
 
 /**
- * Cancels a connection's statement over a separate connection. Until that one closes, the request can hit the next statement.
- * @returns a promise that resolves when it has closed, at the latest after the timeout
+ * Cancels a connection's statement over a separate connection. Until that connection closes, the request can
+ * cancel the next statement instead.
+ * @returns a promise that resolves when it has closed, or after the timeout
  */
 export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {
   const { host, port, ssl, processID, secretKey } = pgInternals(client);
@@ -33,22 +37,22 @@ export async function cancelStatement(client: pg.ClientBase, timeoutMs: number):
     requestSsl: () => void;
     cancel: (process: number | null, secret: number | null) => void;
   };
-  // An unreachable server runs the statement until its time limit.
+  // If the server is unreachable, the statement runs until its time limit.
   connection.on('error', () => connection.stream.destroy());
   connection.once('connect', () => (ssl === false ? send() : connection.requestSsl()));
   connection.once('sslconnect', send);
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   connection.once('end', resolve);
-  const late = setTimeout(() => {
+  const timer = setTimeout(() => {
     connection.stream.destroy();
     resolve();
   }, timeoutMs);
   if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
   else connection.connect(port, host);
   await closed;
-  clearTimeout(late);
+  clearTimeout(timer);
 
-  // The server then closes it.
+  // The server closes the connection after it has processed the request.
   function send(): void {
     connection.cancel(processID, secretKey);
   }

@@ -10,41 +10,43 @@ import { NamedMessages } from './named-messages.ts';
 import { cancelStatement, disconnect } from './pg-internals.ts';
 import { RecordsReader } from './records-reader.ts';
 
-/** A statement with a waiting caller. */
-interface Waiting {
+/** A statement and its caller's callback. */
+interface Call {
   readonly statement: Runnable;
   readonly organization: string;
   readonly done: (outcome: PipelineResult) => void;
 }
 
-/** One sent statement: for one caller, or for many that differ only in their values. */
-interface Sent {
+/** A sent statement, for one caller or merged from several that differ only in their values. */
+interface SentStatement {
   readonly name: string;
-  readonly parts: readonly Waiting[];
-  /** For merged lists, the output of the current part. */
+  readonly calls: readonly Call[];
+  /** For merged lists, the reader of the current call. */
   reader: RecordsReader | undefined;
-  /** Rows that are not records; for merged statements, the row of each. */
+  /** Rows that are not records; for merged statements, one row per call. */
   readonly rows: TextRows[number][];
-  /** For merged lists, the index of the current part. */
-  part: number | undefined;
-  /** Bytes of its rows; for merged lists, of the current part. */
+  /** For merged lists, the index of the current call. */
+  callIndex: number | undefined;
+  /** Size of its rows in bytes; for merged lists, of the current call's rows. */
   size: number;
-  /** SQLSTATE of its error. */
-  failed: string | undefined;
+  /** SQLSTATE of its error; empty if a row could not be read. */
+  errorState: string | undefined;
 }
 
 /**
- * Rows of a statement; `late` if it exceeded a time limit, `refused` if it failed, both without writing anything; `lost` if
- * the connection ended before the result, so that the outcome is unknown.
+ * Rows of a statement, or the reason for their absence. `late` (a time limit was exceeded) and `refused`
+ * (the statement failed) mean that nothing was written. `lost` means that the connection ended before the
+ * result, so the outcome is unknown.
  */
 export type PipelineResult = TextRows | 'late' | 'refused' | 'lost';
 
 /** Options of a {@link Pipeline}. */
 export interface PipelineOptions {
-  /** Time limit of a statement, after which the connection is dropped, in milliseconds. */
+  /** Time limit of a statement, in milliseconds, after which the connection is dropped. */
   readonly limitMs: number;
   /**
-   * Called with an organization when its statement is slow or has large rows, because others wait behind it.
+   * Called with the organization of a statement that is slow or has large rows, because other statements wait
+   * behind it.
    */
   readonly onBlocked: (organization: string) => void;
 }
@@ -52,20 +54,21 @@ export interface PipelineOptions {
 /** Interval at which the server's progress is checked, in milliseconds. */
 const checkIntervalMs = 10;
 /**
- * Number of checks after which the statement in front counts as slow (20 to 30 ms). A count rather than a time, because a
- * busy process neither reads nor checks.
+ * Number of checks after which the first statement in the queue is considered slow (20 to 30 ms). This is a
+ * count rather than a duration, because a busy process neither reads nor checks.
  */
 const slowChecks = 3;
 /** Number of checks after which statements prefer a less busy connection. */
 const longChecks = 2;
-/** Time for which lists run alone after they were slow or failed together, in milliseconds. */
-const apartMs = 1000;
+/** Time for which lists are not merged after they were slow or failed together, in milliseconds. */
+const unmergedMs = 1000;
 /** Size of rows that delays other statements, in bytes. */
-const large = 256 * 1024;
+const largeBytes = 256 * 1024;
 
 /**
- * A connection on which statements are sent without waiting for previous results. Statements sent in one tick of the event
- * loop leave in one write. Each statement is its own transaction, so a failure does not affect others.
+ * A connection on which statements are sent without waiting for previous results. Statements sent in the same
+ * tick of the event loop are written together. Each statement is a separate transaction, so a failure does
+ * not affect others.
  */
 export class Pipeline {
   readonly #client: pg.Client;
@@ -73,32 +76,38 @@ export class Pipeline {
   readonly #limitMs: number;
   readonly #onBlocked: PipelineOptions['onBlocked'];
   readonly #messages = new NamedMessages();
-  /** Statements that leave at the end of this tick. */
-  #waiting: Waiting[] = [];
-  /** Sent statements; those before `#first` have their results. */
-  #sent: Sent[] = [];
-  #first = 0;
+  /** Statements that are sent at the end of this tick. */
+  #queue: Call[] = [];
+  /** Sent statements. Those before `#firstPending` have their results. */
+  #sent: SentStatement[] = [];
+  #firstPending = 0;
   #flushing = false;
   #isOpen = true;
   #watch: NodeJS.Timeout | undefined;
   /** Whether the server has sent anything since the last check, and the number of checks without data. */
   #responded = false;
   #silentChecks = 0;
-  /** The statement in front at the last check, its part, and the number of checks that found them there. */
-  #inFront: Sent | undefined;
-  #partInFront: number | undefined;
-  #checksInFront = 0;
-  /** Names of merged lists that were slow or failed. Each runs alone for a while, which identifies the cause. */
-  readonly #apart = new LRUCache<string, true>({ max: 1000, ttl: apartMs });
+  /**
+   * The first pending statement and call at the last check, and the number of consecutive checks that found
+   * them.
+   */
+  #frontStatement: SentStatement | undefined;
+  #frontCall: number | undefined;
+  #frontChecks = 0;
+  /**
+   * Names of merged lists that were slow or failed. They run separately for a while, which identifies the
+   * cause.
+   */
+  readonly #unmerged = new LRUCache<string, true>({ max: 1000, ttl: unmergedMs });
 
-  /** @param client a connected client with a {@link FramedConnection}, used exclusively */
+  /** Takes exclusive control of a client. @param client a connected client with a {@link FramedConnection} */
   constructor(client: pg.Client, { limitMs, onBlocked }: PipelineOptions) {
     this.#client = client;
     this.#connection = client.connection as FramedConnection;
     this.#limitMs = limitMs;
     this.#onBlocked = onBlocked;
-    this.#connection.take = (code, bytes, start, end) => this.#take(code, bytes, start, end);
-    client.once('end', () => this.#lose());
+    this.#connection.onMessage = (code, bytes, start, end) => this.#onMessage(code, bytes, start, end);
+    client.once('end', () => this.#loseConnection());
   }
 
   get isOpen(): boolean {
@@ -107,36 +116,36 @@ export class Pipeline {
 
   /** Number of statements without a result. */
   get pending(): number {
-    return this.#unanswered + this.#waiting.length;
+    return this.#unanswered + this.#queue.length;
   }
 
   /**
-   * Whether a statement sent now might wait: one is running and another follows, one has been running for a while, or a full
-   * batch leaves in this tick.
+   * Whether a statement sent now might have to wait: one is running and another follows, one has been running
+   * for a while, or a full batch is sent in this tick.
    */
   get isBehind(): boolean {
-    return this.#unanswered >= 2 || this.#waiting.length >= most || this.#lastsFor(longChecks);
+    return this.#unanswered >= 2 || this.#queue.length >= maxMerged || this.#isInFrontFor(longChecks);
   }
 
   /** Number of sent statements without a result. */
   get #unanswered(): number {
-    return this.#sent.length - this.#first;
+    return this.#sent.length - this.#firstPending;
   }
 
-  /** Whether the statement in front is slow, so that all others wait. */
+  /** Whether the first pending statement is slow, so that all others wait. */
   get isBlocked(): boolean {
-    return this.#lastsFor(slowChecks);
+    return this.#isInFrontFor(slowChecks);
   }
 
-  /** Whether the statement in front has been there for a number of checks. */
-  #lastsFor(checks: number): boolean {
-    return this.#checksInFront >= checks && this.#inFront === this.#sent[this.#first];
+  /** Returns whether the first pending statement was found by this many consecutive checks. */
+  #isInFrontFor(checks: number): boolean {
+    return this.#frontChecks >= checks && this.#frontStatement === this.#sent[this.#firstPending];
   }
 
   /** Sends a named statement. Never rejects. */
   run(statement: Runnable, organization: string): Promise<PipelineResult> {
     return new Promise((done) => {
-      this.#waiting.push({ statement, organization, done });
+      this.#queue.push({ statement, organization, done });
       this.#watch ??= setInterval(() => this.#check(), checkIntervalMs).unref();
       if (this.#flushing) return;
       this.#flushing = true;
@@ -149,135 +158,145 @@ export class Pipeline {
     if (!this.#isOpen) return;
     if (this.pending > 0) cancelStatement(this.#client, this.#limitMs);
     disconnect(this.#client);
-    this.#lose();
+    this.#loseConnection();
   }
 
   #flush(): void {
     this.#flushing = false;
-    const waiting = this.#waiting;
-    this.#waiting = [];
+    const queue = this.#queue;
+    this.#queue = [];
     if (!this.#isOpen) {
-      for (const { done } of waiting) done('lost');
+      for (const { done } of queue) done('lost');
       return;
     }
-    for (const parts of grouped(waiting, this.#apart)) this.#send(parts);
+    for (const calls of mergeCalls(queue, this.#unmerged)) this.#send(calls);
     const { stream } = this.#connection;
     if (stream.writable) stream.write(this.#messages.take());
   }
 
-  #send(parts: readonly Waiting[]): void {
-    const [first] = parts;
+  #send(calls: readonly Call[]): void {
+    const [first] = calls;
     if (first === undefined) return;
     const { many, records } = first.statement;
-    const isGroup = parts.length > 1 && many !== undefined;
-    const sent = isGroup
-      ? { ...many, values: batchValues(parts.map(({ statement }) => statement)) }
+    const isMerged = calls.length > 1 && many !== undefined;
+    const statement = isMerged
+      ? { ...many, values: batchValues(calls.map(({ statement }) => statement)) }
       : first.statement;
-    this.#messages.run(sent);
-    const reader = records && !isGroup ? new RecordsReader(records, this.#connection.output) : undefined;
+    this.#messages.run(statement);
+    const reader = records && !isMerged ? new RecordsReader(records, this.#connection.output) : undefined;
     this.#sent.push({
-      name: sent.name,
-      parts,
+      name: statement.name,
+      calls,
       reader,
       rows: [],
-      part: undefined,
+      callIndex: undefined,
       size: 0,
-      failed: undefined,
+      errorState: undefined,
     });
   }
 
-  #take(code: number, bytes: Buffer, start: number, end: number): void {
+  #onMessage(code: number, bytes: Buffer, start: number, end: number): void {
     this.#responded = true;
-    const first = this.#sent[this.#first];
+    const first = this.#sent[this.#firstPending];
     if (first === undefined) return;
     if (code === codes.dataRow) this.#addRow(first, bytes, start, end);
-    else if (code === codes.error) first.failed = errorOf(bytes, start, end).code;
+    else if (code === codes.error) first.errorState = errorOf(bytes, start, end).code;
     else if (code === codes.readyForQuery) this.#finish(first);
   }
 
-  #addRow(first: Sent, bytes: Buffer, start: number, end: number): void {
+  #addRow(first: SentStatement, bytes: Buffer, start: number, end: number): void {
     try {
-      if (first.parts.length > 1) {
-        this.#addPart(first, bytes, start, end);
+      if (first.calls.length > 1) {
+        this.#addMergedRow(first, bytes, start, end);
         return;
       }
-      if (this.#grows(first, end - start)) this.#blame(first);
+      if (this.#becomesLarge(first, end - start)) this.#blame(first);
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
       else first.rows.push(columns(bytes, start + firstColumn, end));
     } catch {
-      // The pool runs it again and reports the error.
-      first.failed = '';
+      // The statement runs again in the pool, which reports the error.
+      first.errorState = '';
     }
   }
 
-  /** @returns whether its rows have just become large */
-  #grows(sent: Sent, size: number): boolean {
-    const wasSmall = sent.size <= large;
+  /** Adds to the size of a statement's rows. @returns whether they have just become large */
+  #becomesLarge(sent: SentStatement, size: number): boolean {
+    const wasSmall = sent.size <= largeBytes;
     sent.size += size;
-    return wasSmall && sent.size > large;
+    return wasSmall && sent.size > largeBytes;
   }
 
   /** Handles a row of merged statements, which starts with the index of its input. */
-  #addPart(sent: Sent, bytes: Buffer, start: number, end: number): void {
-    const { parts, rows } = sent;
-    const number = start + firstColumn + 4;
-    const at = number + bytes.readInt32BE(start + firstColumn);
-    const index = Number(bytes.toString('latin1', number, at)) - 1;
-    const part = parts[index];
-    if (part === undefined) throw new Error(`no part ${index}`);
-    const { records, many } = part.statement;
+  #addMergedRow(sent: SentStatement, bytes: Buffer, start: number, end: number): void {
+    const { calls, rows } = sent;
+    const indexStart = start + firstColumn + 4;
+    const indexEnd = indexStart + bytes.readInt32BE(start + firstColumn);
+    const index = Number(bytes.toString('latin1', indexStart, indexEnd)) - 1;
+    const call = calls[index];
+    if (call === undefined) throw new Error(`no part ${index}`);
+    const { records, many } = call.statement;
     if (many?.lists && records !== undefined) {
-      if (index !== sent.part) this.#endPart(sent, index);
-      if (this.#grows(sent, end - at)) this.#onBlocked(part.organization);
+      if (index !== sent.callIndex) this.#finishCall(sent, index);
+      if (this.#becomesLarge(sent, end - indexEnd)) this.#onBlocked(call.organization);
       sent.reader ??= new RecordsReader(records, this.#connection.output);
-      sent.reader.add(bytes, at - firstColumn, end);
+      sent.reader.add(bytes, indexEnd - firstColumn, end);
       return;
     }
-    if (end - at > large) this.#onBlocked(part.organization);
+    if (end - indexEnd > largeBytes) this.#onBlocked(call.organization);
     const { output } = this.#connection;
-    const further = columns(bytes, records === undefined ? at : records.write(bytes, at, output), end);
-    rows[index] = records === undefined ? further : [output.take(), ...further];
+    const extraColumns = columns(
+      bytes,
+      records === undefined ? indexEnd : records.write(bytes, indexEnd, output),
+      end,
+    );
+    rows[index] = records === undefined ? extraColumns : [output.take(), ...extraColumns];
   }
 
-  /** Takes the records of a list and continues with the next one. @throws Error if that one has been taken already */
-  #endPart(sent: Sent, next: number | undefined): void {
-    const { part, reader, rows } = sent;
+  /**
+   * Stores the records of a list and continues with the next one. @throws Error if the next list is already
+   * finished
+   */
+  #finishCall(sent: SentStatement, next: number | undefined): void {
+    const { callIndex, reader, rows } = sent;
     const [row] = reader?.take() ?? [];
-    if (part !== undefined && row !== undefined) rows[part] = row;
+    if (callIndex !== undefined && row !== undefined) rows[callIndex] = row;
     if (next !== undefined && rows[next] !== undefined) throw new Error(`rows of part ${next} in two places`);
-    Object.assign(sent, { part: next, reader: undefined, size: 0 });
+    Object.assign(sent, { callIndex: next, reader: undefined, size: 0 });
   }
 
-  #finish(sent: Sent): void {
-    const { name, parts, reader, rows, failed } = sent;
-    this.#sent[this.#first++] = undefined as unknown as Sent;
-    if (this.#first === this.#sent.length || this.#first === compactAt) {
-      this.#sent = this.#sent.slice(this.#first);
-      this.#first = 0;
+  #finish(sent: SentStatement): void {
+    const { name, calls, reader, rows, errorState } = sent;
+    this.#sent[this.#firstPending++] = undefined as unknown as SentStatement;
+    if (this.#firstPending === this.#sent.length || this.#firstPending === compactAt) {
+      this.#sent = this.#sent.slice(this.#firstPending);
+      this.#firstPending = 0;
     }
-    if (failed === undefined) {
-      if (parts.length === 1) parts[0]?.done(reader?.take() ?? rows);
+    if (errorState === undefined) {
+      if (calls.length === 1) calls[0]?.done(reader?.take() ?? rows);
       else {
-        this.#endPart(sent, undefined);
-        for (const [index, { done }] of parts.entries()) done(rows[index] === undefined ? [] : [rows[index]]);
+        this.#finishCall(sent, undefined);
+        for (const [index, { done }] of calls.entries()) done(rows[index] === undefined ? [] : [rows[index]]);
       }
       return;
     }
     this.#connection.output.clear();
     this.#messages.forget(name);
-    const isLate = timeoutStates.includes(failed);
-    const together = areLists(sent);
-    if (together) this.#apart.set(name, true);
-    // Merged lists can be late although each alone would not be.
-    for (const { done } of parts) done(isLate && !together ? 'late' : 'refused');
-    // The statements behind it might wait for the same reason, one after the other.
+    const isLate = timeoutStates.includes(errorState);
+    const areMerged = areMergedLists(sent);
+    if (areMerged) this.#unmerged.set(name, true);
+    // Merged lists can exceed the limit although each of them alone would not.
+    for (const { done } of calls) done(isLate && !areMerged ? 'late' : 'refused');
+    // The following statements might wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
 
-  /** Returns the organization of a statement, or undefined if it serves several: it is then unknown whose part is slow. */
-  #blame({ parts: [part, ...others] }: Sent): void {
-    if (part !== undefined && others.every(({ organization }) => organization === part.organization))
-      this.#onBlocked(part.organization);
+  /**
+   * Reports the statement's organization. Does nothing if it serves several organizations, because it is
+   * unknown which one is slow.
+   */
+  #blame({ calls: [call, ...others] }: SentStatement): void {
+    if (call !== undefined && others.every(({ organization }) => organization === call.organization))
+      this.#onBlocked(call.organization);
   }
 
   #check(): void {
@@ -285,60 +304,66 @@ export class Pipeline {
       clearInterval(this.#watch);
       this.#watch = undefined;
     }
-    const first = this.#sent[this.#first];
-    const isSame = first !== undefined && first === this.#inFront && first.part === this.#partInFront;
-    this.#checksInFront = isSame ? this.#checksInFront + 1 : 1;
-    this.#inFront = first;
-    this.#partInFront = first?.part;
-    if (first !== undefined && this.#checksInFront === slowChecks) {
-      if (areLists(first)) this.#apart.set(first.name, true);
+    const first = this.#sent[this.#firstPending];
+    const isSame =
+      first !== undefined && first === this.#frontStatement && first.callIndex === this.#frontCall;
+    this.#frontChecks = isSame ? this.#frontChecks + 1 : 1;
+    this.#frontStatement = first;
+    this.#frontCall = first?.callIndex;
+    if (first !== undefined && this.#frontChecks === slowChecks) {
+      if (areMergedLists(first)) this.#unmerged.set(first.name, true);
       this.#blame(first);
     }
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
-    // First read data that arrived while this process was busy.
+    // Reads data first that arrived while this process was busy.
     setImmediate(() => {
       if (!this.#responded) this.close();
     });
   }
 
-  #lose(): void {
+  #loseConnection(): void {
     this.#isOpen = false;
     clearInterval(this.#watch);
-    const lost = [...this.#sent.slice(this.#first).flatMap(({ parts }) => parts), ...this.#waiting];
+    const calls = [...this.#sent.slice(this.#firstPending).flatMap(({ calls }) => calls), ...this.#queue];
     this.#sent = [];
-    this.#waiting = [];
-    this.#first = 0;
-    for (const { done } of lost) done('lost');
+    this.#queue = [];
+    this.#firstPending = 0;
+    for (const { done } of calls) done('lost');
   }
 }
 
-/** Whether several lists were sent as one statement. */
-const areLists = ({ parts }: Sent): boolean => parts.length > 1 && parts[0]?.statement.many?.lists === true;
+/** Returns whether several lists were sent as one statement. */
+const areMergedLists = ({ calls }: SentStatement): boolean =>
+  calls.length > 1 && calls[0]?.statement.many?.lists === true;
 
 /** Merges statements that differ only in their values, in order of arrival. */
-function grouped(waiting: readonly Waiting[], apart: LRUCache<string, true>): Iterable<readonly Waiting[]> {
-  if (waiting.length === 1) return [waiting];
-  const groups: Waiting[][] = [];
-  const open = new Map<string, Waiting[]>();
-  for (const each of waiting) {
-    const of = each.statement.many;
-    const many = of !== undefined && apart.size > 0 && apart.has(of.name) ? undefined : of;
-    const group = many && open.get(many.name);
-    if (group !== undefined && group.length < (many?.lists ? mostLists : most)) {
-      group.push(each);
+function mergeCalls(queue: readonly Call[], unmerged: LRUCache<string, true>): Iterable<readonly Call[]> {
+  if (queue.length === 1) return [queue];
+  const batches: Call[][] = [];
+  const openBatches = new Map<string, Call[]>();
+  for (const call of queue) {
+    const mergedForm = call.statement.many;
+    const many =
+      mergedForm !== undefined && unmerged.size > 0 && unmerged.has(mergedForm.name) ? undefined : mergedForm;
+    const batch = many && openBatches.get(many.name);
+    if (batch !== undefined && batch.length < (many?.lists ? maxMergedLists : maxMerged)) {
+      batch.push(call);
       continue;
     }
-    const made = [each];
-    groups.push(made);
-    if (many !== undefined) open.set(many.name, made);
+    const newBatch = [call];
+    batches.push(newBatch);
+    if (many !== undefined) openBatches.set(many.name, newBatch);
   }
-  return groups;
+  return batches;
 }
 
-/** Maximum number of merged statements; fewer for lists, because others wait behind them. */
-const [most, mostLists] = [64, 16];
+/**
+ * Maximum number of merged statements. The limit for lists is lower, because other statements wait behind
+ * them.
+ */
+const [maxMerged, maxMergedLists] = [64, 16];
 
-/** Number of results after which the queue is compacted if it never becomes empty. */
+/** Number of results after which the queue is compacted even if it is not empty. */
 const compactAt = 1024;

@@ -7,46 +7,50 @@ import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
 /**
- * Number of connections. More would not help: this process has one thread, and two server processes do more than it requests.
- * Statements of one tick leave together only on one connection, and one busy server process costs less than two that keep
- * waking up, so the second connection is used only while the first is behind or blocked.
+ * Number of connections. More would not help, because this process has one thread and cannot keep more than
+ * two server processes busy. Statements of one tick are written together only on the same connection, and one
+ * busy server process costs less than two that keep waking up. Therefore, the second connection is used only
+ * while the first is behind or blocked.
  */
 const count = 2;
 /**
- * Time for which a late statement, or an organization that delayed others, uses the pool, in milliseconds. It doubles if the
- * delay recurs soon.
+ * Time for which a late statement, or an organization that delayed others, uses the pool, in milliseconds. It
+ * doubles up to a maximum if the delay recurs soon.
  */
-const [avoidMs, longestAvoidMs] = [1000, 30_000];
+const [excludeMs, maxExcludeMs] = [1000, 30_000];
 
-const turns: Readonly<Partial<Record<Lane, AdmissionLane>>> = { read: 'short read', list: 'short list' };
+const pipelinedLanes: Readonly<Partial<Record<Lane, AdmissionLane>>> = {
+  read: 'short read',
+  list: 'short list',
+};
 
 /**
  * Creates the pipelines.
- * @param open connects, and rejects if that fails
+ * @param open connects a client, or rejects
  * @param limitMs see {@link PipelineOptions}
  */
 export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipelines {
-  /** Names of statements, and IDs of organizations. */
-  const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
-  /** Duration for which organizations were last excluded. */
-  const lastTime = new LRUCache<string, number>({ max: 10_000, ttl: 2 * longestAvoidMs });
-  const avoid = (organization: string): void => {
-    // Statements sent earlier report the same delay repeatedly.
-    if (avoided.has(organization)) return;
-    const ttl = Math.min(2 * (lastTime.get(organization) ?? avoidMs / 2), longestAvoidMs);
-    lastTime.set(organization, ttl);
-    avoided.set(organization, true, { ttl });
+  /** Names of statements, and IDs of organizations, that must use the pool. */
+  const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
+  /** Last duration of each organization's exclusion. */
+  const lastDuration = new LRUCache<string, number>({ max: 10_000, ttl: 2 * maxExcludeMs });
+  const exclude = (organization: string): void => {
+    // Several statements can report the same delay.
+    if (excluded.has(organization)) return;
+    const ttl = Math.min(2 * (lastDuration.get(organization) ?? excludeMs / 2), maxExcludeMs);
+    lastDuration.set(organization, ttl);
+    excluded.set(organization, true, { ttl });
   };
-  const connections = fixedConnections(count, open, { limitMs, onBlocked: avoid });
+  const connections = fixedConnections(count, open, { limitMs, onBlocked: exclude });
 
   /**
-   * Returns the first open, unblocked connection that is not behind, otherwise the one with the fewest statements. Opens
-   * missing connections in the background.
+   * Returns the first open, unblocked connection that is not behind, otherwise the one with the fewest
+   * statements. Opens missing connections in the background.
    */
   function choose(): Pipeline | undefined {
     let best: Pipeline | undefined;
-    for (let number = 0; number < count; number++) {
-      const pipeline = connections.at(number);
+    for (let index = 0; index < count; index++) {
+      const pipeline = connections.at(index);
       if (pipeline?.isBlocked !== false) continue;
       if (best === undefined || (best.isBehind && (!pipeline.isBehind || pipeline.pending < best.pending)))
         best = pipeline;
@@ -55,18 +59,18 @@ export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipe
   }
 
   return {
-    turn: (statement, organization) => {
-      const turn = statement.lane && turns[statement.lane];
-      if (turn === undefined || statement.name === '') return undefined;
-      if (avoided.size > 0 && (avoided.has(statement.name) || avoided.has(organization))) return undefined;
-      return choose() === undefined ? undefined : turn;
+    laneOf: (statement, organization) => {
+      const lane = statement.lane && pipelinedLanes[statement.lane];
+      if (lane === undefined || statement.name === '') return undefined;
+      if (excluded.size > 0 && (excluded.has(statement.name) || excluded.has(organization))) return undefined;
+      return choose() === undefined ? undefined : lane;
     },
     run: async (statement, organization) => {
-      const outcome = await choose()?.run(statement, organization);
-      if (outcome === 'late') avoided.set(statement.name, true);
-      return typeof outcome === 'string' ? undefined : outcome;
+      const result = await choose()?.run(statement, organization);
+      if (result === 'late') excluded.set(statement.name, true);
+      return typeof result === 'string' ? undefined : result;
     },
-    // Statements here do not wait for a connection.
+    // Statements are sent without waiting for a connection.
     load: () => ({ pool: 'shared', waiting: 0, ...connections.load() }),
     yieldFor: connections.yieldFor,
     renew: connections.renew,

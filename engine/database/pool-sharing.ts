@@ -10,35 +10,36 @@ const [retryMs, growMs] = [25, 30_000];
 const listShare = 0.4;
 
 /** Pools that share the available connections. */
-interface Sharing {
+interface PoolSharing {
   readonly records: Pool;
   readonly lists: Pool;
-  /** Other connections, closed when there are too few; their statements then run in the pools. */
-  readonly besides: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
+  /** Other connections, which are closed if there are too few. Their statements then run in the pools. */
+  readonly otherConnections: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
   /** Maximum time that a statement waits for a connection, in milliseconds. */
   readonly timeoutMs: number;
 }
 
 /**
- * Lets pools share the connections that the server grants if they are fewer than configured. A pool whose connection was
- * rejected gets one from the other pool instead of failing until the other closes one by itself.
+ * Lets pools share the available connections if the server grants fewer than configured. If a pool's
+ * connection attempt is rejected, the other pool gives up a connection. Otherwise the pool would fail until
+ * the other pool closed one by itself.
  */
-export function sharePools({ records, lists, besides, timeoutMs }: Sharing): void {
-  const full = { records: records.options.max, lists: lists.options.max };
-  let growing: NodeJS.Timeout | undefined;
+export function sharePools({ records, lists, otherConnections: besides, timeoutMs }: PoolSharing): void {
+  const maxima = { records: records.options.max, lists: lists.options.max };
+  let growTimer: NodeJS.Timeout | undefined;
   const grow = () => {
-    records.options.max = full.records;
-    lists.options.max = full.lists;
+    records.options.max = maxima.records;
+    lists.options.max = maxima.lists;
   };
 
   /** Divides the available connections between the pools. */
   const divide = () => {
-    for (const each of besides) each?.yieldFor(growMs);
-    const open = Math.max(2, records.totalCount + lists.totalCount);
-    lists.options.max = Math.min(full.lists, Math.max(1, Math.floor(open * listShare)));
-    records.options.max = Math.min(full.records, Math.max(1, open - lists.options.max));
-    clearTimeout(growing);
-    growing = setTimeout(grow, growMs).unref();
+    for (const connections of besides) connections?.yieldFor(growMs);
+    const openCount = Math.max(2, records.totalCount + lists.totalCount);
+    lists.options.max = Math.min(maxima.lists, Math.max(1, Math.floor(openCount * listShare)));
+    records.options.max = Math.min(maxima.records, Math.max(1, openCount - lists.options.max));
+    clearTimeout(growTimer);
+    growTimer = setTimeout(grow, growMs).unref();
   };
   const trim = async (pool: Pool): Promise<void> => {
     if (pool.totalCount <= pool.options.max) return;
@@ -51,7 +52,7 @@ export function sharePools({ records, lists, besides, timeoutMs }: Sharing): voi
     [lists, records],
   ] as const) {
     const connect = pool.connect.bind(pool) as () => Promise<PoolClient>;
-    const patiently = async (): Promise<PoolClient> => {
+    const connectWithRetry = async (): Promise<PoolClient> => {
       const end = performance.now() + timeoutMs;
       for (;;) {
         try {
@@ -60,11 +61,11 @@ export function sharePools({ records, lists, besides, timeoutMs }: Sharing): voi
           if (sqlState(cause) !== tooManyConnections || performance.now() > end) throw cause;
         }
         divide();
-        // Trimming fails in the same way if the other pool has no connection to spare.
+        // Trimming fails in the same way if the other pool cannot spare a connection.
         await Promise.race([trim(other).catch(() => {}), pause(retryMs)]);
         await pause(retryMs);
       }
     };
-    Object.assign(pool, { connect: patiently });
+    Object.assign(pool, { connect: connectWithRetry });
   }
 }

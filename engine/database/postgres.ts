@@ -19,22 +19,22 @@ import type { DatabaseConfig } from './variables.ts';
 import { createWriteBatcher } from './write-batcher.ts';
 
 /**
- * Time that busy connections have at shutdown, and that cancelling their statements has afterwards, in milliseconds. Together
- * they are shorter than the process waits.
+ * Time for busy connections to finish at shutdown, and then for cancelling their statements, in milliseconds.
+ * The sum is shorter than the shutdown timeout of the process.
  */
 const closeMs = 400;
 
 /** Lanes that use the pool for lists. */
 const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
-/** Time limits of a write batch and of its waits for locks, in milliseconds. Its commit has no limit, like any commit. */
-const [groupMs, groupLockMs] = [1000, 50];
-/** Additional time that the server has to report that it ended a write, in milliseconds. */
+/** Time limits of a write batch and of its waits for locks, in milliseconds. A commit has no time limit. */
+const [batchMs, batchLockMs] = [1000, 50];
+/** Additional time for the server to report that it cancelled a write, in milliseconds. */
 const graceMs = 1000;
 
 /**
- * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for the rest.
- * Two additional connections are pipelined for statements known to be short.
+ * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for
+ * other statements. Additional connections are pipelined for short statements and write batches.
  * @throws UserError with one line if the server does not respond
  */
 export async function openPostgres(
@@ -53,10 +53,10 @@ export async function openPostgres(
       target,
       statementTimeoutMs: limitMs,
       cancels: pooled,
-      // Detected by a write. All other connections must switch to the new server too.
+      // A write detected this. The other connections must switch to the new server too.
       becameReadOnly: () => {
-        reading.pipelines?.renew();
-        grouped?.renew();
+        readPool.pipelines?.renew();
+        writeBatcher?.renew();
       },
     });
   const recordClients = clients(statementTimeoutMs);
@@ -64,7 +64,7 @@ export async function openPostgres(
     ...ormOptions(entities, config),
     driver: PostgreSqlDriver,
     dbName: address.database ?? address.user ?? 'postgres',
-    // A mistyped database name must be reported instead of created.
+    // A mistyped database name must be reported rather than created.
     ensureDatabase: false,
     pool: { max: max.records, idleTimeoutMillis: 30_000 },
     driverOptions: { ...login(statementTimeoutMs), Client: recordClients.Client },
@@ -72,60 +72,65 @@ export async function openPostgres(
   const records: Pool = await orm.em.getConnection().getNativeClient();
   const types = records.options.types as TypeOverrides;
   for (const [oid, parse] of Object.entries(parsers)) types.setTypeParser(Number(oid), parse);
-  const reading = openReadPool(config, server, target, records.options);
-  const { pipelines } = reading;
+  const readPool = openReadPool(config, server, target, records.options);
+  const { pipelines } = readPool;
   const replicas =
     config.replicaAddresses.length === 0
       ? undefined
-      : openReplicas(config, config.replicaAddresses, reading, records.options);
-  const groupLimitMs = Math.min(groupMs, statementTimeoutMs || groupMs);
-  const groupClients = clients(groupLimitMs);
-  const openGroup = async () => {
-    const client = new groupClients.Client({ ...records.options, ...login(groupLimitMs, groupLockMs) });
+      : openReplicas(config, config.replicaAddresses, readPool, records.options);
+  const batchLimitMs = Math.min(batchMs, statementTimeoutMs || batchMs);
+  const batchClients = clients(batchLimitMs);
+  const openBatchClient = async () => {
+    const client = new batchClients.Client({ ...records.options, ...login(batchLimitMs, batchLockMs) });
     await client.connect();
     return client;
   };
   // A pooler runs each statement on any of its connections, so statements must be unnamed.
-  const grouped = pooled
+  const writeBatcher = pooled
     ? undefined
-    : createWriteBatcher(openGroup, (statementTimeoutMs || groupMs) + graceMs);
+    : createWriteBatcher(openBatchClient, (statementTimeoutMs || batchMs) + graceMs);
   sharePools({
     records,
-    lists: reading.pool,
-    besides: [pipelines, grouped],
+    lists: readPool.pool,
+    otherConnections: [pipelines, writeBatcher],
     timeoutMs: config.connectTimeoutMs,
   });
   const stopStatistics = analyzeAfterWrites((text) => runNamed(records, { name: '', text, values: [] }));
   const closePool = async () => {
     await orm.close(true);
-    // MikroORM closes it only if it has run a query; idle connections would keep the process alive for 30 s.
+    // MikroORM closes the pool only if it has run a query. Idle connections would keep the process alive for
+    // 30 s.
     if (!records.ending) await records.end();
   };
-  const slots = createAdmission(postgresLimits(config));
+  const admission = createAdmission(postgresLimits(config));
   const run = (statement: Runnable) =>
     statement.lane !== undefined && listLanes.includes(statement.lane)
-      ? reading.run(statement)
-      : // A pooler runs each statement on any of its connections, so none has a name there.
+      ? readPool.run(statement)
+      : // A pooler runs each statement on any of its connections, so statements must be unnamed.
         runNamed(records, pooled ? { ...statement, name: '' } : statement);
   return {
     kind: 'postgresql',
     orm,
-    admission: slots,
-    run: (statement) => admitted(slots, () => run(statement)),
+    admission,
+    run: (statement) => admitted(admission, () => run(statement)),
     pipelines,
-    groups: grouped,
+    writeBatcher,
     connections: () => [
       poolLoad('records', records),
-      reading.load(),
-      ...[pipelines, grouped].flatMap((each) => each?.load() ?? []),
+      readPool.load(),
+      ...[pipelines, writeBatcher].flatMap((connections) => connections?.load() ?? []),
     ],
     replicas,
     close: async () => {
-      grouped?.close();
-      const closed = Promise.all([replicas?.close(), stopStatistics(), reading.close(), closePool()]);
-      if (await within(closeMs, closed)) return;
-      const cut = Promise.all([recordClients.cutAll(), reading.cutAll(), groupClients.cutAll()]);
-      await within(closeMs, Promise.all([cut, closed]));
+      writeBatcher?.close();
+      const closing = Promise.all([replicas?.close(), stopStatistics(), readPool.close(), closePool()]);
+      if (await within(closeMs, closing)) return;
+      const cancelling = Promise.all([
+        recordClients.cancelAll(),
+        readPool.cancelAll(),
+        batchClients.cancelAll(),
+      ]);
+      await within(closeMs, Promise.all([cancelling, closing]));
     },
   };
 }
@@ -133,11 +138,11 @@ export async function openPostgres(
 /** Waits for work for a limited time. @returns whether it finished */
 async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
+  const timeout = new Promise<boolean>((resolve) => {
     timer = setTimeout(resolve, limitMs, false);
   });
   try {
-    return await Promise.race([work.then(() => true), late]);
+    return await Promise.race([work.then(() => true), timeout]);
   } finally {
     clearTimeout(timer);
   }

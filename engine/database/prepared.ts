@@ -7,31 +7,34 @@ import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
 
 /**
- * Runs statements on PGlite, each prepared once under its name, because `client.query` would parse and describe them each
- * time. Statements run one at a time, and never inside another transaction.
+ * Returns a function that runs statements on PGlite, each prepared once under its name. `client.query` would
+ * parse and describe them every time. Statements run one at a time, and never inside another transaction.
  */
 export function runPrepared(client: PGlite): Database['run'] {
   const messages = new NamedMessages();
 
   async function run({ name, text, values, records }: Runnable): Promise<TextRows> {
     messages.run({ name, text: records?.asJson ?? text, values });
-    const found = read(Buffer.from(await client.execProtocolRaw(messages.take())), records);
-    if (!(found instanceof Error)) return found;
+    const result = parseResponse(Buffer.from(await client.execProtocolRaw(messages.take())), records);
+    if (!(result instanceof Error)) return result;
     messages.forget(name);
-    throw found;
+    throw result;
   }
   return (statement) =>
     client._runExclusiveTransaction(() => client._runExclusiveQuery(() => run(statement)));
 }
 
-/** Returns the rows of a response. If the database built the records' JSON, it is the first column, or null without records. */
-function read(bytes: Buffer, records: RecordWriter | undefined): TextRows | Error {
+/**
+ * Returns the rows of a response. If the database built the records' JSON, it is the first column, or null if
+ * there are no records.
+ */
+function parseResponse(bytes: Buffer, records: RecordWriter | undefined): TextRows | Error {
   const areRecords = records !== undefined;
   const reader =
     areRecords && records.asJson === undefined ? new RecordsReader(records, new ByteOutput()) : undefined;
   const rows: (string | Buffer | null)[][] = [];
   let error: Error | undefined;
-  const next = frames((code, _, start, end) => {
+  const parse = frames((code, _, start, end) => {
     if (code === codes.error) error = errorOf(bytes, start, end);
     if (code !== codes.dataRow) return;
     const first = start + firstColumn;
@@ -43,6 +46,6 @@ function read(bytes: Buffer, records: RecordWriter | undefined): TextRows | Erro
       rows.push([bytes.subarray(first + 4, rest), ...columns(bytes, rest, end)]);
     }
   });
-  next(bytes);
+  parse(bytes);
   return error ?? reader?.take() ?? rows;
 }

@@ -3,10 +3,10 @@ import pg, { type Pool } from 'pg';
 import type { Database } from './database.ts';
 import { withTimeout } from './timeout.ts';
 
-/** Checks whether the database responds, on a separate connection. */
+/** Checks whether the database responds. */
 export interface Probe {
   /**
-   * Reads the names of the applied migrations.
+   * Returns the names of the applied migrations.
    * @param timeoutMs time after which the database counts as unresponsive
    */
   readonly migrations: (timeoutMs: number) => Promise<readonly string[]>;
@@ -19,7 +19,7 @@ interface Row {
 const statement = 'select name from crm_migrations';
 const names = ({ rows }: { readonly rows: readonly Row[] }) => rows.map(({ name }) => name);
 
-/** Creates a probe of an open database. On PostgreSQL it has a separate connection, opened on first use. */
+/** Creates a probe of an open database. On PostgreSQL, it opens a separate connection on first use. */
 export async function openProbe({ kind, orm }: Database): Promise<Probe> {
   const native: unknown = await orm.em.getConnection().getNativeClient();
   return kind === 'embedded' ? embeddedProbe(native as PGlite) : postgresProbe(native as Pool);
@@ -31,7 +31,7 @@ const embeddedProbe = (client: PGlite): Probe => ({
 });
 
 function postgresProbe({ options }: Pool): Probe {
-  // Uses the same client as requests, which finds the server and limits its waits in the same way.
+  // Uses the same client class as requests, which finds the server and limits its waits in the same way.
   const Client = (options.Client ?? pg.Client) as new (options: pg.PoolConfig) => pg.Client;
   let client: pg.Client | undefined;
   const drop = () => {
@@ -39,7 +39,7 @@ function postgresProbe({ options }: Pool): Probe {
     client?.end().catch(() => {});
     client = undefined;
   };
-  const ask = async () => {
+  const query = async () => {
     if (client === undefined) {
       client = new Client(options);
       client.on('error', drop);
@@ -50,14 +50,14 @@ function postgresProbe({ options }: Pool): Probe {
   return {
     migrations: async (timeoutMs) => {
       const isReused = client !== undefined;
-      // An old connection can have been lost unnoticed, which does not mean that the database is down: retry.
-      const asked = ask().catch((cause) => {
+      // A reused connection can have been lost unnoticed although the database is available, so retry once.
+      const result = query().catch((cause) => {
         drop();
         if (!isReused) throw cause;
-        return ask();
+        return query();
       });
       try {
-        return names(await withTimeout(timeoutMs, asked));
+        return names(await withTimeout(timeoutMs, result));
       } catch (cause) {
         drop();
         throw cause;

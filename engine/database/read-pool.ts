@@ -9,8 +9,8 @@ import type { UsableServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** Time limits of a pipelined statement and of its waits for locks, in milliseconds. */
-const [shortMs, shortLockMs] = [250, 50];
-/** Additional time that the server has to report that it ended a statement, in milliseconds. */
+const [pipelinedMs, pipelinedLockMs] = [250, 50];
+/** Additional time for the server to report that it cancelled a statement, in milliseconds. */
 const graceMs = 500;
 
 /** Connections to one server for reads: a pool for lists, and pipelines for short statements. */
@@ -19,10 +19,12 @@ export interface ReadPool extends ReadServer {
   readonly pool: pg.Pool;
   /** Returns the pool's load. */
   readonly load: () => ConnectionLoad;
-  /** Closes all connections after their work; resolves when they are closed. */
+  /** Closes all connections when their statements have finished. Resolves when they are closed. */
   readonly close: () => Promise<void>;
-  /** Cancels and disconnects the pool's current connections. Later ones are not affected. */
-  readonly cutAll: () => Promise<void>;
+  /**
+   * Cancels statements and disconnects the pool's current connections. Later connections are not affected.
+   */
+  readonly cancelAll: () => Promise<void>;
 }
 
 /** Opens the pool. @param options options of the primary's pool, whose types and defaults are shared */
@@ -33,43 +35,46 @@ export function openReadPool(
   options: pg.PoolConfig,
 ): ReadPool {
   const { pool, listTimeoutMs, statementTimeoutMs } = config;
-  const becameReadOnly = () => short?.renew();
+  const becameReadOnly = () => readPipelines?.renew();
   const clients = (limitMs: number) =>
     createClientPool({ route, target, statementTimeoutMs: limitMs, cancels: pooled, becameReadOnly });
-  // Missing parts of the credentials are not inherited from another server.
-  const shared = { ...options, options: undefined, application_name: undefined };
+  // The other server's session options and application name must not be inherited.
+  const sharedOptions = { ...options, options: undefined, application_name: undefined };
   const limitMs = Math.min(listTimeoutMs, statementTimeoutMs || listTimeoutMs);
   const listClients = clients(limitMs);
   const lists = new pg.Pool({
-    ...shared,
+    ...sharedOptions,
     ...login(limitMs),
     Client: listClients.Client,
     max: connections(processShare(pool, config)).lists,
   });
-  // A connection that breaks while idle is replaced on next use.
+  // A connection that fails while idle is replaced on next use.
   lists.on('error', () => {});
-  // A slower statement runs in a pool, where others do not wait for it.
-  const shortLimitMs = Math.min(shortMs, limitMs);
-  const shortClients = clients(shortLimitMs);
-  const openShort = async () => {
-    const client = new shortClients.Client({ ...shared, ...login(shortLimitMs, shortLockMs) });
+  // Slower statements run in a pool, where other statements do not wait behind them.
+  const pipelineLimitMs = Math.min(pipelinedMs, limitMs);
+  const pipelineClients = clients(pipelineLimitMs);
+  const openPipelined = async () => {
+    const client = new pipelineClients.Client({
+      ...sharedOptions,
+      ...login(pipelineLimitMs, pipelinedLockMs),
+    });
     await client.connect();
     return client;
   };
   // A pooler runs each statement on any of its connections, so statements must be unnamed.
-  const short = pooled ? undefined : pipelines(openShort, shortLimitMs + graceMs);
+  const readPipelines = pooled ? undefined : pipelines(openPipelined, pipelineLimitMs + graceMs);
   return {
-    pipelines: short,
+    pipelines: readPipelines,
     pool: lists,
     run: (statement) => runNamed(lists, pooled ? { ...statement, name: '' } : statement),
     load: () => poolLoad('lists', lists),
     close: async () => {
-      short?.close();
+      readPipelines?.close();
       await lists.end();
     },
-    cutAll: async () => {
-      short?.renew();
-      await Promise.all([listClients.cutAll(), shortClients.cutAll()]);
+    cancelAll: async () => {
+      readPipelines?.renew();
+      await Promise.all([listClients.cancelAll(), pipelineClients.cancelAll()]);
     },
   };
 }

@@ -2,15 +2,15 @@ import { type ByteOutput, copyBytes, type RecordWriter } from '../sql/index.ts';
 import type { TextRows } from './database.ts';
 import { columnAt, columns, firstColumn } from './frames.ts';
 
-/** Writes the records of one statement as its rows arrive. */
+/** Writes the records of one statement to an output as its rows arrive. */
 export class RecordsReader {
   readonly #records: RecordWriter;
   readonly #output: ByteOutput;
-  #further: readonly (string | null)[] = none;
+  #extraColumns: readonly (string | null)[] = noColumns;
   #count = 0;
   #lastRow: readonly [bytes: Buffer, at: number] | undefined;
 
-  /** @param output an empty output, used exclusively until the rows are taken */
+  /** Creates a reader. @param output an empty output, used exclusively until the rows are taken */
   constructor(records: RecordWriter, output: ByteOutput) {
     this.#records = records;
     this.#output = output;
@@ -25,22 +25,22 @@ export class RecordsReader {
       output.length = copyBytes(between, output.bytes, output.length);
     }
     const at = this.#records.write(bytes, start + firstColumn, output);
-    if (at < end) this.#further = columns(bytes, at, end);
+    if (at < end) this.#extraColumns = columns(bytes, at, end);
     if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
   }
 
   /** Returns the rows (see {@link TextRows}) and releases the output. */
   take(): TextRows {
     if (this.#count === 0) return [];
-    return [[this.#output.take(), ...this.#last(), ...this.#further]];
+    return [[this.#output.take(), ...this.#last(), ...this.#extraColumns]];
   }
 
   #last(): readonly (string | null)[] {
     const { last } = this.#records;
-    if (last === undefined || this.#lastRow === undefined) return none;
+    if (last === undefined || this.#lastRow === undefined) return noColumns;
     const [bytes, at] = this.#lastRow;
     return [String(this.#count), ...last.map((index) => columnAt(bytes, at, index))];
   }
 }
 
-const none: readonly string[] = [];
+const noColumns: readonly string[] = [];

@@ -19,9 +19,9 @@ export interface WalPosition {
 export interface Replica {
   /** Hosts and database. */
   readonly name: string;
-  /** Its connections; undefined while it is not used. */
+  /** Returns its connections, or undefined if it must not be used. */
   readonly server: (maxLagMs: number) => ReadServer | undefined;
-  /** Why it is not used; undefined while it is used. */
+  /** Returns why it must not be used, or undefined if it can be used. */
   readonly problem: (maxLagMs: number) => string | undefined;
   /** Waits briefly for the replica to reach a position. @returns whether it did */
   readonly reaches: (bytes: number) => Promise<boolean>;
@@ -30,69 +30,74 @@ export interface Replica {
   readonly close: () => Promise<void>;
 }
 
-/** Maximum time a read waits for its replica before it uses the primary, and the polling interval, in milliseconds. */
-const [waitMs, lookMs] = [20, 1];
-/** Time that a server has to report its position, in milliseconds. */
+/**
+ * Maximum time that a read waits for its replica before it uses the primary, and the polling interval, in
+ * milliseconds.
+ */
+const [waitMs, pollMs] = [20, 1];
+/** Time for a server to report its position, in milliseconds. */
 export const replicaTimeoutMs = 500;
-/** Maximum number of the primary's positions remembered until the replica reaches them. */
+/** Maximum number of the primary's positions that are remembered until the replica reaches them. */
 const maxPositions = 1000;
 
 export const identitySql = `(select system_identifier from pg_control_system()) || '/' || current_database()`;
 const stateText = `select ${identitySql}, pg_is_in_recovery()::text, (pg_last_wal_replay_lsn() - '0/0')::text`;
 const state: Runnable = { name: 'replica_state', text: stateText, values: [], lane: 'read' };
 
-/** Runs a statement on a pipeline or in the pool. @returns undefined if there is no result in time */
+/** Runs a statement on a pipeline or in the pool. @returns undefined if it fails or times out */
 export async function queryServer(
   { pipelines, run }: ReadServer,
   statement: Runnable,
 ): Promise<TextRows | undefined> {
-  const found = async () => (await pipelines?.run(statement, '')) ?? run(statement);
-  const late = new AbortController();
-  const timeout = delay(replicaTimeoutMs, undefined, { signal: late.signal, ref: false }).catch(
+  const query = async () => (await pipelines?.run(statement, '')) ?? run(statement);
+  const controller = new AbortController();
+  const timeout = delay(replicaTimeoutMs, undefined, { signal: controller.signal, ref: false }).catch(
     () => undefined,
   );
   try {
-    return await Promise.race([found().catch(() => undefined), timeout]);
+    return await Promise.race([query().catch(() => undefined), timeout]);
   } finally {
-    late.abort();
+    controller.abort();
   }
 }
 
-/** Creates a replica, which connects at its first check and after each failed one. */
+/**
+ * Creates a replica. It connects at its first check and reconnects at the next check after a failed attempt.
+ */
 export function openReplica(config: DatabaseConfig, address: Address, options: PoolConfig): Replica {
-  let reading: ReadPool | undefined;
+  let readPool: ReadPool | undefined;
   let isClosed = false;
   let problem: string | undefined = 'not connected yet';
-  /** Its position, and the time of this process at which the primary was there. */
+  /** Its position, and the latest known time at which the primary was at that position. */
   let bytes = 0;
   let freshAt = Number.NEGATIVE_INFINITY;
-  /** Positions of the primary that the replica has not been seen to reach, oldest first. */
-  let ahead: WalPosition[] = [];
+  /** Positions of the primary that the replica is not known to have reached, oldest first. */
+  let unreached: WalPosition[] = [];
   /** Whether a read has timed out since the last check. */
   let isLate = false;
 
   async function connect(): Promise<ReadPool | undefined> {
-    if (reading !== undefined) return reading;
+    if (readPool !== undefined) return readPool;
     const server = await findServer(config, address, config.connectTimeoutMs).catch(() => undefined);
     if (server === undefined || isClosed) return undefined;
-    reading = openReadPool(config, server, address.target, options);
-    return reading;
+    readPool = openReadPool(config, server, address.target, options);
+    return readPool;
   }
 
-  /** Returns why the replica is unusable regardless of its position. */
-  async function look(expected: string | undefined): Promise<string | undefined> {
+  /** Reads the replica's state. @returns why it is unusable regardless of its position */
+  async function readState(expectedIdentity: string | undefined): Promise<string | undefined> {
     const server = await connect();
     const [row] = (server && (await queryServer(server, state))) ?? [];
     const [identity, inRecovery, position] = row ?? [];
     if (identity === undefined) return 'does not respond';
-    if (expected !== undefined && identity !== expected) return 'holds another database';
+    if (expectedIdentity !== undefined && identity !== expectedIdentity) return 'holds another database';
     if (inRecovery !== 'true' || position === null) return 'is not a replica';
     bytes = Number(position);
     return undefined;
   }
-  const lookAgain = coalesce(async () => look(undefined));
+  const refresh = coalesce(async () => readState(undefined));
 
-  const problemNow = (maxLagMs: number): string | undefined => {
+  const currentProblem = (maxLagMs: number): string | undefined => {
     if (problem !== undefined) return problem;
     const lagMs = performance.now() - freshAt;
     if (lagMs <= maxLagMs) return undefined;
@@ -100,38 +105,38 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
   };
   return {
     name: describeAddress(address),
-    problem: problemNow,
-    server: (maxLagMs) => (problemNow(maxLagMs) === undefined ? reading : undefined),
-    reaches: async (wanted) => {
-      if (bytes >= wanted) return true;
+    problem: currentProblem,
+    server: (maxLagMs) => (currentProblem(maxLagMs) === undefined ? readPool : undefined),
+    reaches: async (target) => {
+      if (bytes >= target) return true;
       if (isLate) return false;
       const end = performance.now() + waitMs;
       while (performance.now() < end) {
-        const failed = await lookAgain();
-        if (failed !== undefined) break;
-        if (bytes >= wanted) return true;
-        await delay(lookMs);
+        const failure = await refresh();
+        if (failure !== undefined) break;
+        if (bytes >= target) return true;
+        await delay(pollMs);
       }
       isLate = true;
       return false;
     },
     check: async (primary) => {
-      if (primary !== undefined) ahead.push(primary);
-      if (ahead.length > maxPositions) ahead.shift();
-      const found = await look(primary?.identity);
-      if (found !== undefined && problem === undefined) reading?.cutAll();
-      problem = found;
-      if (found !== undefined) return;
-      const had = ahead.filter((position) => position.bytes <= bytes);
-      freshAt = Math.max(freshAt, ...had.map(({ at }) => at));
-      ahead = ahead.filter((position) => position.bytes > bytes);
+      if (primary !== undefined) unreached.push(primary);
+      if (unreached.length > maxPositions) unreached.shift();
+      const newProblem = await readState(primary?.identity);
+      if (newProblem !== undefined && problem === undefined) readPool?.cancelAll();
+      problem = newProblem;
+      if (newProblem !== undefined) return;
+      const reached = unreached.filter((position) => position.bytes <= bytes);
+      freshAt = Math.max(freshAt, ...reached.map(({ at }) => at));
+      unreached = unreached.filter((position) => position.bytes > bytes);
       isLate = false;
     },
     close: async () => {
       isClosed = true;
-      const closing = reading;
-      setTimeout(() => closing?.cutAll(), replicaTimeoutMs).unref();
-      await closing?.close();
+      const pool = readPool;
+      setTimeout(() => pool?.cancelAll(), replicaTimeoutMs).unref();
+      await pool?.close();
     },
   };
 }

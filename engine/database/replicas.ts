@@ -15,8 +15,8 @@ const bytes = statement('primary_bytes', `select ${bytesSql}`);
 const position = statement('primary_position', `select ${bytesSql}, ${identitySql}`);
 
 /**
- * Monitors replicas and selects one for a read if it has everything that the caller can know about.
- * @param primary serves all other reads
+ * Monitors replicas and selects one for a read if it has all changes that the caller can know about.
+ * @param primary the server of all other reads
  * @param options options of the primary's pool
  */
 export function openReplicas(
@@ -26,48 +26,49 @@ export function openReplicas(
   options: PoolConfig,
 ): Replicas & { readonly close: () => Promise<void> } {
   const { replicaLagMs } = config;
-  const all = addresses.map((address) => openReplica(config, address, options));
-  const bytesNow = coalesce(async (): Promise<number | undefined> => {
+  const replicas = addresses.map((address) => openReplica(config, address, options));
+  const currentBytes = coalesce(async (): Promise<number | undefined> => {
     const [row] = (await queryServer(primary, bytes)) ?? [];
     return row === undefined ? undefined : Number(row[0]);
   });
-  async function locate(): Promise<WalPosition | undefined> {
+  async function readPosition(): Promise<WalPosition | undefined> {
     const at = performance.now();
     const [row] = (await queryServer(primary, position)) ?? [];
     return row === undefined ? undefined : { at, bytes: Number(row[0]), identity: String(row[1]) };
   }
 
-  /** Replicas being checked. A silent one must not delay the others. */
-  const checking = new Set<(typeof all)[number]>();
+  /** Replicas being checked. An unresponsive replica must not delay the others. */
+  const inProgress = new Set<(typeof replicas)[number]>();
   const checkAll = async () => {
-    const found = await locate();
-    for (const replica of all) {
-      if (checking.has(replica)) continue;
-      checking.add(replica);
-      void replica.check(found).finally(() => checking.delete(replica));
+    const primaryPosition = await readPosition();
+    for (const replica of replicas) {
+      if (inProgress.has(replica)) continue;
+      inProgress.add(replica);
+      void replica.check(primaryPosition).finally(() => inProgress.delete(replica));
     }
   };
   const timer = setInterval(() => void checkAll(), checkIntervalMs).unref();
   void checkAll();
 
   return {
-    find: async (organization, mayWrite) => {
-      // An organization's reads stay on one replica, so that its pages stay in memory there.
-      const first = Number(BigInt(organization) % BigInt(all.length));
-      for (let tried = 0; tried < all.length; tried++) {
-        const replica = all[(first + tried) % all.length];
+    find: async (organization, canWrite) => {
+      // An organization's reads use the same replica, so that its pages stay in that server's memory.
+      const first = Number(BigInt(organization) % BigInt(replicas.length));
+      for (let offset = 0; offset < replicas.length; offset++) {
+        const replica = replicas[(first + offset) % replicas.length];
         const server = replica?.server(replicaLagMs);
         if (replica === undefined || server === undefined) continue;
-        if (!mayWrite) return server;
-        const wanted = await bytesNow();
-        return wanted !== undefined && (await replica.reaches(wanted)) ? server : undefined;
+        if (!canWrite) return server;
+        const target = await currentBytes();
+        return target !== undefined && (await replica.reaches(target)) ? server : undefined;
       }
       return undefined;
     },
-    status: () => Object.fromEntries(all.map(({ name, problem }) => [name, problem(replicaLagMs)] as const)),
+    status: () =>
+      Object.fromEntries(replicas.map(({ name, problem }) => [name, problem(replicaLagMs)] as const)),
     close: async () => {
       clearInterval(timer);
-      await Promise.all(all.map(({ close }) => close()));
+      await Promise.all(replicas.map(({ close }) => close()));
     },
   };
 }

@@ -1,12 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** A request, as far as the statements that its handler starts are concerned. */
+/** The context of a request for the statements that its handler runs. */
 export class RequestScope {
   readonly #owner: () => string;
   readonly #listeners = new Set<() => void>();
   #isDisconnected = false;
 
-  /** @param owner returns the ID of the organization that its statements count for; empty while it is unknown */
+  /**
+   * Creates the scope. @param owner returns the ID of the organization that its statements are counted for;
+   * empty while unknown
+   */
   constructor(owner: () => string) {
     this.#owner = owner;
   }
@@ -15,12 +18,15 @@ export class RequestScope {
     return this.#owner();
   }
 
-  /** Whether the client disconnected before its response had ended. */
+  /** Whether the client disconnected before the response was complete. */
   get isDisconnected(): boolean {
     return this.#isDisconnected;
   }
 
-  /** Calls the listener if the client disconnects before its response has ended. @returns removes the listener */
+  /**
+   * Calls the listener if the client disconnects before the response is complete. @returns a function that
+   * removes the listener
+   */
   onDisconnect(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -36,60 +42,78 @@ export class RequestScope {
 
 interface Context {
   readonly request: RequestScope;
-  /** Whether a slot of the admission is held, so that statements can run immediately. */
+  /** Whether it has a slot of the admission, so that statements can run immediately. */
   readonly isAdmitted: boolean;
-  /** Whether other requests wait for the same result: then it outlives its client. */
+  /**
+   * Whether other requests wait for the same result. If so, the work must not be cancelled for its own
+   * client.
+   */
   readonly isShared: boolean;
 }
 
 const contexts = new AsyncLocalStorage<Context | undefined>();
 
-/** Runs the handler of a request: its statements go through admission and, if they only read, end with its client. */
+/**
+ * Runs a request's handler. Its statements are scheduled by the admission, and its reads are cancelled if the
+ * client disconnects.
+ */
 export const runInRequest = <T>(request: RequestScope, work: () => T): T =>
   contexts.run({ request, isAdmitted: false, isShared: false }, work);
 
-/** Runs work that a request merely triggers, for example a worker that it wakes. */
+/** Runs work that a request only triggers, for example a worker that it wakes. */
 export const runOutsideRequests = <T>(work: () => T): T => contexts.run(undefined, work);
 
-/** Runs a look-up whose result other requests wait for too: it is not cancelled when the first client disconnects. */
+/**
+ * Runs a lookup whose result other requests also wait for. It is not cancelled if the first client
+ * disconnects.
+ */
 export function runShared<T>(work: () => T): T {
   const context = contexts.getStore();
   return context === undefined ? work() : contexts.run({ ...context, isShared: true }, work);
 }
 
-/** Marks that a slot is held while work runs; see {@link slotState}. */
+/** Runs work that already has a slot; see {@link slotState}. */
 export function runAdmitted<T>(work: () => T): T {
   const context = contexts.getStore();
   return context === undefined ? work() : contexts.run({ ...context, isAdmitted: true }, work);
 }
 
-/** Whether the current work may send statements: it holds a slot, needs one first, or is not for a request. */
+/**
+ * Returns whether the current work has a slot (`held`), must get one before it runs statements (`needed`), or
+ * does not belong to a request (`none`).
+ */
 export function slotState(): 'held' | 'needed' | 'none' {
   const context = contexts.getStore();
   if (context === undefined) return 'none';
   return context.isAdmitted ? 'held' : 'needed';
 }
 
-/** Returns the owner for whom the current work needs a slot: empty if unknown, undefined if it needs none. */
+/**
+ * Returns the organization for which the current work needs a slot; empty if unknown, or undefined if it does
+ * not need one.
+ */
 export function slotOwner(): string | undefined {
   return slotState() === 'needed' ? contexts.getStore()?.request.owner : undefined;
 }
 
-/** The request whose client the current statement is for; undefined for work that does not end with a client. */
+/**
+ * Returns the request whose disconnect cancels the current statement, or undefined if it must not be
+ * cancelled.
+ */
 export function cancellingRequest(): RequestScope | undefined {
   const context = contexts.getStore();
   return context?.isShared === false ? context.request : undefined;
 }
 
-/** Produces the items of a source in the context of the current request, regardless of their reader. */
+/** Runs a generator in the context of the current request, regardless of the context that reads it. */
 export function boundToRequest<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
-  const within = AsyncLocalStorage.snapshot();
-  const bound: AsyncGenerator<T> = {
-    next: () => within(() => source.next()),
-    return: (value) => within(() => source.return(value)),
-    throw: (cause) => within(() => source.throw(cause)),
-    [Symbol.asyncIterator]: () => bound,
-    [Symbol.asyncDispose]: () => within(() => source[Symbol.asyncDispose]()),
+  const runInContext = AsyncLocalStorage.snapshot();
+  const generator: AsyncGenerator<T> = {
+    next: () => runInContext(() => source.next()),
+    return: (value) => runInContext(() => source.return(value)),
+    throw: (cause) => runInContext(() => source.throw(cause)),
+    [Symbol.asyncIterator]: () => generator,
+    [Symbol.asyncDispose]: () => runInContext(() => source[Symbol.asyncDispose]()),
   };
-  return bound;
+  return generator;
 }

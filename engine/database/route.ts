@@ -5,7 +5,7 @@ import { type Address, describeHost, type Host, type SessionTarget } from './add
 import { sqlState } from './failures.ts';
 import { disconnect, pgInternals } from './pg-internals.ts';
 
-/** A host and one encryption option. */
+/** A host and one of its encryption options. */
 export interface RouteCandidate {
   readonly host: string;
   readonly port: number;
@@ -14,63 +14,67 @@ export interface RouteCandidate {
 
 /** Result of a trial connection. */
 export interface TrialResult {
-  readonly way: RouteCandidate;
-  /** Whether a pooler is in between: statements run in another process than the one connected to. */
+  readonly candidate: RouteCandidate;
+  /** Whether there is a pooler: statements run in another server process than the one connected to. */
   readonly pooled: boolean;
-  /** Schemas in the search path. */
+  /** The search path of the session. */
   readonly searchPath: string;
 }
 
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * Returns the route for new connections. With several candidates, it is determined again after {@link forget}.
+   * Returns the candidate for new connections. If there are several, it is determined again after {@link
+   * forget}.
    * @throws Error like {@link find}
    */
-  readonly way: () => Promise<RouteCandidate>;
+  readonly candidate: () => Promise<RouteCandidate>;
   /**
-   * Tries all candidates with trial connections, each host with a head start over the next.
+   * Tries all candidates with trial connections. Each host has a head start over the next.
    * @throws Error with the reason for each unusable host
    */
   readonly find: () => Promise<TrialResult>;
-  /** Forgets the route after a connection failed or its server became read-only. The next connection searches again. */
+  /**
+   * Forgets the current candidate after a connection failed or its server became read-only. The next
+   * connection searches again.
+   */
   readonly forget: () => void;
 }
 
 /** Head start of a host before the next one is also tried, in milliseconds. */
 const headStartMs = 250;
 
-/** Errors of a server that rejects connections with, or without, encryption. */
-const encryptionRefused = '28000';
+/** SQLSTATE of a server that rejects encrypted or unencrypted connections. */
+const encryptionRejected = '28000';
 
-const checks: Readonly<Record<SessionTarget, string>> = {
+const mismatchConditions: Readonly<Record<SessionTarget, string>> = {
   any: 'false',
   'read-write': `current_setting('transaction_read_only') = 'on'`,
   primary: 'pg_is_in_recovery()',
 };
-const refusals = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
+const mismatchReasons = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
 
-/** SQL condition that a server does not match target_session_attrs. */
-export const mismatchSql = (target: SessionTarget): string => checks[target];
+/** Returns the SQL condition that a server does not match target_session_attrs. */
+export const mismatchSql = (target: SessionTarget): string => mismatchConditions[target];
 
-/** Errors for servers where {@link mismatchSql} is true. */
+/** Returns the error for a server that does not match target_session_attrs. */
 export const mismatchError = (target: SessionTarget): Error =>
-  Object.assign(new Error(`Connection terminated: ${refusals[target]}`), { code: '25006' });
+  Object.assign(new Error(`Connection terminated: ${mismatchReasons[target]}`), { code: '25006' });
 
 /**
  * Creates a route.
- * @param login connection options other than host and TLS: user, password, database, session parameters
+ * @param login connection options except host and TLS: user, password, database, session parameters
  * @param timeoutMs time limit of a search
  */
 export function route({ hosts, target }: Address, login: pg.ClientConfig, timeoutMs: number): Route {
-  const [first, second] = hosts.flatMap(waysTo);
-  const only = second === undefined ? first : undefined;
+  const [first, second] = hosts.flatMap(candidatesOf);
+  const single = second === undefined ? first : undefined;
   let current: RouteCandidate | undefined;
-  let finding: Promise<TrialResult> | undefined;
+  let search: Promise<TrialResult> | undefined;
 
   /** Connects and disconnects. @throws Error if the server does not respond or does not match */
-  async function tryWay(way: RouteCandidate, signal: AbortSignal): Promise<TrialResult> {
-    const client = new pg.Client({ ...login, ...way });
+  async function tryCandidate(candidate: RouteCandidate, signal: AbortSignal): Promise<TrialResult> {
+    const client = new pg.Client({ ...login, ...candidate });
     const stop = () => disconnect(client);
     client.on('error', () => {});
     signal.addEventListener('abort', stop);
@@ -82,7 +86,7 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
       );
       const [row] = rows;
       if (row?.unfit !== false) throw mismatchError(target);
-      return { way, pooled: row.pid !== pgInternals(client).processID, searchPath: row.path };
+      return { candidate, pooled: row.pid !== pgInternals(client).processID, searchPath: row.path };
     } catch (cause) {
       throw signal.aborted ? new Error('timeout exceeded when trying to connect') : cause;
     } finally {
@@ -92,65 +96,65 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
     }
   }
 
-  /** Tries the options of one host in order, so that an unencrypted one cannot win a race. */
+  /** Tries a host's encryption options in order, so that an unencrypted one cannot win a race. */
   async function tryHost(host: Host, signal: AbortSignal): Promise<TrialResult> {
-    let failed: unknown;
-    for (const way of waysTo(host)) {
+    let lastError: unknown;
+    for (const candidate of candidatesOf(host)) {
       try {
-        return await tryWay(way, signal);
+        return await tryCandidate(candidate, signal);
       } catch (cause) {
-        failed = cause;
-        // Options differ only in encryption. Other rejections, for example of the password, would repeat.
+        lastError = cause;
+        // The options differ only in encryption. Other rejections, for example of the password, would recur.
         const state = sqlState(cause);
-        if (state !== undefined && state !== encryptionRefused) break;
+        if (state !== undefined && state !== encryptionRejected) break;
       }
     }
-    throw failed;
+    throw lastError;
   }
 
   async function tryHosts(): Promise<TrialResult> {
-    const over = new AbortController();
-    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(timeoutMs)]);
+    const controller = new AbortController();
+    const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(timeoutMs)]);
     const trials: Promise<TrialResult>[] = [];
     try {
       for (const host of hosts) {
         const trial = tryHost(host, signal);
         trials.push(trial);
-        const found = trial.then(
+        const outcome = trial.then(
           () => true,
           () => false,
         );
-        if (await Promise.race([found, delay(headStartMs, false, { ref: false })])) break;
+        if (await Promise.race([outcome, delay(headStartMs, false, { ref: false })])) break;
       }
-      const found = await Promise.any(trials);
-      current = found.way;
-      return found;
+      const result = await Promise.any(trials);
+      current = result.candidate;
+      return result;
     } catch (cause) {
       throw failure(hosts, (cause as AggregateError).errors as Error[]);
     } finally {
-      over.abort();
+      controller.abort();
     }
   }
 
   const find = () => {
-    finding ??= tryHosts().finally(() => {
-      finding = undefined;
+    search ??= tryHosts().finally(() => {
+      search = undefined;
     });
-    return finding;
+    return search;
   };
   return {
     find,
-    way: async () => only ?? current ?? (await find()).way,
+    candidate: async () => single ?? current ?? (await find()).candidate,
     forget: () => {
       current = undefined;
     },
   };
 }
 
-const waysTo = ({ host, port, encryption }: Host): RouteCandidate[] =>
+const candidatesOf = ({ host, port, encryption }: Host): RouteCandidate[] =>
   encryption.map((ssl) => ({ host, port, ssl }));
 
-/** Combines the errors of all hosts; returns the driver's own error for a single host. */
+/** Combines the errors of all hosts. A single host's error is returned unchanged. */
 function failure(hosts: readonly Host[], causes: readonly Error[]): Error {
   const [cause] = causes;
   if (cause !== undefined && hosts.length === 1) return cause;

@@ -2,12 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/** Port in the socket's name, libpq's default, so that `psql -h` finds it by its folder. */
+/** Port in the socket's name. It is libpq's default, so that `psql -h` finds the socket by its folder. */
 export const socketPort = 5432;
 /** Name of the socket. */
 export const socketName = `.s.PGSQL.${socketPort}`;
 
-/** File in the data folder with the socket's location, if a path in the data folder would be too long. */
+/**
+ * File in the data folder that contains the socket's folder if a path in the data folder would be too long.
+ */
 const pointerName = 'socket-folder';
 
 /** Maximum length of a socket path on every system, in bytes. */
@@ -30,24 +32,24 @@ export function socketFolder(dataFolder: string): string {
 /** A socket path prepared for the server that owns the data folder. */
 export interface PreparedSocket {
   readonly path: string;
-  /** Removes everything created for it. */
+  /** Removes everything that was created for the socket. */
   readonly remove: () => void;
 }
 
 /** Prepares the socket's path and removes leftovers of a killed server. The data folder must be locked. */
 export function prepareSocket(dataFolder: string): PreparedSocket {
-  const before = socketFolder(dataFolder);
-  rmSync(join(before, socketName), { force: true });
+  const previous = socketFolder(dataFolder);
+  rmSync(join(previous, socketName), { force: true });
   if (fits(dataFolder)) return { path: join(dataFolder, socketName), remove: () => {} };
   const pointer = join(dataFolder, pointerName);
-  const removeShort = (folder: string) => {
+  const removeFolder = (folder: string) => {
     if (folder !== dataFolder) rmSync(folder, { recursive: true, force: true });
     rmSync(pointer, { force: true });
   };
-  removeShort(before);
+  removeFolder(previous);
   const folder = mkdtempSync(join(tmpdir(), shortPrefix));
   writeFileSync(pointer, folder, { mode: 0o600 });
-  return { path: join(folder, socketName), remove: () => removeShort(folder) };
+  return { path: join(folder, socketName), remove: () => removeFolder(folder) };
 }
 
 const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= longestPath;

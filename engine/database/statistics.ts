@@ -4,10 +4,10 @@ import type { TextRows } from './database.ts';
 const checkIntervalMs = 2000;
 
 /**
- * Selects tables without statistics, or whose statistics predate most of their rows. It does not lock tables. Only its owner
- * can analyze a table.
+ * Selects tables without statistics, or whose statistics predate most of their rows. It does not lock tables.
+ * Tables of other owners are omitted, because only the owner can analyze a table.
  */
-const stale = `
+const staleTables = `
   select quote_ident(c.relname), changes.many::text
   from pg_class c
   cross join lateral (
@@ -20,35 +20,35 @@ const stale = `
     )`;
 
 /**
- * Analyzes tables after many writes until it is stopped. Prepared statements are then planned again on every node. The
- * embedded database has no autovacuum, and PostgreSQL's runs after minutes; until then, a plan made for an empty table takes
- * seconds instead of milliseconds.
+ * Analyzes tables after many writes. Prepared statements are then planned again on every node. The embedded
+ * database has no autovacuum, and PostgreSQL's runs only after minutes. Until then, a plan made for an empty
+ * table takes seconds instead of milliseconds.
  * @param run runs one statement
  * @returns a function that stops it and resolves when its last statement has finished
  */
 export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): () => Promise<void> {
-  /** Tables already tried. Empty ones never get statistics, so one attempt is enough. */
-  const tried = new Set<string>();
-  let checking: Promise<void> | undefined;
+  /** Tables that were already analyzed. Empty tables never get statistics, so they are analyzed only once. */
+  const attemptedTables = new Set<string>();
+  let runningCheck: Promise<void> | undefined;
 
   async function check(): Promise<void> {
-    for (const [table, many] of await run(stale)) {
-      if (typeof table !== 'string' || (many !== 'true' && tried.has(table))) continue;
-      tried.add(table);
-      // Another node might be analyzing.
+    for (const [table, hasManyChanges] of await run(staleTables)) {
+      if (typeof table !== 'string' || (hasManyChanges !== 'true' && attemptedTables.has(table))) continue;
+      attemptedTables.add(table);
+      // Another node might be analyzing the table.
       await run(`analyze (skip_locked) ${table}`);
     }
   }
   const timer = setInterval(() => {
-    checking ??= check()
+    runningCheck ??= check()
       // Failures are retried at the next check.
       .catch(() => {})
       .finally(() => {
-        checking = undefined;
+        runningCheck = undefined;
       });
   }, checkIntervalMs).unref();
   return async () => {
     clearInterval(timer);
-    await checking;
+    await runningCheck;
   };
 }

@@ -1,18 +1,18 @@
-/** A result did not arrive in time. */
+/** The error of a result that did not arrive in time. */
 export class TimeoutError extends Error {}
 
 /**
  * Waits for a result for a limited time. The work itself continues.
- * @param late returns the error message
+ * @param message returns the error message
  * @throws TimeoutError if the result does not arrive in time
  */
 export async function withTimeout<T>(
   ms: number,
   work: Promise<T>,
-  late = (after: number) => `no response within ${after} ms`,
+  message = (timeoutMs: number) => `no response within ${timeoutMs} ms`,
 ): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new TimeoutError(late(ms))), ms);
+  const timer = setTimeout(() => reject(new TimeoutError(message(ms))), ms);
   try {
     return await Promise.race([work, promise]);
   } finally {

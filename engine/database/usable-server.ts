@@ -11,13 +11,13 @@ const noDatabase = '3D000';
 const wrongPassword = '28P01';
 const tooManyConnections = '53300';
 
-/** A usable server and how to connect to it. */
+/** A usable server and its connection options. */
 export interface UsableServer {
   readonly route: Route;
-  /** Whether a pooler in between runs each transaction on any of its connections. */
+  /** Whether there is a pooler, which runs each transaction on any of its connections. */
   readonly pooled: boolean;
   /**
-   * Connection options other than host and TLS.
+   * Returns the connection options except host and TLS.
    * @param statementTimeoutMs time limit of statements; 0 disables it
    * @param lockTimeoutMs time limit of waits for locks; by default as configured
    */
@@ -34,12 +34,12 @@ export async function findServer(
   address: Address,
   connectionTimeoutMillis: number,
 ): Promise<UsableServer> {
-  // Without these keys pg would read PGUSER, PGPASSWORD and PGDATABASE from the environment.
+  // Without these keys, pg would read PGUSER, PGPASSWORD and PGDATABASE from the environment.
   const { user = '', password = '', database = '', applicationName, options } = address;
   const { passwordFile } = config;
   const common: ClientConfig = {
     user,
-    // Read for each connection, because it can be rotated.
+    // Read for each connection, because the password can be rotated.
     password: passwordFile === undefined ? password : () => readPassword(passwordFile),
     database,
     ...(applicationName !== undefined && { application_name: applicationName }),
@@ -51,9 +51,9 @@ export async function findServer(
   const server = (pooled: boolean): UsableServer => {
     const login: UsableServer['login'] = (statementTimeoutMs, lockTimeoutMs = config.lockTimeoutMs) => {
       const parameters = pooled ? [] : sessionParameters(statementTimeoutMs, lockTimeoutMs);
-      // The last setting wins.
-      const given = [...parameters, options ?? '', viewsFirst(config, searchPath)].join(' ').trim();
-      return given === '' ? common : { ...common, options: given };
+      // If a parameter is set repeatedly, the last value applies.
+      const commandLine = [...parameters, options ?? '', viewsFirst(config, searchPath)].join(' ').trim();
+      return commandLine === '' ? common : { ...common, options: commandLine };
     };
     return {
       pooled,
@@ -63,13 +63,13 @@ export async function findServer(
   };
   try {
     if (config.databasePooler !== true) {
-      const unknown = config.databasePooler === undefined;
+      const detects = config.databasePooler === undefined;
       const direct = server(false);
-      const found = await direct.route.find().catch((cause) => {
-        if (!unknown || !refusesSettings(cause)) throw cause;
+      const result = await direct.route.find().catch((cause) => {
+        if (!detects || !rejectsParameters(cause)) throw cause;
       });
-      if (found !== undefined && (!unknown || !found.pooled)) {
-        searchPath = found.searchPath;
+      if (result !== undefined && (!detects || !result.pooled)) {
+        searchPath = result.searchPath;
         return direct;
       }
     }
@@ -77,17 +77,19 @@ export async function findServer(
     await pooler.route.find();
     return pooler;
   } catch (cause) {
-    throw new UserError(`the database at ${describeAddress(address)} ${problem(cause)}`, { cause });
+    throw new UserError(`the database at ${describeAddress(address)} ${failureText(cause)}`, { cause });
   }
 }
 
-/** Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read */
+/**
+ * Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read
+ */
 async function readPassword(file: string): Promise<string> {
   return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
 }
 
-/** Explains why a server is unusable, from its response or its silence. */
-function problem(cause: unknown): string {
+/** Explains why a server is unusable, based on its error. */
+function failureText(cause: unknown): string {
   const state = sqlState(cause);
   if (state === noDatabase)
     return `does not exist: create it, or correct DATABASE_URL (${connectionErrorText(cause)})`;
@@ -98,8 +100,8 @@ function problem(cause: unknown): string {
   return `does not answer: ${connectionErrorText(cause)}`;
 }
 
-/** Errors of a pooler that rejects session parameters for shared connections. */
-function refusesSettings(cause: unknown): boolean {
+/** Returns whether a pooler rejected session parameters for shared connections. */
+function rejectsParameters(cause: unknown): boolean {
   const { code, message } = cause as { code?: string; message?: string };
   return code === '08P01' && String(message).includes('startup parameter');
 }
@@ -116,11 +118,12 @@ const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): r
     `statement_timeout=${statementTimeoutMs}`,
     `lock_timeout=${lockTimeoutMs}`,
     'idle_in_transaction_session_timeout=10000',
-    // Planning a list takes longer than running it, and each statement has one good plan.
+    // Planning a list takes longer than running it, and each statement has a single good plan.
     'plan_cache_mode=force_generic_plan',
     // Limits a statement to one core.
     'max_parallel_workers_per_gather=0',
-    // JIT compilation takes longer than a page of records can gain, and is repeated each time.
+    // JIT compilation takes longer than the time it can save for a page of records, and it is repeated for
+    // every execution.
     'jit=off',
     'datestyle=ISO',
   ].map((parameter) => `-c ${parameter}`);

@@ -25,7 +25,7 @@ export const databaseVariables = {
     fallback: undefined,
     expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
     show: (address) => (address === undefined ? '' : describeAddress(address)),
-    read: (given) => (isAddress(given) ? parseAddress(given) : undefined),
+    read: (text) => (isAddress(text) ? parseAddress(text) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
   /** Connection URIs of replicas for reads. */
   replicaAddresses: {
@@ -33,10 +33,10 @@ export const databaseVariables = {
     fallback: [],
     expected: 'PostgreSQL addresses, with commas between',
     show: (addresses) => addresses.map(describeAddress).join(', '),
-    read: (given) => {
-      // A URI can contain several hosts, also separated by commas.
-      const all = given.split(/\s*,\s*(?=postgres(?:ql)?:)/);
-      return all.every(isAddress) ? all.map(parseAddress) : undefined;
+    read: (text) => {
+      // A URI can contain several hosts, which are also separated by commas.
+      const uris = text.split(/\s*,\s*(?=postgres(?:ql)?:)/);
+      return uris.every(isAddress) ? uris.map(parseAddress) : undefined;
     },
   } satisfies Variable<readonly Address[]> as Variable<readonly Address[]>,
   /** Maximum replica lag for callers who cannot write, in milliseconds. */
@@ -46,8 +46,8 @@ export const databaseVariables = {
     name: 'DATABASE_PASSWORD_FILE',
     fallback: undefined,
     expected: 'a file',
-    read: (given) => {
-      const file = resolve(given);
+    read: (text) => {
+      const file = resolve(text);
       try {
         accessSync(file, constants.R_OK);
       } catch (cause) {
@@ -65,7 +65,7 @@ export const databaseVariables = {
   dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { rejectsBlank: true }),
   /** Folder of migrations. */
   migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
-  /** Folder of the platform's migrations; null if `migrations` contains them too. */
+  /** Folder of the platform's migrations; null if they are in `migrations`. */
   platformMigrations: shippedFolder('MIGRATIONS_DIR', 'migrations'),
   /** Number of connections in the pool. */
   pool: integerVariable('DATABASE_POOL', 16, [1, 1000]),
@@ -74,9 +74,9 @@ export const databaseVariables = {
     name: 'WORKERS',
     fallback: 1,
     expected: `an integer from 1 to ${maxWorkers}, or auto for one on each core`,
-    read: (given) => {
-      if (given === 'auto') return Math.min(availableParallelism(), maxWorkers);
-      return /^\d{1,3}$/.test(given) && +given >= 1 && +given <= maxWorkers ? +given : undefined;
+    read: (text) => {
+      if (text === 'auto') return Math.min(availableParallelism(), maxWorkers);
+      return /^\d{1,3}$/.test(text) && +text >= 1 && +text <= maxWorkers ? +text : undefined;
     },
   } satisfies Variable<number> as Variable<number>,
   connectTimeoutMs: integerVariable('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
@@ -85,14 +85,16 @@ export const databaseVariables = {
   listTimeoutMs: integerVariable('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
   /** Maximum wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integerVariable('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
-  /** Maximum size of all unread responses, in bytes; statements wait above it. */
+  /** Maximum size of all unread responses, in bytes. Statements wait while it is exceeded. */
   responseBytes: integerVariable('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 
-/** Connection and limits of the database. */
+/** Configuration of the database connection and its limits. */
 export interface DatabaseConfig extends VariableValues<typeof databaseVariables> {
-  /** Schema that precedes the others in the search path, with views for nodes with an older model. */
+  /** Schema with views for nodes with an older model. It precedes the others in the search path. */
   readonly views?: string;
-  /** Whether this process serves the embedded database exclusively, and to commands through a socket in the data folder. */
+  /**
+   * Whether this process serves the embedded database, also to commands through a socket in the data folder.
+   */
   readonly serves?: boolean;
 }

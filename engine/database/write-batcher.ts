@@ -4,15 +4,18 @@ import type { Runnable, TextRows, WriteBatcher } from './database.ts';
 import { fixedConnections } from './fixed-connections.ts';
 import type { Pipeline } from './pipeline.ts';
 
-/** Number of connections: while one waits for its commit, the other one works. */
+/** Number of connections. While one waits for its commit, the other can be used. */
 const count = 2;
 /** Maximum number of statements in a batch, and of characters in their values. */
-const [most, longest] = [32, 64 * 1024];
-/** Time for which a slow or failing organization uses the pool, and the duration that counts as slow, in milliseconds. */
-const [avoidMs, slowMs] = [1000, 50];
+const [maxStatements, maxCharacters] = [32, 64 * 1024];
+/**
+ * Time for which a slow or failing organization uses the pool, and the duration of a slow write, in
+ * milliseconds.
+ */
+const [excludeMs, slowMs] = [1000, 50];
 
 /** A statement waiting for its batch. */
-interface Waiting {
+interface QueuedWrite {
   readonly statement: Runnable;
   /** The record that it changes; empty if it creates one. */
   readonly record: string;
@@ -22,28 +25,31 @@ interface Waiting {
 }
 
 /**
- * Executes writes that arrive while others are running in batches: one statement and one transaction for writes of the same
- * kind to different records.
- * @param open connects, and rejects if that fails
+ * Executes concurrent writes in batches. Writes of the same kind to different records become one statement
+ * and one transaction.
+ * @param open connects a client, or rejects
  * @param limitMs time limit of a statement, after which its connection is dropped
  */
 export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: number): WriteBatcher {
   const connections = fixedConnections(count, open, { limitMs, onBlocked: () => {} });
-  /** IDs of organizations. */
-  const avoided = new LRUCache<string, true>({ max: 10_000, ttl: avoidMs });
-  let waiting: Waiting[] = [];
-  /** Records being changed. Their next changes wait here instead of for a lock, which preserves their order. */
-  const changing = new Set<string>();
+  /** IDs of organizations whose writes are not batched. */
+  const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
+  let waiting: QueuedWrite[] = [];
+  /**
+   * Records with a running write. Their next writes wait here instead of for a lock, which preserves their
+   * order.
+   */
+  const recordsInProgress = new Set<string>();
   let isScheduled = false;
 
-  /** Open connections. */
-  function opened(): Pipeline[] {
-    const all: Pipeline[] = [];
-    for (let number = 0; number < count; number++) {
-      const connection = connections.at(number);
-      if (connection !== undefined) all.push(connection);
+  /** Returns the open connections. */
+  function openConnections(): Pipeline[] {
+    const result: Pipeline[] = [];
+    for (let index = 0; index < count; index++) {
+      const connection = connections.at(index);
+      if (connection !== undefined) result.push(connection);
     }
-    return all;
+    return result;
   }
 
   function schedule(): void {
@@ -57,46 +63,48 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   }
 
   function send(): void {
-    const all = opened();
-    // The pool runs them.
-    if (all.length === 0) for (const { resolve } of waiting.splice(0)) resolve(undefined);
-    for (const connection of all) {
+    const available = openConnections();
+    // Without an open connection, the statements run in the pool.
+    if (available.length === 0) for (const { resolve } of waiting.splice(0)) resolve(undefined);
+    for (const connection of available) {
       if (!connection.isOpen || connection.pending > 0) continue;
-      const group = nextGroup();
-      if (group.length === 0) return;
-      void runGroup(connection, group);
+      const batch = nextBatch();
+      if (batch.length === 0) return;
+      void runBatch(connection, batch);
     }
   }
 
-  /** Takes the longest-waiting statement and those that can run with it. */
-  function nextGroup(): Waiting[] {
-    const group: Waiting[] = [];
-    const rest: Waiting[] = [];
+  /**
+   * Removes the oldest statement from the queue, together with all statements that can run in the same batch.
+   */
+  function nextBatch(): QueuedWrite[] {
+    const batch: QueuedWrite[] = [];
+    const remaining: QueuedWrite[] = [];
     let size = 0;
-    for (const each of waiting) {
+    for (const write of waiting) {
       const fits =
-        group.length === 0 ||
-        (each.statement.many?.name === group[0]?.statement.many?.name &&
-          group.length < most &&
-          size + each.size <= longest);
-      if (!fits || changing.has(each.record)) {
-        rest.push(each);
+        batch.length === 0 ||
+        (write.statement.many?.name === batch[0]?.statement.many?.name &&
+          batch.length < maxStatements &&
+          size + write.size <= maxCharacters);
+      if (!fits || recordsInProgress.has(write.record)) {
+        remaining.push(write);
         continue;
       }
-      if (each.record !== '') changing.add(each.record);
-      size += each.size;
-      group.push(each);
+      if (write.record !== '') recordsInProgress.add(write.record);
+      size += write.size;
+      batch.push(write);
     }
-    waiting = rest;
-    return group;
+    waiting = remaining;
+    return batch;
   }
 
-  async function runGroup(connection: Pipeline, group: readonly Waiting[]): Promise<void> {
-    // They are sent in one tick, so they become one statement.
-    const outcomes = await Promise.all(group.map(({ statement }) => connection.run(statement, '')));
-    for (const { record } of group) changing.delete(record);
+  async function runBatch(connection: Pipeline, batch: readonly QueuedWrite[]): Promise<void> {
+    // Sent in the same tick, they are merged into one statement.
+    const outcomes = await Promise.all(batch.map(({ statement }) => connection.run(statement, '')));
+    for (const { record } of batch) recordsInProgress.delete(record);
     if (waiting.length > 0) schedule();
-    for (const [index, { resolve, reject }] of group.entries()) {
+    for (const [index, { resolve, reject }] of batch.entries()) {
       const outcome = outcomes[index];
       if (outcome === 'lost') reject(new Error('Connection terminated unexpectedly'));
       else resolve(typeof outcome === 'string' ? undefined : outcome);
@@ -104,13 +112,13 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   }
 
   return {
-    takes: ({ name, lane, many, values }, organization) =>
+    accepts: ({ name, lane, many, values }, organization) =>
       lane === 'write' &&
       many !== undefined &&
       name !== '' &&
-      !(avoided.size > 0 && avoided.has(organization)) &&
-      sizeOf(values) <= longest &&
-      opened().length > 0,
+      !(excluded.size > 0 && excluded.has(organization)) &&
+      sizeOf(values) <= maxCharacters &&
+      openConnections().length > 0,
     run: (statement) =>
       new Promise((resolve, reject) => {
         const { many, values } = statement;
@@ -118,15 +126,15 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
         waiting.push({ statement, record, size: sizeOf(values), resolve, reject });
         schedule();
       }),
-    alone: async (organization, work) => {
-      const began = performance.now();
+    runAlone: async (organization, work) => {
+      const start = performance.now();
       let isFast = false;
       try {
         const rows = await work();
-        isFast = performance.now() - began < slowMs;
+        isFast = performance.now() - start < slowMs;
         return rows;
       } finally {
-        if (!isFast) avoided.set(organization, true);
+        if (!isFast) excluded.set(organization, true);
       }
     },
     load: () => ({ pool: 'writes', waiting: waiting.length, ...connections.load() }),

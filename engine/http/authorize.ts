@@ -2,7 +2,10 @@ import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fast
 import { errors } from '../errors.ts';
 import { type Action, allows, type Principal } from '../records/index.ts';
 
-/** Returns a hook that authenticates (401) and authorizes (403) before the body is read and before any record is looked up. */
+/**
+ * Returns a hook that authenticates (401) and authorizes (403) a request before its body is read and any
+ * record is looked up.
+ */
 export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
     request.principal = principal;
@@ -12,7 +15,7 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
   return (request, _reply, done) => {
     try {
       const caller = app.authenticate(request);
-      // Usually cached: the request then continues synchronously.
+      // The caller is usually cached, so that the request continues synchronously.
       if (caller instanceof Promise) caller.then((principal) => accept(request, principal, done), done);
       else accept(request, caller, done);
     } catch (error) {
@@ -23,18 +26,19 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
 
 /**
  * Authenticates a long-running request again.
- * @throws HttpError 401 if the credentials are no longer valid; 403 if they now belong to another organization
+ * @throws HttpError 401 if the credentials are no longer valid; 403 if they now belong to another
+ * organization
  */
 export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
   const principal = await app.authenticate(request);
-  // Without `?org=`, the caller's only membership can have changed.
+  // Without `?org=`, the user's only membership can have changed.
   if (principal.organization !== request.principal?.organization) throw errors.notAMember();
   return principal;
 }
 
 /**
- * Returns a check for long-running requests, whose credentials and grants can be revoked while they run. It rejects with
- * the error that a new request would get.
+ * Returns a check for long-running requests, whose credentials and grants can be revoked while they run. It
+ * rejects with the error that a new request would get.
  */
 export function authorizeAgain(
   app: FastifyInstance,

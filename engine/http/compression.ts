@@ -7,15 +7,21 @@ import { errors } from '../errors.ts';
 import { varyBy } from './reply.ts';
 import { parseWeights } from './weights.ts';
 
-/** Sizes of bodies that are compressed, in bytes: smaller ones fit into one packet, larger ones cost more CPU time than they save. */
-const [smallest, largest] = [1024, 512 * 1024];
-/** Maximum number of concurrent compressions; additional responses are sent uncompressed. Node compresses four at a time. */
+/**
+ * Minimum and maximum size of compressed bodies, in bytes. Smaller bodies fit into one packet; larger ones
+ * cost more CPU time than they save.
+ */
+const [minSize, maxSize] = [1024, 512 * 1024];
+/**
+ * Maximum number of concurrent compressions. Additional responses are sent uncompressed. Node runs four at a
+ * time.
+ */
 const maxEncoders = 8;
 
 const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
 
-/** Encoders: `fast`, with little memory, for one reader, or `small` for bytes shared by all readers. */
+/** Encoders: `fast` uses little memory, for a body sent once; `small` is for bytes shared by all clients. */
 const codings = {
   br: {
     fast: (bytes: Buffer): Promise<Buffer> =>
@@ -50,8 +56,9 @@ declare module 'fastify' {
 }
 
 /**
- * Compresses JSON responses to GET: lists and the description. Single records are excluded because their entity tag
- * identifies their bytes, and pages because their forms contain secrets. Must be registered before `memory`, which counts bytes sent.
+ * Compresses JSON responses to GET, for example lists and the OpenAPI document. Single records are excluded
+ * because their entity tag identifies their bytes, and pages because their forms contain secrets. Must be
+ * registered before `memory`, which counts the bytes to send.
  */
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
@@ -64,7 +71,7 @@ export const compression = fastifyPlugin(
       if (reply.hasHeader('content-encoding') || !isJson(reply.getHeader('content-type'))) return payload;
       if (!(typeof payload === 'string' || Buffer.isBuffer(payload))) return payload;
       const size = Buffer.byteLength(payload);
-      if (size < smallest || size > largest) return payload;
+      if (size < minSize || size > maxSize) return payload;
       const coding = negotiate(request, reply);
       if (coding === undefined || encoders === maxEncoders) return payload;
       encoders++;
@@ -83,15 +90,15 @@ export const compression = fastifyPlugin(
 );
 
 function sharedBody(bytes: Buffer): SharedBody {
-  const compressed = new Map<Coding, Promise<Buffer>>();
+  const bodies = new Map<Coding, Promise<Buffer>>();
   return (request, reply) => {
     const coding = negotiate(request, reply);
     if (coding === undefined) return bytes;
     reply.header('content-encoding', coding);
-    const cached = compressed.get(coding);
+    const cached = bodies.get(coding);
     if (cached !== undefined) return cached;
     const result = codings[coding].small(bytes);
-    compressed.set(coding, result);
+    bodies.set(coding, result);
     return result;
   };
 }
@@ -136,8 +143,8 @@ export const decodeBody: preValidationHookHandler = (request, _reply, done) => {
     return done(errors.malformedHeader('Content-Encoding', 'must be gzip or identity'));
   const limit = request.routeOptions.bodyLimit;
   unzip(request.body, { maxOutputLength: limit }).then(
-    (decoded) => {
-      request.body = decoded;
+    (body) => {
+      request.body = body;
       done();
     },
     ({ code }: NodeJS.ErrnoException) =>

@@ -3,37 +3,40 @@ import { varyBy } from './reply.ts';
 
 /** Methods and headers that pages of other origins can send, and response headers that they can read. */
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
-const sent =
+const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
-const exposed =
+const exposedHeaders =
   'ETag, Location, Link, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Preference-Applied, X-Request-Id, X-Total-Count';
-/** How long browsers cache a preflight response, in seconds. */
+/** Time for which browsers cache a preflight response, in seconds. */
 const maxAge = '600';
 
 /**
- * Allows pages of other origins to use the routes registered afterwards. Never with credentials: such pages send an API
- * key or a token, and cannot use the cookie of a user who is logged in here.
+ * Allows pages of other origins to use the routes that are registered afterwards. Credentials are never
+ * allowed: such pages send an API key or a token, and cannot use the cookie of a user who is logged in to
+ * this instance.
  * @param origins allowed origins, for example `https://app.example`, or `*` for all
  */
 export function cors(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
-  const any = origins.includes('*');
+  const allowsAny = origins.includes('*');
   // Runs before authentication, so that a page can read why its request was rejected.
   app.addHook('onRequest', ({ headers, method }, reply, done) => {
-    if (!any) varyBy(reply, 'origin');
+    if (!allowsAny) varyBy(reply, 'origin');
     const { origin } = headers;
-    if (origin !== undefined && (any || origins.includes(origin))) {
-      reply.header('access-control-allow-origin', any ? '*' : origin);
+    if (origin !== undefined && (allowsAny || origins.includes(origin))) {
+      reply.header('access-control-allow-origin', allowsAny ? '*' : origin);
       if (method === 'OPTIONS') {
-        reply.header('access-control-allow-methods', methods).header('access-control-allow-headers', sent);
+        reply
+          .header('access-control-allow-methods', methods)
+          .header('access-control-allow-headers', requestHeaders);
         reply.header('access-control-max-age', maxAge);
-      } else reply.header('access-control-expose-headers', exposed);
+      } else reply.header('access-control-expose-headers', exposedHeaders);
     }
     done();
   });
 }
 
-/** Parses a list of origins; returns undefined if one of them is invalid. */
+/** Parses a comma-separated list of origins. Returns undefined if an origin is invalid. */
 export function parseOrigins(text: string): readonly string[] | undefined {
   const origins = text.split(',').map((origin) => origin.trim());
   const isOrigin = (text: string) =>

@@ -26,27 +26,30 @@ import { fieldNamesInRequest } from './requested-names.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Returns the caller and organization of a request; provided by a module. Synchronous if the result is cached.
-     * @throws HttpError 401, identical for every reason; 400 or 403 if `?org=` is missing or not accessible; 500 if the
-     *   database does not respond
+     * Returns the caller and organization of a request; set by a module. Synchronous if the result is cached.
+     * @throws HttpError 401, identical for every reason; 400 or 403 if `?org=` is missing or not accessible;
+     * 500 if the database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
-    /** Requests whose statements take longer are logged, in milliseconds. */
+    /** Threshold of statement time above which a request is logged, in milliseconds. */
     slowMs: number;
     /** Whether to record every statement of a request. */
     tracesStatements: boolean;
-    /** Receives the names in a request: the resource as in its path, and fields. A module can provide it. */
+    /**
+     * Receives the names used in a request: the resource as named in the path, and fields. A module can set
+     * it.
+     */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
   interface FastifyRequest {
     /** The authenticated caller, set before the route's handler runs. */
     principal: Principal | null;
-    /** Cost of its statements; absent before the first one. */
+    /** Measurements of its statements; absent before the first statement. */
     trace?: Trace;
   }
 }
 
-/** Length below which a body is sent faster as a string, in bytes. */
+/** Body length below which sending a string is faster than sending bytes. */
 const shortBody = 2048;
 
 /** Options for the routes of a resource. */
@@ -55,26 +58,26 @@ export interface CrudOptions {
   readonly database: Database;
   /** Path of the resource. */
   readonly path: string;
-  /** Origin of links, without a trailing slash. If it is unknown (empty), links are paths. */
+  /** Returns the origin of links, without a trailing slash. If it is unknown (empty), links are paths. */
   readonly publicUrl: () => string;
   /** Signs the cursors of lists. */
   readonly signing: TextSigner;
 }
 
-/** Adds the routes of a resource: every operation, and 405 for all other methods. */
+/** Adds a resource's routes: all operations, and 405 for other methods. */
 export async function crud(
   app: FastifyInstance,
   { resource, database, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
   const links = { url: () => `${publicUrl()}${path}`, signing };
-  const known = new Set(resource.definition.fields.map(({ name }) => name));
+  const fieldNames = new Set(resource.definition.fields.map(({ name }) => name));
   const pathName = path.slice(path.lastIndexOf('/') + 1);
-  const allowed = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
+  const methodsByUrl = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
   sendDeprecations(app, resource, path);
   for (const { operation, compiled } of routedOperations(resource.operations)) {
     const url = `${path}${operation.path}`;
     const methods = operation.method === 'GET' ? (['GET', 'HEAD'] as const) : [operation.method];
-    allowed.set(url, [...(allowed.get(url) ?? []), ...methods]);
+    methodsByUrl.set(url, [...(methodsByUrl.get(url) ?? []), ...methods]);
     app.route({
       method: operation.method,
       url,
@@ -82,76 +85,77 @@ export async function crud(
       preValidation: decodeBody,
       ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
       handler: async (request, reply) => {
-        const received = operationRequest(request, reply);
-        let sent: Body | undefined;
-        const asked: OperationRequest = {
-          ...received,
+        const baseRequest = operationRequest(request, reply);
+        let sentBody: Body | undefined;
+        const input: OperationRequest = {
+          ...baseRequest,
           links,
           body: (types, maxValues) => {
-            sent = received.body(types, maxValues);
-            return sent;
+            sentBody = baseRequest.body(types, maxValues);
+            return sentBody;
           },
         };
-        const { principal } = received.caller;
-        const tell = () =>
-          app.namesSent?.(principal, pathName, fieldNamesInRequest(received.query, sent, known));
+        const { principal } = baseRequest.caller;
+        const reportNames = () =>
+          app.namesSent?.(principal, pathName, fieldNamesInRequest(baseRequest.query, sentBody, fieldNames));
         if (compiled.export !== undefined) {
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
-            tell();
+            reportNames();
             const assertAllowed = authorizeAgain(app, request, resource.name, [operation.action]);
             return sendExport(request, reply, database, {
               operation: compiled.export,
-              asked,
+              input,
               format,
               assertAllowed,
             });
           }
         }
-        const planned = compiled.plan(asked);
-        const plan = planned instanceof Promise ? await planned : planned;
-        tell();
-        const rows = await execute(database, compiled, plan).finally(() => tellSlow(request));
+        const planOrPromise = compiled.plan(input);
+        const plan = planOrPromise instanceof Promise ? await planOrPromise : planOrPromise;
+        reportNames();
+        const rows = await execute(database, compiled, plan).finally(() => logIfSlow(request));
         const { body, headers, status = operation.status } = compiled.respond(plan, rows);
         if (status !== 200) reply.code(status);
         if (headers !== undefined) reply.headers(headers);
         if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
         if (status === 304) {
-          // No Content-Length: it would be that of a 200. For HEAD, Fastify sets 0 unless the body is a stream.
+          // A 304 must not have the Content-Length of an empty body. For HEAD, Fastify would set 0 unless the
+          // body is a stream.
           return reply
             .removeHeader('content-type')
             .send(request.method === 'HEAD' ? Readable.from([]) : undefined);
         }
-        // Node sends a short string together with the head, but bytes in a second write.
+        // Node sends a short string together with the headers, but bytes in a second write.
         return body.length < shortBody ? String(body) : body;
       },
     });
   }
-  for (const [url, methods] of allowed) {
+  for (const [url, methods] of methodsByUrl) {
     // Any text can be the ID of a record.
-    const elsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
-    rejectOtherMethods(app, url, methods, elsewhere);
+    const handledElsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
+    rejectOtherMethods(app, url, methods, handledElsewhere);
   }
 }
 
-function tellSlow(request: FastifyRequest): void {
+function logIfSlow(request: FastifyRequest): void {
   const { trace, server } = request;
   if (trace !== undefined && trace.statementMs > server.slowMs) logSlow(request, trace);
 }
 
-/** Matches a preference by name; the first one counts (RFC 7240, section 2). */
+/** Returns a pattern that matches a preference by name. The first match counts (RFC 7240, section 2). */
 const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
-const handling = preference('handling');
-const count = preference('count');
+const handlingPreference = preference('handling');
+const countPreference = preference('count');
 
-/** Builds the input of an operation from a request, and sets the headers of every response. */
+/** Builds an operation's input from a request, and sets the headers of every response. */
 export function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
   reply.header('content-type', json).header('cache-control', 'no-store');
   const prefer = [headers.prefer ?? []].flat().join(',');
-  const strict = handling.exec(prefer)?.[1]?.toLowerCase() === 'strict';
-  const counting = count.exec(prefer)?.[1]?.toLowerCase();
+  const strict = handlingPreference.exec(prefer)?.[1]?.toLowerCase() === 'strict';
+  const counting = countPreference.exec(prefer)?.[1]?.toLowerCase();
   if (strict) reply.header('preference-applied', 'handling=strict');
   const statements = request.server.tracesStatements ? [] : undefined;
   const trace: Trace = { lane: undefined, statementMs: 0, statements };

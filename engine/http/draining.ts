@@ -4,37 +4,41 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Starts shutting down: requests are still served, but each connection closes after its current response. */
+    /**
+     * Starts the shutdown. Requests are still served, but each connection is closed after its current
+     * response.
+     */
     leave: () => void;
-    /** Whether shutdown has started. */
+    /** Returns whether the shutdown has started. */
     isLeaving: () => boolean;
   }
 }
 
 /**
- * Shuts the service down in two phases. While it leaves, load balancers see that it is not ready, but everything is still
- * served. While it closes, requests on connections that are still open get 503.
+ * Shuts the service down in two phases. In the first phase, readiness checks fail so that load balancers stop
+ * sending requests, but all requests are served. In the second phase, requests on open connections get 503.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
-    let leaving = false;
-    let closing = false;
+    let isLeaving = false;
+    let isClosing = false;
     app.decorate('leave', () => {
-      leaving = true;
+      isLeaving = true;
     });
-    app.decorate('isLeaving', () => leaving);
+    app.decorate('isLeaving', () => isLeaving);
     app.addHook('preClose', async () => {
-      leaving = true;
-      closing = true;
+      isLeaving = true;
+      isClosing = true;
     });
-    app.addHook('onRequest', (_request, _reply, done) => done(closing ? errors.draining() : undefined));
-    // A response that started before closing leaves its connection open, and the server would wait for it.
+    app.addHook('onRequest', (_request, _reply, done) => done(isClosing ? errors.draining() : undefined));
+    // A response that started before the second phase leaves its connection open, and the server would wait
+    // for it.
     app.addHook('onResponse', (_request, _reply, done) => {
-      if (closing) setImmediate(() => app.server.closeIdleConnections());
+      if (isClosing) setImmediate(() => app.server.closeIdleConnections());
       done();
     });
     app.addHook('onSend', (_request, reply, payload, done) => {
-      if (leaving) reply.header('connection', 'close');
+      if (isLeaving) reply.header('connection', 'close');
       done(null, payload);
     });
   },

@@ -14,13 +14,13 @@ import type { NotFound } from './not-found.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 
-/** Headers of every response. `nosniff` keeps browsers from guessing another content type. */
+/** Headers of every response. `nosniff` prevents browsers from guessing another content type. */
 const standardHeaders = (requestId: string) => ({
   'x-content-type-options': 'nosniff',
   [requestIdHeader]: requestId,
 });
 
-/** Errors for Fastify's own rejections. Other 4xx errors keep their status, with its standard text. */
+/** Errors by Fastify's error codes. Other 4xx errors keep their status, with its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
@@ -31,8 +31,8 @@ const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: Fast
 function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   if (error instanceof HttpError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
-  const mapped = fastifyErrors[code]?.(error as FastifyError, request);
-  if (mapped !== undefined) return mapped;
+  const mappedError = fastifyErrors[code]?.(error as FastifyError, request);
+  if (mappedError !== undefined) return mappedError;
   // A request aborted by its client is not a server error, even if the socket reports one.
   if (error !== undefined && error === request.raw.errored) return errors.incompleteRequest();
   if (isDatabaseError(error)) return databaseFailure(error);
@@ -41,7 +41,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
     : new HttpError(500, 'internal', 'the server failed', {}, { cause: error });
 }
 
-/** Whether the server failed. A 501 is a disabled endpoint. */
+/** Returns whether the server failed. A 501 means that the endpoint is disabled. */
 const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
 
 /** Returns the HttpError to send for a thrown value, and logs server errors. */
@@ -61,11 +61,14 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   reply.send(errorJson(failure, { request_id: request.id }));
 }
 
-/** Returns the JSON of an error that consists of a code and a text. */
+/** Returns the JSON of an error that consists of a code and a message. */
 const errorBody = (code: ErrorCode, message: string, requestId: string): string =>
   errorJson({ code, message, extra: {} }, { request_id: requestId });
 
-/** Logs a server error with the route instead of the URL, and with class and SQLSTATE instead of the driver's text, which can contain input. */
+/**
+ * Logs a server error. Uses the route instead of the URL, and the class and SQLSTATE instead of the driver's
+ * message, because these can contain input.
+ */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
   const cause = failure.cause as Thrown | undefined;
   const details = {
@@ -82,8 +85,8 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
 }
 
 /**
- * Logs why a constraint or trigger rejected a write, with the database's message, because its operator wrote the rule. The
- * detail is omitted, because it contains the row.
+ * Logs why a constraint or trigger rejected a write. The database's message is included because the operator
+ * wrote the rule. The detail is omitted because it contains the row.
  */
 export function logRejection(
   log: Pick<FastifyRequest['log'], 'warn'>,
@@ -95,7 +98,7 @@ export function logRejection(
   log.warn({ ...details, reason: String(message) }, 'the database rejected a write');
 }
 
-/** Properties of a thrown value. */
+/** Properties that a thrown value can have. */
 interface Thrown {
   readonly name?: unknown;
   readonly code?: unknown;
@@ -103,7 +106,7 @@ interface Thrown {
   readonly stack?: unknown;
 }
 
-/** Returns a name or code, or undefined for anything that can be free text. */
+/** Returns a name or code, or undefined for anything that could be free text. */
 const word = (value: unknown): string | undefined =>
   typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
 
@@ -117,15 +120,16 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
 }
 
 /**
- * Handles URLs that cannot be decoded, for example `/%ff`: 404, because no record has such an ID, or 401 without credentials.
+ * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404, because no record has such an
+ * ID, or with 401 without credentials.
  */
 export const rejectUndecodableUrl =
-  (missing: NotFound) =>
+  (notFound: NotFound) =>
   (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const { code } = error as Partial<FastifyError>;
-    const isStranger = request.headers.authorization === undefined;
-    const refusal = isStranger ? errors.unauthenticated() : missing(request.url);
-    sendError(code === 'FST_ERR_BAD_URL' ? refusal : error, request, reply);
+    const isAnonymous = request.headers.authorization === undefined;
+    const rejection = isAnonymous ? errors.unauthenticated() : notFound(request.url);
+    sendError(code === 'FST_ERR_BAD_URL' ? rejection : error, request, reply);
   };
 
 const connectionErrors: Readonly<Record<string, { readonly status: number; readonly code: ErrorCode }>> = {
@@ -133,7 +137,7 @@ const connectionErrors: Readonly<Record<string, { readonly status: number; reado
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, code: 'request_timeout' },
 };
 
-/** Responds on a connection whose request head is malformed, too large or too slow. */
+/** Responds on a connection whose request headers are malformed, too large or too slow. */
 export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -153,7 +157,7 @@ export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
   socket.end([...head, '', body].join('\r\n'));
 }
 
-/** Counts the Host headers. Node keeps the first and drops the others, but a proxy might have used the last. */
+/** Counts the Host headers. Node uses the first one, but a proxy might have used the last one. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -163,9 +167,9 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
   return count;
 }
 
-/** Gives every error the same shape, including those for unknown paths. */
+/** Gives every error the same format, including errors for unknown paths. */
 export const errorHandling = fastifyPlugin(
-  async (app: FastifyInstance, { missing }: { readonly missing: NotFound }) => {
+  async (app: FastifyInstance, { missing: notFound }: { readonly missing: NotFound }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
     // Node's own 417 has a different format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -179,16 +183,16 @@ export const errorHandling = fastifyPlugin(
         })
         .end(body);
     });
-    app.setNotFoundHandler((request, reply) => sendError(missing(request.url), request, reply));
+    app.setNotFoundHandler((request, reply) => sendError(notFound(request.url), request, reply));
     app.addHook('onRequest', ({ raw, id }, reply, done) => {
       reply.headers(standardHeaders(id));
       const hosts = countHosts(raw);
       const isValid = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
       done(isValid ? undefined : errors.hostRequired(hosts));
     });
-    // Before the body is read, because no handler would use it.
+    // Rejected before the body is read, because no handler would use it.
     app.addHook('preParsing', (request, _reply, payload, done) =>
-      request.is404 ? done(missing(request.url)) : done(null, payload),
+      request.is404 ? done(notFound(request.url)) : done(null, payload),
     );
   },
   { name: 'errors', fastify: '5.x' },

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../database/index.ts';
 import {
   type ExportReader,
-  exported,
+  exportStream,
   type FormatName,
   formatOf,
   formatOfType,
@@ -14,8 +14,8 @@ import { varyBy } from './reply.ts';
 import { parseWeights } from './weights.ts';
 
 /**
- * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON. Returns undefined
- * for JSON, and if none of the requested types is available.
+ * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON.
+ * Returns undefined for JSON, and if none of the requested types is available.
  * @param accept the `Accept` header
  */
 export function acceptedFormat(
@@ -28,21 +28,21 @@ export function acceptedFormat(
   const json = weights.get('application/json');
   const range = weights.get('application/*') ?? weights.get('*/*') ?? 0;
   let best: FormatName | undefined;
-  let most = 0;
+  let maxWeight = 0;
   for (const [type, weight] of weights) {
     const format = formatOfType(type);
-    if (format === undefined || !formats.includes(format) || weight <= most) continue;
+    if (format === undefined || !formats.includes(format) || weight <= maxWeight) continue;
     if (json === undefined ? weight < range : weight <= json) continue;
     best = format;
-    most = weight;
+    maxWeight = weight;
   }
   return best;
 }
 
-/** An export. */
-interface Export {
+/** An operation to export, and its input. */
+interface ExportSource {
   readonly operation: ExportReader;
-  readonly asked: OperationRequest;
+  readonly input: OperationRequest;
   readonly format: FormatName;
   /** Rejects if the caller is no longer authorized. */
   readonly assertAllowed: () => Promise<void>;
@@ -53,16 +53,16 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   database: Database,
-  { operation, asked, format, assertAllowed }: Export,
+  { operation, input: asked, format, assertAllowed }: ExportSource,
 ): Promise<FastifyReply> {
   const plan: OperationPlan = operation.plan(asked);
-  const sent =
+  const stream =
     request.method === 'HEAD'
       ? Readable.from([])
-      : await exported(database, operation, plan, format, assertAllowed);
+      : await exportStream(database, operation, plan, format, assertAllowed);
   reply.header('content-type', contentTypes[format]);
   varyBy(reply, 'accept');
-  return reply.send(request.server.compressedStream(request, reply, sent));
+  return reply.send(request.server.compressedStream(request, reply, stream));
 }
 
 const contentTypes: Readonly<Record<FormatName, string>> = {

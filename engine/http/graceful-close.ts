@@ -4,38 +4,41 @@ import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 
 /**
- * Bounds on reading a request body after its response: a client that sends first and reads later gets its response,
- * and no client keeps a connection busy for long. In bytes and milliseconds.
+ * Limits on discarding a request body after its response, in bytes and milliseconds. A client that reads only
+ * after it has sent its body still gets the response, but no client can occupy a connection for long.
  */
-const [maxRestBytes, maxRestMs] = [64 * 1024 * 1024, 15_000];
-/** Time that a client has to close its side of a connection closed by the service, in milliseconds. */
+const [maxDiscardBytes, maxDiscardMs] = [64 * 1024 * 1024, 15_000];
+/** Time for a client to close its side of a connection that the service has closed, in milliseconds. */
 const maxCloseMs = 1_000;
 
 /** State of a connection. */
 interface Connection {
   /** The latest request. */
   request: IncomingMessage | undefined;
-  /** Requests without a complete response. */
+  /** Number of requests without a complete response. */
   active: number;
-  /** Bytes read when the last request and its response were complete; more mean that the next head is arriving. */
-  idleAt: number;
+  /**
+   * Bytes read when the last request and its response were complete. If more have been read, another request
+   * is arriving.
+   */
+  idleBytesRead: number;
   isClosing: boolean;
 }
 
 /**
- * Closes connections without resetting them. A socket that is closed while data arrives is reset by the kernel, and the
- * reset discards the response that its client has not read. So the service first closes its own side, then reads on
- * until the client has closed its side or a limit is reached.
+ * Closes connections without resetting them. If a socket is closed while data arrives, the kernel resets the
+ * connection, and the client can lose a response that it has not read. Therefore, the service closes its own
+ * side first and continues reading until the client closes its side or a limit is reached.
  */
 export const gracefulClose = fastifyPlugin(
   async (app: FastifyInstance) => {
     const connections = new Map<Socket, Connection>();
 
     app.server.on('connection', (socket: Socket) => {
-      const connection: Connection = { request: undefined, active: 0, idleAt: 0, isClosing: false };
+      const connection: Connection = { request: undefined, active: 0, idleBytesRead: 0, isClosing: false };
       connections.set(socket, connection);
       socket.once('close', () => connections.delete(socket));
-      // Node calls it after the last response of a connection.
+      // Node calls this after a connection's last response.
       socket.destroySoon = () => closeGracefully(socket, connection);
     });
 
@@ -46,7 +49,7 @@ export const gracefulClose = fastifyPlugin(
       connection.request = request;
       connection.active++;
       const setIdle = () => {
-        if (connection.active === 0 && request.complete) connection.idleAt = socket.bytesRead;
+        if (connection.active === 0 && request.complete) connection.idleBytesRead = socket.bytesRead;
       };
       request.once('close', setIdle);
       response.once('close', () => {
@@ -58,12 +61,12 @@ export const gracefulClose = fastifyPlugin(
     app.server.prependListener('request', onRequest);
     app.server.prependListener('checkExpectation', onRequest);
 
-    // Node's own method resets connections whose next request is on its way.
+    // Node's own method resets connections whose next request is arriving.
     app.server.closeIdleConnections = () => {
-      // Requests that have already arrived are read first and get a response.
+      // Deferred, so that requests that have already arrived are read and get a response.
       setImmediate(() => {
         for (const [socket, connection] of connections) {
-          const isIdle = connection.active === 0 && socket.bytesRead === connection.idleAt;
+          const isIdle = connection.active === 0 && socket.bytesRead === connection.idleBytesRead;
           if (isIdle) closeGracefully(socket, connection);
         }
       });
@@ -72,15 +75,18 @@ export const gracefulClose = fastifyPlugin(
   { name: 'graceful-close', fastify: '5.x' },
 );
 
-/** Closes the service's side of a connection, and destroys it after the client has closed its side or has timed out. */
+/**
+ * Closes the service's side of a connection, and destroys it after the client has closed its side or timed
+ * out.
+ */
 function closeGracefully(socket: Socket, connection: Connection): void {
   if (connection.isClosing || socket.destroyed) return;
   connection.isClosing = true;
   const { request } = connection;
   const destroy = () => socket.destroy();
   const waitForClient = () => {
-    const late = setTimeout(destroy, maxCloseMs);
-    socket.once('close', () => clearTimeout(late));
+    const timer = setTimeout(destroy, maxCloseMs);
+    socket.once('close', () => clearTimeout(timer));
     if (socket.readableEnded) destroy();
     else socket.once('end', destroy);
     socket.resume();
@@ -91,17 +97,20 @@ function closeGracefully(socket: Socket, connection: Connection): void {
   });
 }
 
-/** Reads and discards the rest of a body whose response has been sent. Destroys the connection at a limit. */
+/**
+ * Reads and discards the rest of a body whose response has been sent. Destroys the connection if a limit is
+ * exceeded.
+ */
 function discardRest(request: IncomingMessage): void {
   const { socket } = request;
   if (socket.destroyed) return;
-  const end = socket.bytesRead + maxRestBytes;
-  const cut = () => socket.destroy();
-  const late = setTimeout(cut, maxRestMs);
+  const end = socket.bytesRead + maxDiscardBytes;
+  const destroy = () => socket.destroy();
+  const timer = setTimeout(destroy, maxDiscardMs);
   const check = () => {
-    if (socket.bytesRead > end) cut();
+    if (socket.bytesRead > end) destroy();
   };
   request.on('data', check);
-  request.once('close', () => clearTimeout(late));
+  request.once('close', () => clearTimeout(timer));
   request.resume();
 }

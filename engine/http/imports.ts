@@ -12,9 +12,9 @@ import { sendDeprecations } from './deprecations.ts';
 import { rejectOtherMethods } from './methods.ts';
 import { assertWritable } from './read-only.ts';
 
-/** Maximum size of an import's lines in memory, read but not yet written, in bytes. */
-const heldBytes = 4 * 1024 * 1024;
-/** Minimum upload rate, in bytes per second of waiting; slower clients are disconnected. */
+/** Maximum size of lines that were read but not yet written, in bytes. */
+const bufferedBytes = 4 * 1024 * 1024;
+/** Minimum upload rate, in bytes per second of waiting. Slower clients are disconnected. */
 const minimumRate = 1024;
 const gracePeriodMs = 30_000;
 
@@ -28,7 +28,7 @@ export interface ImportRouteOptions {
   readonly maxBytes: number;
 }
 
-/** Adds the routes of a resource whose bodies are streamed. */
+/** Adds a resource's routes with streamed bodies. */
 export async function importRoutes(
   app: FastifyInstance,
   { resource, database, path, maxBytes }: ImportRouteOptions,
@@ -41,7 +41,7 @@ export async function importRoutes(
     app.route({
       method: operation.method,
       url: `${path}${operation.path}`,
-      bodyLimit: heldBytes,
+      bodyLimit: bufferedBytes,
       config: { isStreamed: true },
       onRequest: authorize(app, resource.name, operation.action),
       handler: async (request, reply) => {
@@ -55,7 +55,7 @@ export async function importRoutes(
             assertWritable(app);
             await assertAuthorized();
           };
-          return await upload.run(database, plan, decoded(request, maxBytes), { assertAllowed });
+          return await upload.run(database, plan, decodeUpload(request, maxBytes), { assertAllowed });
         } finally {
           // Unread bytes would block the connection's next request.
           request.raw.resume();
@@ -78,41 +78,42 @@ function formatOfBody({ headers }: FastifyRequest): FormatName {
   return format;
 }
 
-/** Decodes a body. Iteration fails with an HttpError if it is too large or too slow. */
-function decoded({ raw, headers }: FastifyRequest, maxBytes: number): AsyncIterable<Buffer> {
+/** Decodes a body. Iteration fails with an HttpError if the body is too large or too slow. */
+function decodeUpload({ raw, headers }: FastifyRequest, maxBytes: number): AsyncIterable<Buffer> {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw errors.tooLarge(maxBytes);
-  const sent = received(raw);
-  if (coding === 'identity') return bounded(sent, maxBytes);
+  const chunks = readBody(raw);
+  if (coding === 'identity') return limitSize(chunks, maxBytes);
   if (coding !== 'gzip' && coding !== 'x-gzip')
     throw errors.malformedHeader('Content-Encoding', 'must be gzip or identity');
-  return bounded(unzipped(sent), maxBytes);
+  return limitSize(decompress(chunks), maxBytes);
 }
 
-/** Iterates over the bytes of a request, and keeps the connection open if they are not read to the end. */
-async function* received(raw: Readable): AsyncGenerator<Buffer> {
-  let waited = 0;
-  let taken = 0;
-  let began = performance.now();
-  const wait = () => setTimeout(() => raw.destroy(errors.requestTimeout()), gracePeriodMs);
-  let late = wait();
+/** Iterates over the bytes of a request. The connection stays open even if they are not read to the end. */
+async function* readBody(raw: Readable): AsyncGenerator<Buffer> {
+  let waitMs = 0;
+  let receivedBytes = 0;
+  let start = performance.now();
+  const startTimer = () => setTimeout(() => raw.destroy(errors.requestTimeout()), gracePeriodMs);
+  let timer = startTimer();
   try {
     for await (const chunk of raw.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      waited += performance.now() - began;
-      taken += chunk.length;
-      if (waited > gracePeriodMs && (taken / waited) * 1000 < minimumRate) throw errors.requestTimeout();
-      clearTimeout(late);
+      waitMs += performance.now() - start;
+      receivedBytes += chunk.length;
+      if (waitMs > gracePeriodMs && (receivedBytes / waitMs) * 1000 < minimumRate)
+        throw errors.requestTimeout();
+      clearTimeout(timer);
       yield chunk;
       // Time spent in the database does not count against the client.
-      began = performance.now();
-      late = wait();
+      start = performance.now();
+      timer = startTimer();
     }
   } finally {
-    clearTimeout(late);
+    clearTimeout(timer);
   }
 }
 
-async function* unzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* decompress(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   pipeline(Readable.from(source), gunzip, () => {});
   try {
@@ -124,7 +125,7 @@ async function* unzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   }
 }
 
-async function* bounded(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
+async function* limitSize(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Buffer> {
   let size = 0;
   for await (const chunk of source) {
     size += chunk.length;

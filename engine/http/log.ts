@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Trace } from '../records/index.ts';
 
-/** Destination of log lines, each a JSON text. */
+/** Destination of log lines, which are JSON texts. */
 export interface LogStream {
   readonly write: (line: string) => void;
 }
@@ -15,21 +15,21 @@ const levels: Readonly<Record<number, string>> = {
   60: 'FATAL',
 };
 
-/** Keys of every line, and keys printed first. */
-const standard = ['level', 'time', 'pid', 'hostname', 'msg'];
+/** Keys that are omitted or printed first. */
+const standardKeys = ['level', 'time', 'pid', 'hostname', 'msg'];
 
-/** Formats a log line for people: time, level, message, then the other keys. */
+/** Formats a log line as text: time, level, message, then the other keys. */
 export function formatLogLine(line: string): string {
   const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const { level, time, msg = '' } = entry;
   const at = new Date(Number(time)).toISOString().slice(11, 23);
   const rest = Object.entries(entry)
-    .filter(([key, value]) => !standard.includes(key) && value !== null)
+    .filter(([key, value]) => !standardKeys.includes(key) && value !== null)
     .map(([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`);
   return `${[at, levels[Number(level)] ?? String(level), msg, ...rest].join(' ').trimEnd()}\n`;
 }
 
-/** Writes log lines to standard error, as JSON or for people. */
+/** Writes log lines to standard error, as JSON or text. */
 export const logStream = (format: 'json' | 'text'): LogStream =>
   format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(formatLogLine(line)) };
 
@@ -40,16 +40,16 @@ function callerOf({ principal }: FastifyRequest) {
   return { organization, ...((kind === 'key' || kind === 'user') && { [kind]: actor }) };
 }
 
-const rounded = (milliseconds: number): number => Math.round(milliseconds * 100) / 100;
+const roundMs = (milliseconds: number): number => Math.round(milliseconds * 100) / 100;
 
 /** Describes a request by its route instead of its URL, which can contain input. */
-const about = (request: FastifyRequest) => ({
+const describeRequest = (request: FastifyRequest) => ({
   method: request.method,
   route: request.routeOptions.url ?? null,
   ...callerOf(request),
 });
 
-const costOf = ({ lane, statementMs }: Trace) => ({ lane, statement_ms: rounded(statementMs) });
+const costOf = ({ lane, statementMs }: Trace) => ({ lane, statement_ms: roundMs(statementMs) });
 
 /** Logs one line per request, at any log level. */
 export function logRequests(app: FastifyInstance): void {
@@ -57,10 +57,10 @@ export function logRequests(app: FastifyInstance): void {
   app.addHook('onResponse', (request, reply, done) => {
     const entry = {
       request_id: request.id,
-      ...about(request),
+      ...describeRequest(request),
       status: reply.statusCode,
       ...(request.trace?.lane !== undefined && costOf(request.trace)),
-      duration_ms: rounded(reply.elapsedTime),
+      duration_ms: roundMs(reply.elapsedTime),
     };
     log.info(entry, 'request');
     done();
@@ -69,4 +69,4 @@ export function logRequests(app: FastifyInstance): void {
 
 /** Logs a request whose statements were slow. */
 export const logSlow = (request: FastifyRequest, trace: Trace): void =>
-  request.log.warn({ ...about(request), ...costOf(trace) }, 'a slow statement');
+  request.log.warn({ ...describeRequest(request), ...costOf(trace) }, 'a slow statement');

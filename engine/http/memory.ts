@@ -8,33 +8,43 @@ import { ownerOf } from './owner.ts';
 
 /** Limits on the memory that clients can use. Sizes are in bytes. */
 export interface MemoryOptions {
-  /** Counts unread response bytes, and delays statements while there are too many. */
+  /** Counts unread response bytes, and delays statements while they exceed a limit. */
   readonly admission: Admission;
-  /** Maximum number of connections; additional ones get 503. */
+  /** Maximum number of connections. Requests on additional connections get 503. */
   readonly maxConnections: number;
-  /** Limit on all large request bodies in flight. One organization, or all unauthenticated callers together, can use half. */
+  /**
+   * Limit on all large request bodies in flight. One organization, or all unauthenticated callers together,
+   * can use half.
+   */
   readonly bodyBytes: number;
-  /** A client that reads slower than {@link minimumRate} for this time is disconnected, in milliseconds. */
+  /**
+   * Time after which a client that reads slower than {@link minimumRate} is disconnected, in milliseconds.
+   */
   readonly windowMs?: number;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Rejects once the caller is no longer allowed to read the response; absent for strangers. */
+    /**
+     * Rejects if the caller is no longer authorized to read the response; absent for unauthenticated callers.
+     */
     assertAllowed?: () => Promise<unknown>;
   }
 }
 
-/** How often the caller of a streamed response is checked again, in milliseconds. */
+/** Interval at which the caller of a streamed response is authorized again, in milliseconds. */
 const checkMs = 1000;
-/** Minimum size of bodies and responses that are counted; smaller ones are bounded by the number of connections. */
-const large = 32 * 1024;
-/** Bytes written at a time from a large response. */
-const slice = 16 * 1024;
+/**
+ * Minimum size of counted bodies and responses, in bytes. Smaller ones are limited by the number of
+ * connections.
+ */
+const largeSize = 32 * 1024;
+/** Number of bytes of a large response that are written at a time. */
+const sliceSize = 16 * 1024;
 /** Minimum read rate, in bytes per second. */
 const minimumRate = 1024;
 
-/** Limits connections, the bodies and responses they hold in memory, and slow readers. */
+/** Limits connections, the memory for their bodies and responses, and slow readers. */
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
     const { admission, windowMs = 30_000 } = options;
@@ -42,13 +52,13 @@ export const memory = fastifyPlugin(
     boundBodies(app, options.bodyBytes);
     const transfers = new Set<Transfer>();
     const sweep = setInterval(() => {
-      for (const transfer of transfers) cutSlow(transfer, windowMs);
+      for (const transfer of transfers) disconnectIfSlow(transfer, windowMs);
     }, windowMs / 6).unref();
     app.addHook('onClose', async () => clearInterval(sweep));
     /** Disconnects the client if it reads this response too slowly. */
     const watch = (request: FastifyRequest, reply: FastifyReply) => {
       const { socket } = request.raw;
-      const transfer = { socket, since: performance.now(), taken: takenOf(socket) };
+      const transfer = { socket, since: performance.now(), bytesRead: bytesReadBy(socket) };
       transfers.add(transfer);
       afterwards(request, reply, () => transfers.delete(transfer));
     };
@@ -60,12 +70,13 @@ export const memory = fastifyPlugin(
         return done(null, payload);
       }
       const isText = typeof payload === 'string';
-      const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= large;
+      const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= largeSize;
       if (!isLarge || request.method === 'HEAD') return done(null, payload);
-      // A buffer is outside the heap, so slow readers do not exhaust the heap limit.
+      // Buffers are outside the heap, so slow readers cannot exhaust the heap limit.
       const bytes = isText ? Buffer.from(payload) : payload;
       watch(request, reply);
-      // Only bytes created for this request count; unauthenticated callers share one buffer.
+      // Only bytes created for this request are counted. Responses to unauthenticated callers share one
+      // buffer.
       const release =
         isText || request.principal !== null ? admission.hold(ownerOf(request), bytes.length) : () => {};
       afterwards(request, reply, release);
@@ -79,15 +90,15 @@ export const memory = fastifyPlugin(
 /** A large response in flight. */
 interface Transfer {
   readonly socket: Socket;
-  /** Time of the last check of its reader, and the bytes read by then. */
+  /** Time of the last check, and the number of bytes that the client had read by then. */
   since: number;
-  taken: number;
+  bytesRead: number;
 }
 
-/** Returns the bytes read by the client of a connection. */
-const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
+/** Returns the number of bytes read by the client of a connection. */
+const bytesReadBy = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
-/** Ends a streamed response when its caller is no longer authorized, however slowly it is read. */
+/** Destroys a streamed response if its caller is no longer authorized, however slowly it is read. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
   if (assertAllowed === undefined) return;
   let isChecking = false;
@@ -108,51 +119,56 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
 
 /** Returns a stream that produces bytes as fast as the client reads them. */
 function slices(bytes: Buffer): Readable {
-  let written = 0;
+  let offset = 0;
   return new Readable({
-    highWaterMark: slice,
+    highWaterMark: sliceSize,
     read() {
-      const next = bytes.subarray(written, written + slice);
-      written += next.length;
+      const next = bytes.subarray(offset, offset + sliceSize);
+      offset += next.length;
       this.push(next.length === 0 ? null : next);
     },
   });
 }
 
-function cutSlow(transfer: Transfer, windowMs: number): void {
+function disconnectIfSlow(transfer: Transfer, windowMs: number): void {
   const now = performance.now();
   if (now - transfer.since < windowMs) return;
-  const taken = takenOf(transfer.socket);
-  const isSlow = taken - transfer.taken < (minimumRate * windowMs) / 1000;
-  // If no bytes are waiting for the reader, the reader is waiting for the database.
+  const bytesRead = bytesReadBy(transfer.socket);
+  const isSlow = bytesRead - transfer.bytesRead < (minimumRate * windowMs) / 1000;
+  // If no bytes are waiting for the client, it is waiting for the database.
   if (isSlow && transfer.socket.writableLength > 0) transfer.socket.destroy();
   transfer.since = now;
-  transfer.taken = taken;
+  transfer.bytesRead = bytesRead;
 }
 
-/** Responds 503 on connections beyond the limit; from 10 % above it, connections are closed immediately. */
+/**
+ * Responds with 503 on connections beyond the limit. Connections more than 10 % above it are closed
+ * immediately.
+ */
 function boundConnections(app: FastifyInstance, max: number): void {
   const surplus = new WeakSet<Socket>();
-  let open = 0;
+  let openCount = 0;
   app.server.maxConnections = max + Math.max(10, Math.ceil(max / 10));
   app.server.on('connection', (socket) => {
-    if (++open > max) surplus.add(socket);
-    socket.once('close', () => open--);
+    if (++openCount > max) surplus.add(socket);
+    socket.once('close', () => openCount--);
   });
   app.addHook('onRequest', ({ raw }, _reply, done) =>
     done(surplus.has(raw.socket) ? errors.tooManyConnections() : undefined),
   );
 }
 
-/** Rejects large bodies while too many are held. Runs after authentication, which identifies their owner. */
+/**
+ * Rejects large bodies if too many are in memory. Runs after authentication, which identifies their owner.
+ */
 function boundBodies(app: FastifyInstance, total: number): void {
-  const held = new Map<string, number>();
-  let all = 0;
+  const heldBytes = new Map<string, number>();
+  let totalBytes = 0;
   const add = (organization: string, size: number) => {
-    const now = (held.get(organization) ?? 0) + size;
-    if (now === 0) held.delete(organization);
-    else held.set(organization, now);
-    all += size;
+    const newSize = (heldBytes.get(organization) ?? 0) + size;
+    if (newSize === 0) heldBytes.delete(organization);
+    else heldBytes.set(organization, newSize);
+    totalBytes += size;
   };
   app.addHook('preParsing', (request, reply, payload, done) => {
     const {
@@ -161,12 +177,13 @@ function boundBodies(app: FastifyInstance, total: number): void {
       'content-encoding': coding,
     } = request.headers;
     const limit = request.routeOptions.bodyLimit ?? 0;
-    // Without a length, or compressed, a body can be as long as the route allows. Longer ones are rejected anyway.
+    // Without a length, or if compressed, a body can be as long as the route allows. Longer bodies are
+    // rejected anyway.
     const size = (encoding ?? coding) === undefined ? Math.min(Number(length ?? 0), limit) : limit;
-    if (size < large) return done(null, payload);
+    if (size < largeSize) return done(null, payload);
     const organization = ownerOf(request);
-    const heldBytes = held.get(organization) ?? 0;
-    if (heldBytes > 0 && (heldBytes + size > total / 2 || all + size > total))
+    const ownBytes = heldBytes.get(organization) ?? 0;
+    if (ownBytes > 0 && (ownBytes + size > total / 2 || totalBytes + size > total))
       return done(errors.overloaded());
     add(organization, size);
     afterwards(request, reply, () => add(organization, -size));
@@ -174,10 +191,13 @@ function boundBodies(app: FastifyInstance, total: number): void {
   });
 }
 
-/** Work to run when a connection closes: one listener per connection, however many requests are pipelined. */
-const endings = new WeakMap<Socket, Set<() => void>>();
+/**
+ * Callbacks for the end of a connection. There is one listener per connection, however many requests are
+ * pipelined.
+ */
+const cleanups = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection has closed. */
+/** Runs work once, when the response has been sent or its connection was closed. */
 export function afterwards(
   { raw: { socket } }: FastifyRequest,
   { raw }: FastifyReply,
@@ -187,20 +207,20 @@ export function afterwards(
     work();
     return;
   }
-  let pending = endings.get(socket);
+  let pending = cleanups.get(socket);
   if (pending === undefined) {
-    const all = new Set<() => void>();
-    pending = all;
-    endings.set(socket, all);
-    // A response that has not started emits no "close" when its connection closes.
+    const callbacks = new Set<() => void>();
+    pending = callbacks;
+    cleanups.set(socket, callbacks);
+    // A response that has not started does not emit "close" when its connection is closed.
     socket.once('close', () => {
-      for (const end of all) end();
+      for (const callback of callbacks) callback();
     });
   }
-  const waiting = pending;
-  const end = () => {
-    if (waiting.delete(end)) work();
+  const pendingCallbacks = pending;
+  const runOnce = () => {
+    if (pendingCallbacks.delete(runOnce)) work();
   };
-  waiting.add(end);
-  raw.once('close', end);
+  pendingCallbacks.add(runOnce);
+  raw.once('close', runOnce);
 }

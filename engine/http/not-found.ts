@@ -2,22 +2,22 @@ import { errors, type HttpError } from '../errors.ts';
 import { suggestion } from '../yaml/index.ts';
 import { apiPrefix } from './openapi.ts';
 
-/** Names of a resource in URLs. */
+/** The names of a resource in URLs. */
 export interface NamedResource {
   readonly name: string;
   readonly definition: { readonly singular: string };
 }
 
-/** Returns the error for a URL without a route. It names only resources of the public description. */
+/** Returns the error for a URL without a route. It contains only the names of public resources. */
 export type NotFound = (url: string) => HttpError;
 
-/** Maximum length of a path segment that is compared with names. */
+/** Maximum length of a path segment that is compared with resource names. */
 const maxCompared = 60;
 
-/** Creates the error for unknown URLs. @param resources resources of the instance */
+/** Returns a function that creates the errors of unknown URLs. @param resources resources of the instance */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
-  const all = `${apiPrefix} has ${names.join(', ')}`;
+  const resourceList = `${apiPrefix} has ${names.join(', ')}`;
   return (url) => {
     const path = url.split('?', 1)[0] ?? '';
     const isApi = path === apiPrefix || path.startsWith(`${apiPrefix}/`);
@@ -25,18 +25,22 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
       .slice(isApi ? apiPrefix.length : 0)
       .split('/')
       .slice(1, 10);
-    const [first = '', id, ...deeper] = words;
+    const [resourceName = '', id, ...rest] = words;
     if (!isApi) {
-      const meant = names.find((name) => words.some((word) => word.toLowerCase() === name));
+      const similarName = names.find((name) => words.some((word) => word.toLowerCase() === name));
       return errors.pathNotFound(
-        meant === undefined ? `; the API is under ${apiPrefix}` : `. Did you mean "${apiPrefix}/${meant}"?`,
+        similarName === undefined
+          ? `; the API is under ${apiPrefix}`
+          : `. Did you mean "${apiPrefix}/${similarName}"?`,
       );
     }
-    const known = resources.find(({ name }) => name === first);
-    if (known === undefined)
-      return errors.pathNotFound(`; ${all}${suggestion(first.slice(0, maxCompared), names)}`);
-    // An ID that cannot be decoded.
-    const isRecord = id !== undefined && id !== '' && deeper.length === 0;
-    return isRecord ? errors.recordNotFound(known.definition.singular) : errors.pathNotFound(`; ${all}`);
+    const resource = resources.find(({ name }) => name === resourceName);
+    if (resource === undefined)
+      return errors.pathNotFound(`; ${resourceList}${suggestion(resourceName.slice(0, maxCompared), names)}`);
+    // The ID cannot be decoded.
+    const isRecord = id !== undefined && id !== '' && rest.length === 0;
+    return isRecord
+      ? errors.recordNotFound(resource.definition.singular)
+      : errors.pathNotFound(`; ${resourceList}`);
   };
 }

@@ -29,10 +29,10 @@ const retryAfter = (required: boolean) => ({
 
 /**
  * Describes an error response, with one example per possible code, named by the code.
- * @param examples errors as thrown
+ * @param examples the errors as they are thrown
  */
-const failure = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({
-  description: `${description} \`code\` is ${listed(examples.map(({ code }) => `\`${code}\``))}.`,
+const errorResponse = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({
+  description: `${description} \`code\` is ${joinList(examples.map(({ code }) => `\`${code}\``))}.`,
   headers: { ...everyHeader, ...headers },
   content: {
     'application/json': {
@@ -50,13 +50,13 @@ const failure = (description: string, examples: readonly HttpError[], headers?: 
   },
 });
 
-const listed = (texts: readonly string[]) =>
+const joinList = (texts: readonly string[]) =>
   texts.length < 2 ? texts.join() : `${texts.slice(0, -1).join(', ')} or ${texts.at(-1)}`;
 
-const other = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
+const errorOf = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
 
-const badRequest = (...more: readonly HttpError[]) =>
-  failure(
+const badRequest = (...extraErrors: readonly HttpError[]) =>
+  errorResponse(
     'Wrong parameters, or a body that is not as described.',
     [
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
@@ -67,7 +67,7 @@ const badRequest = (...more: readonly HttpError[]) =>
       ]),
       errors.organizationRequired(),
       errors.rejectedByDatabase('orders_total_is_positive'),
-      ...more,
+      ...extraErrors,
     ],
     preferenceApplied,
   );
@@ -89,18 +89,18 @@ export const responses = {
       ]),
     ),
   ),
-  BadImport: badRequest(other(400, 'invalid_csv', 'the body is not CSV: a quote is not closed')),
-  Unauthorized: failure(
+  BadImport: badRequest(errorOf(400, 'invalid_csv', 'the body is not CSV: a quote is not closed')),
+  Unauthorized: errorResponse(
     'Missing, wrong, expired or revoked credentials.',
     [errors.unauthenticated(), errors.secondFactorMissing()],
     authenticate,
   ),
-  LoginRefused: failure(
+  LoginRefused: errorResponse(
     'The address, the password or the second factor is wrong or missing.',
     [errors.unauthenticated(), errors.secondFactorRequired(), errors.secondFactorMissing()],
     authenticate,
   ),
-  Forbidden: failure(
+  Forbidden: errorResponse(
     "The caller's profile lacks the action on the object, `org` names no organization of theirs, or the organization has as much as the operator allows.",
     [
       errors.forbidden('orders', 'delete'),
@@ -109,60 +109,67 @@ export const responses = {
       errors.crossSite(),
     ],
   ),
-  CrossSite: failure("A cookie came with a write from outside the instance's origin.", [errors.crossSite()]),
-  Throttled: failure('Too many attempts.', [errors.tooManyAttempts(60)], retryAfter(true)),
-  NotFound: failure('The record does not exist in the organization.', [errors.notFound()], preferenceApplied),
-  MethodNotAllowed: failure(
+  CrossSite: errorResponse("A cookie came with a write from outside the instance's origin.", [
+    errors.crossSite(),
+  ]),
+  Throttled: errorResponse('Too many attempts.', [errors.tooManyAttempts(60)], retryAfter(true)),
+  NotFound: errorResponse(
+    'The record does not exist in the organization.',
+    [errors.notFound()],
+    preferenceApplied,
+  ),
+  MethodNotAllowed: errorResponse(
     'Never for this method: the path responds it to methods that it does not have.',
     [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
     {
       Allow: { description: 'The methods that it has.', required: true, schema: { type: 'string' } },
     },
   ),
-  StillRunning: failure(
+  StillRunning: errorResponse(
     'The first request with this `Idempotency-Key` is still running.',
     [errors.stillRunning()],
     { ...preferenceApplied, ...retryAfter(true) },
   ),
-  Duplicate: failure(
+  Duplicate: errorResponse(
     'Another record of the organization has the same values of unique fields.',
     [errors.duplicate(['email'])],
     preferenceApplied,
   ),
-  StillRunningOrDuplicate: failure(
+  StillRunningOrDuplicate: errorResponse(
     'Another record of the organization has the same values of unique fields, or the first request with this `Idempotency-Key` is still running.',
     [errors.duplicate(['email']), errors.stillRunning()],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
-  KeyReused: failure(
+  KeyReused: errorResponse(
     'The `Idempotency-Key` was sent with another body before.',
     [errors.keyReused()],
     preferenceApplied,
   ),
-  CursorExpired: failure(
+  CursorExpired: errorResponse(
     'Changes after the cursor may be missing: it is older than what is kept, or the database was restored. Take a new cursor with `after=now`, then read all records again, then the changes after it.',
     [errors.cursorExpired()],
   ),
-  PreconditionFailed: failure(
+  PreconditionFailed: errorResponse(
     'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
     [errors.preconditionFailed()],
     preferenceApplied,
   ),
-  TooLarge: failure(
+  TooLarge: errorResponse(
     'The body is larger than the path allows: 1 MiB, 8 MiB for a batch, what the instance allows for an import, 16 KiB under `/auth`.',
     [errors.tooLarge(1024 * 1024)],
   ),
-  Failure: failure(
+  Failure: errorResponse(
     'The server or its database failed.',
-    [other(500, 'internal', 'the server failed'), errors.database(undefined)],
+    [errorOf(500, 'internal', 'the server failed'), errors.database(undefined)],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
-  NotConfigured: failure('The endpoint has no secret on this instance.', [errors.notConfigured()]),
-  NotRecorded: failure('The instance records no changes.', [errors.notRecorded()]),
-  SendFailed: failure('The sender refused the message or did not respond; it is stored with the reason.', [
-    other(502, 'send_failed', 'the message was not sent'),
-  ]),
-  Unavailable: failure(
+  NotConfigured: errorResponse('The endpoint has no secret on this instance.', [errors.notConfigured()]),
+  NotRecorded: errorResponse('The instance records no changes.', [errors.notRecorded()]),
+  SendFailed: errorResponse(
+    'The sender refused the message or did not respond; it is stored with the reason.',
+    [errorOf(502, 'send_failed', 'the message was not sent')],
+  ),
+  Unavailable: errorResponse(
     'Try again: the server is shutting down or read-only for maintenance, too many requests wait already, or the statement took or waited too long and was ended.',
     [errors.overloaded(), errors.tooSlow(undefined), errors.readOnly(), errors.draining()],
     { ...preferenceApplied, ...retryAfter(true) },

@@ -7,13 +7,14 @@ import { changeSchemas } from '../records/index.ts';
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * Error schemas. Shared parts are schemas of their own, because generators do not resolve references into another schema.
+ * Error schemas. Shared parts are separate schemas, because generators do not resolve references into other
+ * schemas.
  */
 const errorSchemas = {
   ErrorMessage: { type: 'string', description: 'Explains the error to a person. The text can change.' },
   ErrorCode: {
     type: 'string',
-    // Not "enum": generated clients must accept codes that are added later.
+    // An `enum` would make generated clients reject codes that are added later.
     description: `Identifies the error for programs. ${Object.entries(errorCodes)
       .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
       .join(' ')} Codes can be added: handle an unknown one by its status.`,

@@ -6,22 +6,22 @@ import { schemas } from './openapi-schemas.ts';
 /** Path prefix of the REST API. */
 export const apiPrefix = '/api/v1';
 
-type Named<T> = Readonly<Record<string, T>>;
+type ByName<T> = Readonly<Record<string, T>>;
 type Paths = NonNullable<Fragment['paths']>;
 
-const mapValues = <From, To>(record: Named<From>, change: (value: From) => To): Record<string, To> =>
+const mapValues = <From, To>(record: ByName<From>, change: (value: From) => To): Record<string, To> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 
 const schemaReference = '#/components/schemas/';
 
-/** Adds the schema's example to each body, under the schema's name. */
-const exemplified =
-  (examples: Named<unknown>) =>
+/** Returns a function that adds the schema's example to a body, under the schema's name. */
+const addExample =
+  (examples: ByName<unknown>) =>
   <T extends JsonSchema>(body: T): T =>
     'content' in body
       ? {
           ...body,
-          content: mapValues(body.content as Named<JsonSchema>, (media) => {
+          content: mapValues(body.content as ByName<JsonSchema>, (media) => {
             const { $ref = '' } = media.schema as { readonly $ref?: string };
             const name = $ref.slice(schemaReference.length);
             return Object.hasOwn(examples, name) && !('examples' in media)
@@ -32,47 +32,47 @@ const exemplified =
       : body;
 
 /** Adds examples, common response headers and 405 to every operation. */
-function completed(paths: Paths, examples: Named<unknown>): Paths {
-  const withExample = exemplified(examples);
-  const response = (described: JsonSchema): JsonSchema =>
-    '$ref' in described
-      ? described
-      : { ...withExample(described), headers: { ...everyHeader, ...(described.headers ?? {}) } };
-  const operation = (described: JsonSchema): JsonSchema => ({
-    ...described,
-    ...('requestBody' in described && { requestBody: withExample(described.requestBody as JsonSchema) }),
+function completePaths(paths: Paths, examples: ByName<unknown>): Paths {
+  const withExample = addExample(examples);
+  const response = (input: JsonSchema): JsonSchema =>
+    '$ref' in input
+      ? input
+      : { ...withExample(input), headers: { ...everyHeader, ...(input.headers ?? {}) } };
+  const operation = (input: JsonSchema): JsonSchema => ({
+    ...input,
+    ...('requestBody' in input && { requestBody: withExample(input.requestBody as JsonSchema) }),
     responses: {
-      ...mapValues(described.responses as Named<JsonSchema>, response),
+      ...mapValues(input.responses as ByName<JsonSchema>, response),
       405: { $ref: '#/components/responses/MethodNotAllowed' },
     },
   });
   return mapValues(paths, (path) =>
-    mapValues(path, (part) => ('responses' in part ? operation(part) : part)),
+    mapValues(path, (item) => ('responses' in item ? operation(item) : item)),
   );
 }
 
-const merged = <T>(parts: readonly (Named<T> | undefined)[]): Record<string, T> =>
-  Object.assign({}, ...parts);
+const mergeAll = <T>(records: readonly (ByName<T> | undefined)[]): Record<string, T> =>
+  Object.assign({}, ...records);
 
 /**
- * Builds the OpenAPI 3.1 document of an instance from the fragments of its parts.
- * @param about additional keys of `info`
+ * Builds an instance's OpenAPI 3.1 document from the fragments of its modules.
+ * @param info additional keys of `info`
  */
 export function openApiDocument(
   fragments: readonly Fragment[],
-  about: JsonSchema & { readonly version: string },
+  info: JsonSchema & { readonly version: string },
 ): JsonSchema {
-  const examples = merged([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
-  const paths = completed(merged(fragments.map((fragment) => fragment.paths)), examples);
+  const examples = mergeAll([schemaExamples, ...fragments.map((fragment) => fragment.examples)]);
+  const paths = completePaths(mergeAll(fragments.map((fragment) => fragment.paths)), examples);
   const text = JSON.stringify(paths);
-  const used = Object.entries(responses).filter(([name]) =>
+  const usedResponses = Object.entries(responses).filter(([name]) =>
     text.includes(`"#/components/responses/${name}"`),
   );
   return {
     openapi: '3.1.1',
     info: {
       title: 'CRM API',
-      ...about,
+      ...info,
       summary: "Records of the caller's own organization.",
       description:
         'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow `next` in the `Link` header until it is absent. Unknown list parameters are ignored unless the request has `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was written: a client that validates them must allow offsets. Every path with GET also serves HEAD, which is not listed: the same status and headers without the body. OPTIONS returns 204 with `Allow`.',
@@ -82,16 +82,16 @@ export function openApiDocument(
     security: fragments.flatMap(({ security = [] }) => security),
     tags: fragments.flatMap(({ tag = [] }) => tag),
     paths,
-    webhooks: merged(fragments.map((fragment) => fragment.webhooks)),
+    webhooks: mergeAll(fragments.map((fragment) => fragment.webhooks)),
     components: {
-      schemas: { ...merged(fragments.map((fragment) => fragment.schemas)), ...schemas },
-      responses: mapValues(Object.fromEntries(used), (response) => ({
+      schemas: { ...mergeAll(fragments.map((fragment) => fragment.schemas)), ...schemas },
+      responses: mapValues(Object.fromEntries(usedResponses), (response) => ({
         ...response,
-        headers: { ...response.headers, ...merged(fragments.map(({ errorHeaders }) => errorHeaders)) },
+        headers: { ...response.headers, ...mergeAll(fragments.map(({ errorHeaders }) => errorHeaders)) },
       })),
       headers,
-      parameters: { ...parameters, ...merged(fragments.map((fragment) => fragment.parameters)) },
-      securitySchemes: merged(fragments.map((fragment) => fragment.securitySchemes)),
+      parameters: { ...parameters, ...mergeAll(fragments.map((fragment) => fragment.parameters)) },
+      securitySchemes: mergeAll(fragments.map((fragment) => fragment.securitySchemes)),
     },
   };
 }

@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify';
 declare module 'fastify' {
   interface FastifyRequest {
     /**
-     * Owner whose limits apply to a request without a principal: an organization's ID, or another key for a user who has not
-     * chosen one. Empty if unknown; all such requests share one set of limits.
+     * Owner whose limits apply to a request without a principal: an organization's ID, or another key for a
+     * user who has not selected an organization. Empty if unknown; all such requests share the same limits.
      */
     owner: string;
   }

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 
 /**
- * Passes every body on as bytes. Permissions are checked before a body is read, and Fastify's own parsers would round
- * numbers, repair invalid UTF-8 and reject an empty DELETE.
+ * Passes every body to its handler as bytes. Permissions must be checked before a body is parsed, and
+ * Fastify's parsers would round numbers, repair invalid UTF-8 and reject an empty DELETE.
  */
 export const rawBodies = fastifyPlugin(
   async (app: FastifyInstance) => {

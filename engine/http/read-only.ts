@@ -3,7 +3,7 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Whether the instance is read-only at the moment. Absent if it never is. */
+    /** Returns whether the instance is currently read-only. Absent if it never is. */
     isReadOnly?: () => boolean;
   }
   interface FastifyContextConfig {
@@ -15,8 +15,9 @@ declare module 'fastify' {
 const safeMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 
 /**
- * Adds the read-only mode. While it is on, writing routes registered afterwards respond 503, after authentication and before
- * the body is read. Background work pauses (engine/modules/background.ts).
+ * Adds the read-only mode. While it is enabled, writing routes that are registered afterwards respond with
+ * 503, after authentication and before the body is read. Background work pauses
+ * (engine/modules/background.ts).
  */
 export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean): void {
   app.decorate('isReadOnly', isReadOnly);
@@ -30,7 +31,7 @@ export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean)
   });
 }
 
-/** Checks a long-running request before its next part. @throws HttpError 503 in read-only mode */
+/** Checks a long-running request before its next step. @throws HttpError 503 in read-only mode */
 export function assertWritable(app: FastifyInstance): void {
   if (app.isReadOnly?.() === true) throw errors.readOnly();
 }

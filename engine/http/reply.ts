@@ -7,13 +7,13 @@ declare global {
   }
 }
 
-/** Returns an ID as a JSON number, exact over all 64 bits. @param id decimal text */
+/** Returns an ID as a JSON number with all 64 bits. @param id decimal text */
 export const jsonId = (id: string): object => JSON.rawJSON(id);
 
 /** Adds a request header to `Vary`. */
 export function varyBy(reply: FastifyReply, header: string): void {
-  const others = reply.getHeader('vary');
-  reply.header('vary', others === undefined ? header : `${String(others)}, ${header}`);
+  const previous = reply.getHeader('vary');
+  reply.header('vary', previous === undefined ? header : `${String(previous)}, ${header}`);
 }
 
 /** Content-Type of every JSON response. */

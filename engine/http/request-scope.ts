@@ -11,7 +11,10 @@ declare module 'fastify' {
   }
 }
 
-/** Runs handlers so that the database knows which request each statement is for, and when its client disconnects. */
+/**
+ * Runs handlers in a context that tells the database which request a statement is for, and whether its client
+ * has disconnected.
+ */
 export const requestScopes = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.decorateRequest('owner', '');

@@ -16,26 +16,26 @@ import { requestScopes } from './request-scope.ts';
 import type { HttpConfig } from './variables.ts';
 
 /**
- * Creates a server without routes, with limits, error handling and shutdown.
- * @param resources names used in its URLs
+ * Creates a server without routes that enforces limits, handles errors and shuts down gracefully.
+ * @param resources the resources whose names are used in URLs
  */
 export async function httpServer(
   config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
   admission: Admission,
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
-  const refused = createNotFound(resources);
-  // Loaded here because commands that do not serve do not need it.
+  const notFound = createNotFound(resources);
+  // Imported here because commands that do not serve do not need it.
   const { default: fastify, LogController } = await import('fastify');
   const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
-  const app = fastify(serverOptions(config, refused, logController));
+  const app = fastify(serverOptions(config, notFound, logController));
   app.decorateRequest('trace');
   app.decorate('tracesStatements', false);
   app.decorate('slowMs', config.logSlowMs === 0 ? Infinity : config.logSlowMs);
   if (config.logRequests) logRequests(app);
   const maxConnections = processShare(config.maxConnections, config);
   const bodyBytes = processShare(config.responseBytes, config);
-  await app.register(errorHandling, { missing: refused });
+  await app.register(errorHandling, { missing: notFound });
   await app.register(gracefulClose);
   await app.register(requestScopes);
   await app.register(draining);
@@ -48,30 +48,32 @@ export async function httpServer(
 
 /** Connection limits, in bytes and milliseconds. */
 export const connectionOptions = {
-  // Applies to the longest import. Other bodies have a shorter limit, see body-timeout.ts.
+  // Sufficient for the longest import. Other bodies have a shorter limit, see body-timeout.ts.
   requestTimeout: 3_600_000,
-  // Longer than a load balancer's, so that it never sends on a connection that is being closed.
+  // Longer than the timeout of typical load balancers, so that they do not send requests on a connection
+  // being closed.
   keepAliveTimeout: 72_000,
   // error-handling.ts rejects requests without Host, because Node's response has a different format.
   http: {
     headersTimeout: 10_000,
-    // Interval at which Node checks timeouts. With the default of 30 s, a slow client would get 40 s.
+    // Interval at which Node checks timeouts. With the default of 30 s, a slow client would be disconnected
+    // only after 40 s.
     connectionsCheckingInterval: 1000,
     maxHeaderSize: 16_384,
     requireHostHeader: false,
   },
 };
 
-/** Limits are in bytes and milliseconds. */
+/** Returns Fastify's options. Limits are in bytes and milliseconds. */
 function serverOptions(
   { logLevel, logFormat = process.stderr.isTTY ? 'text' : 'json', trustedProxies }: HttpConfig,
-  refused: NotFound,
+  notFound: NotFound,
   logController: LogController,
 ): FastifyHttpOptions<Server> {
   return {
     logger: { level: logLevel, stream: logStream(logFormat) },
     logController,
-    // The first functions that Fastify calls before and after routing.
+    // These are the first functions that Fastify calls before and after routing.
     rewriteUrl: (request) => {
       substituteMethod(request);
       return request.url ?? '';
@@ -88,6 +90,6 @@ function serverOptions(
     return503OnClosing: false,
     routerOptions: { maxParamLength: 16_384 },
     clientErrorHandler: rejectMalformedRequest,
-    frameworkErrors: rejectUndecodableUrl(refused),
+    frameworkErrors: rejectUndecodableUrl(notFound),
   };
 }

@@ -8,33 +8,36 @@ import { connectionOptions } from './server.ts';
 export interface SwitchableListener {
   readonly server: Server;
   /**
-   * Sends all further requests to another app, which is ready, and closes the one before when its requests have got their
-   * responses.
-   * @param between work for which further requests wait, and begun ones are waited for; if it fails, all stays as it was
+   * Sends later requests to another app, which must be ready, and closes the previous app when its requests
+   * are complete.
+   * @param between work that runs while no request is active; later requests wait for it. If it fails, the
+   * previous app stays in use
    */
   readonly swap: (next: FastifyInstance, between?: () => Promise<void>) => Promise<void>;
-  /** Closes the listener, then the app after its last response. */
+  /** Closes the listener, and then the app after its last response. */
   readonly close: () => Promise<void>;
 }
 
-/** Time that requests have to finish after their app was replaced, in milliseconds. Some wait for changes. */
+/**
+ * Time for requests to finish after their app was replaced, in milliseconds. Some requests wait for changes.
+ */
 const drainMs = 5_000;
 
-/** Creates the listener. @param first a ready app that is not listening */
-export function createSwitchableListener(first: FastifyInstance): SwitchableListener {
-  let current = first;
+/** Creates the listener. @param initialApp an app that is ready but not listening */
+export function createSwitchableListener(initialApp: FastifyInstance): SwitchableListener {
+  let current = initialApp;
   let gate: Promise<void> | undefined;
-  const begun = new Map<FastifyInstance, Set<ServerResponse>>();
+  const activeResponses = new Map<FastifyInstance, Set<ServerResponse>>();
   const responsesOf = (app: FastifyInstance) =>
-    begun.get(app) ?? begun.set(app, new Set()).get(app) ?? new Set();
-  const idle = async (app: FastifyInstance): Promise<void> => {
+    activeResponses.get(app) ?? activeResponses.set(app, new Set()).get(app) ?? new Set();
+  const waitForResponses = async (app: FastifyInstance): Promise<void> => {
     const end = performance.now() + drainMs;
     while (responsesOf(app).size > 0 && performance.now() < end) await pause(5);
   };
   const retire = async (app: FastifyInstance): Promise<void> => {
-    await idle(app);
+    await waitForResponses(app);
     await app.close();
-    begun.delete(app);
+    activeResponses.delete(app);
   };
   const server = createServer({
     ...connectionOptions.http,
@@ -61,12 +64,12 @@ export function createSwitchableListener(first: FastifyInstance): SwitchableList
   return {
     server,
     swap: async (next, between) => {
-      const before = current;
+      const previous = current;
       if (between !== undefined) {
         const { promise, resolve } = Promise.withResolvers<void>();
         gate = promise;
         try {
-          await idle(before);
+          await waitForResponses(previous);
           await between();
         } finally {
           gate = undefined;
@@ -74,14 +77,14 @@ export function createSwitchableListener(first: FastifyInstance): SwitchableList
         }
       }
       current = next;
-      void retire(before);
+      void retire(previous);
     },
     close: async () => {
       current.leave();
-      const closed = new Promise((resolve) => server.close(resolve));
+      const closing = new Promise((resolve) => server.close(resolve));
       await retire(current);
       server.closeAllConnections();
-      await closed;
+      await closing;
     },
   };
 }

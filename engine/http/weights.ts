@@ -1,4 +1,7 @@
-/** Parses a header such as `Accept` into names, in lower case and without parameters, and their weights from 0 to 1. */
+/**
+ * Parses a header such as `Accept` into names and weights. Names are in lower case and without parameters;
+ * weights are between 0 and 1.
+ */
 export const parseWeights = (header: string): ReadonlyMap<string, number> =>
   new Map(
     header

@@ -85,14 +85,14 @@ export const queryShape = (parsed: ParsedQuery): string =>
   parts.map(([name, part]) => part.shape(parsed[name])).join(' ');
 
 /** Returns the clauses of a list's statement. */
-export function queryClauses<Input extends { readonly asked: ParsedQuery }>(
+export function queryClauses<Input extends { readonly parsedQuery: ParsedQuery }>(
   declarations: Declarations,
   parsed: ParsedQuery,
   placeholder: Placeholder<Input>,
 ): Clauses {
   const clauses = parts.map(([name, part]) =>
     part.clauses(declarations[name], parsed[name], (value) =>
-      placeholder((input) => value(input.asked[name])),
+      placeholder((input) => value(input.parsedQuery[name])),
     ),
   );
   const order = clauses.flatMap(({ order = [] }) => order);

@@ -1,20 +1,23 @@
-/** Actions that a profile can grant on an object. Each is one bit of a grant mask. */
+/** Actions that a profile can grant on an object. Each action is one bit of a grant mask. */
 export const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16 } as const;
 
 export type Action = keyof typeof actions;
 
 export const actionNames = Object.keys(actions) as Action[];
 
-/** Stands for every object or every action in a grant, including future ones. */
+/** The name of all objects or all actions in a grant, including future ones. */
 export const wildcard = '*';
 
-/** The object that controls where events are sent. {@link wildcard} does not grant it, because subscriptions can send records anywhere. */
+/**
+ * The object whose grants control subscriptions. {@link wildcard} does not include it, because a subscription
+ * can send records to any URL.
+ */
 export const eventsObject = 'events';
 
-/** The caller's grants: a mask of {@link actions} per object, `*` for all objects. */
+/** The caller's grants: a mask of {@link actions} per object; the key `*` applies to all objects. */
 export type Grants = Readonly<Record<string, number>>;
 
-/** Returns the grant masks of rows with an object and an action. Unknown actions grant nothing. */
+/** Returns the grant mask of each object. Unknown actions grant nothing. */
 export function grantMasks(rows: Iterable<{ readonly object: string; readonly action: string }>): Grants {
   const masks: Record<string, number> = Object.create(null);
   for (const { object, action } of rows) {
@@ -26,24 +29,24 @@ export function grantMasks(rows: Iterable<{ readonly object: string; readonly ac
 
 /** Returns whether the grants allow an action on an object. */
 export function allows(grants: Grants, object: string, action: Action): boolean {
-  const ofEverything = object === eventsObject ? 0 : (grants[wildcard] ?? 0);
-  return (((grants[object] ?? 0) | ofEverything) & actions[action]) !== 0;
+  const wildcardMask = object === eventsObject ? 0 : (grants[wildcard] ?? 0);
+  return (((grants[object] ?? 0) | wildcardMask) & actions[action]) !== 0;
 }
 
-const writing = actions.create | actions.update | actions.delete;
+const writeMask = actions.create | actions.update | actions.delete;
 const writers = new WeakMap<Grants, boolean>();
 
-/** Returns whether the grants allow any write of records. */
+/** Returns whether the grants allow any write to records. */
 export function canWrite(grants: Grants): boolean {
-  let known = writers.get(grants);
-  if (known === undefined) {
-    known = Object.values(grants).some((mask) => (mask & writing) !== 0);
-    writers.set(grants, known);
+  let result = writers.get(grants);
+  if (result === undefined) {
+    result = Object.values(grants).some((mask) => (mask & writeMask) !== 0);
+    writers.set(grants, result);
   }
-  return known;
+  return result;
 }
 
-/** Returns the granted actions by object; `*` stands for every object. */
+/** Returns the granted actions by object; the key `*` stands for every object. */
 export const grantedActions = (grants: Grants): Readonly<Record<string, readonly Action[]>> =>
   Object.fromEntries(
     Object.entries(grants).map(([object, mask]) => [

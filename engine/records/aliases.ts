@@ -11,49 +11,52 @@ export interface Aliases {
   readonly name: (name: string) => string;
 }
 
-/** Parameters whose values are field names. Fields named in `?fields=` are returned under that name. */
-const naming = new Set(['sort', 'expand', 'match']);
-const base = /^\w+/;
+/**
+ * Parameters whose values are field names. `fields` is not included: it returns fields under the requested
+ * names.
+ */
+const fieldNameParameters = new Set(['sort', 'expand', 'match']);
+const baseName = /^\w+/;
 
-/** Returns the former names of a resource's fields, or undefined if it does not have any. */
+/** Returns the translation of a resource's former field names, or undefined if it does not have any. */
 export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
   if (current.size === 0) return undefined;
-  const name = (given: string) => current.get(given) ?? given;
-  const names = (given: string) => given.split(',').map(name).join();
-  const record = (given: Body): Body => {
-    let renamed: Record<string, unknown> | undefined;
+  const name = (alias: string) => current.get(alias) ?? alias;
+  const names = (list: string) => list.split(',').map(name).join();
+  const record = (body: Body): Body => {
+    let result: Record<string, unknown> | undefined;
     for (const [from, to] of current) {
-      if (!Object.hasOwn(given, from)) continue;
-      renamed ??= { ...given };
-      // A caller that sends both names knows the current one.
-      renamed[to] = Object.hasOwn(given, to) ? given[to] : given[from];
-      delete renamed[from];
+      if (!Object.hasOwn(body, from)) continue;
+      result ??= { ...body };
+      // The value of the current name wins if the caller sends both.
+      result[to] = Object.hasOwn(body, to) ? body[to] : body[from];
+      delete result[from];
     }
-    return renamed ?? given;
+    return result ?? body;
   };
   return {
     name,
     query: (query) => {
-      const renamed: Record<string, Query[string]> = {};
+      const translated: Record<string, Query[string]> = {};
       for (const [parameter, value] of Object.entries(query)) {
-        const key = parameter.replace(base, name);
+        const key = parameter.replace(baseName, name);
         const values = [value ?? []].flat();
-        const given = naming.has(parameter) ? values.map(names) : values;
-        const all = [...[renamed[key] ?? []].flat(), ...given];
-        renamed[key] = all.length === 1 ? all[0] : all;
+        const renamedValues = fieldNameParameters.has(parameter) ? values.map(names) : values;
+        const allValues = [...[translated[key] ?? []].flat(), ...renamedValues];
+        translated[key] = allValues.length === 1 ? allValues[0] : allValues;
       }
-      return renamed;
+      return translated;
     },
     body: (body) => {
       const { records, match } = body;
       return {
         ...record(body),
         ...(Array.isArray(records) && {
-          records: records.map((each) => (isObject(each) ? record(each) : each)),
+          records: records.map((item) => (isObject(item) ? record(item) : item)),
         }),
         ...(Array.isArray(match) && {
-          match: match.map((each) => (typeof each === 'string' ? name(each) : each)),
+          match: match.map((element) => (typeof element === 'string' ? name(element) : element)),
         }),
       };
     },

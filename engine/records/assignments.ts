@@ -3,7 +3,7 @@ import { type Placeholder, quote, record } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { organizationOf, type RowScope } from './rows.ts';
 
-/** The caller and the location of a write. */
+/** The caller and organization of a write. */
 export interface Author extends RowScope {
   readonly caller: { readonly principal: { readonly user: string | null } };
 }
@@ -44,8 +44,8 @@ export const serverValue = (
 ): string | undefined => (field.set === undefined ? undefined : serverValues[field.set][verb]?.(placeholder));
 
 /**
- * The columns of a field and the SQL of their values.
- * @param parameters the value's parameters, one for each column
+ * Returns the columns of a field and the SQL of their values.
+ * @param parameters returns the value's parameters, one for each column
  */
 export function assign<Input>(
   field: Field,
@@ -54,15 +54,15 @@ export function assign<Input>(
 ): Assignment[] {
   const columns = fieldColumns(field);
   const placeholders = columns.map((_, index) => placeholder((input) => parameters(input)[index] ?? null));
-  // PostgreSQL parses the text of a read-only field.
-  const assigned = field.readOnly ? undefined : field.type.assign?.(placeholders);
+  // Values of read-only fields are sent as text, which PostgreSQL parses.
+  const expressions = field.readOnly ? undefined : field.type.assign?.(placeholders);
   return columns.map((column, index) => ({
     column: quote(column.name),
-    value: assigned?.[index] ?? `${placeholders[index]}::text::${column.type}`,
+    value: expressions?.[index] ?? `${placeholders[index]}::text::${column.type}`,
   }));
 }
 
-/** Returns the columns written by POST or PUT: all writable fields, and fields set by the server. */
+/** Returns the columns written by POST or PUT: all writable fields, and the fields set by the server. */
 export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -83,9 +83,9 @@ export const assignmentsOf = (
     return value === undefined ? [] : [{ column: quote(field.name), value }];
   });
 
-/** Keeps the stored value unless a condition is true. */
-export const assignIf = (condition: string, written: readonly Assignment[]): Assignment[] =>
-  written.map(({ column, value }) => ({
+/** Assigns the values only if a condition is true, and keeps the stored values otherwise. */
+export const assignIf = (condition: string, writes: readonly Assignment[]): Assignment[] =>
+  writes.map(({ column, value }) => ({
     column,
     value: `case when ${condition} then ${value} else ${record}.${column} end`,
   }));

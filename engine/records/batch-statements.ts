@@ -9,18 +9,18 @@ import { effectsOf, tableOf } from './statements.ts';
 import { updateOf } from './update.ts';
 
 /**
- * Prepares a statement for many records. It is unnamed, so that it is planned each time: a plan cached while the table
- * was small would compare every record with every item.
+ * Prepares a statement for many records. It is unnamed, so that it is planned on every execution: a plan
+ * cached while the table was small would compare every record with every item.
  */
 export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => string): Prepared<Input> =>
   prepare('', 'batch', write);
 
-/** Returns whether a deadlock was detected; PostgreSQL rolls back one of the two statements. */
+/** Returns whether PostgreSQL rolled back the statement because of a deadlock. */
 export const isDeadlock = (cause: unknown): boolean => sqlState(cause) === '40P01';
 
-const failureOf = (error: Pick<HttpError, 'status' | 'message' | 'code' | 'extra'>): string =>
+const failureJson = (error: Pick<HttpError, 'status' | 'message' | 'code' | 'extra'>): string =>
   `{"status":${error.status},${errorJson(error, {}).slice(1)}`;
-const notFound = failureOf(errors.notFound());
+const notFound = failureJson(errors.notFound());
 
 /** Returns the SQL of the response: one result per item, in order. @param results rows of `_n` and the result's JSON */
 export const resultsSql = ($: Placeholder<BatchPlan>, results: readonly string[]): string =>
@@ -33,7 +33,7 @@ const skippedOf = ({ skipped }: BatchPlan) => skipped;
 const failuresOf = ({ failures }: BatchPlan) => {
   const limitFields = fieldLimiter();
   return [...failures.values()].map(({ status, message, code, extra }) =>
-    failureOf({ status, message, code, extra: limitFields(extra) }),
+    failureJson({ status, message, code, extra: limitFields(extra) }),
   );
 };
 
@@ -46,36 +46,43 @@ const missingSql = ($: Placeholder<BatchPlan>): string => `${$(notFoundOf)}::tex
 const notFoundOf = () => notFound;
 
 /**
- * The expression `_found`: items with the IDs of their records, locked in a consistent order. It includes the items because
- * joining them again would compare every item with every record: PostgreSQL underestimates the rows of both.
+ * Returns the common table expression `_found`: items with the IDs of their records, locked in a consistent
+ * order. It includes all columns of the items because joining `_items` again would compare every item with
+ * every record: PostgreSQL underestimates the row counts of both.
  * @param where the condition that matches an item's record
- * @param lock the lock mode, `update` for records that will be deleted
+ * @param lock the lock mode; `update` for records that will be deleted
  */
 export const lockedItemsSql = (context: OperationContext, where: string, lock = 'no key update'): string =>
   `_found as materialized (select _i.*, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
 
-/** The expression that updates the records of `_found`, with its effects. @param where an additional condition */
+/**
+ * Returns the expressions that update the records of `_found`, including effects. @param where an additional
+ * condition
+ */
 export const updateItems = (
   context: OperationContext,
-  assigned: readonly Assignment[],
+  assignments: readonly Assignment[],
   $: Placeholder<BatchPlan>,
   name: string,
   where = '',
 ): string => {
-  const found = `${visibleSql($)} and ${record}."id" = _i."id"${where}`;
-  const update = updateOf(context, assigned, found, ' from _found _i');
+  const condition = `${visibleSql($)} and ${record}."id" = _i."id"${where}`;
+  const update = updateOf(context, assignments, condition, ' from _found _i');
   return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
-/** The condition that all required records were found. */
+/** Returns the condition that all required records were found. */
 export const allFoundSql = ($: Placeholder<BatchPlan>): string =>
-  ` and (select count(*) from _found) >= ${$(needed)}::int`;
-const needed = ({ stops, size }: BatchPlan) => (stops ? String(size) : '0');
+  ` and (select count(*) from _found) >= ${$(requiredCount)}::int`;
+const requiredCount = ({ stops, size }: BatchPlan) => (stops ? String(size) : '0');
 
 /** Returns the results of items with missing records. */
 export const missingResults = ($: Placeholder<BatchPlan>): string =>
   `select _i._n, ${missingSql($)} from _items _i where not exists (select from _found _f where _f._n = _i._n)`;
 
-/** The numbers of the items with missing records, separated by commas, or null if every record exists. */
+/**
+ * SQL of the indexes of items with missing records, starting at 1 and separated by commas; null if every
+ * record exists.
+ */
 export const missingIndexes =
   "(select string_agg(_i._n::text, ',' order by _i._n) from _items _i where not exists (select from _found _f where _f._n = _i._n))";

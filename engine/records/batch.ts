@@ -5,11 +5,11 @@ import { parameterIssue } from '../query/index.ts';
 import type { Statement } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
-import type { OperationPlan, OperationRequest, OperationResponse, Parts } from './operation.ts';
+import type { BatchSplitter, OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
 import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
 import { createYield } from './yield.ts';
 
-/** Maximum number of records in a batch, and of values in its body. */
+/** Maximum number of records in a batch. A body can contain up to {@link maxValues} JSON values. */
 export const maxItems = 1000;
 const maxValues = 100_000;
 /** Maximum size of a batch body, in bytes. */
@@ -21,11 +21,11 @@ export interface BatchPlan extends OperationPlan, ItemValues {
   readonly stops: boolean;
   /** Number of records in the request. */
   readonly size: number;
-  /** Returns the location of an item in the body, by its number. */
-  readonly place: (number: number) => string;
-  /** Errors of items by number, starting at 1. */
+  /** Returns an item's location in the body. The first item is 1. */
+  readonly location: (number: number) => string;
+  /** Errors of items by index, starting at 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
-  /** Returns the values of the items with these numbers. */
+  /** Returns the column values of the items at these indexes. */
   readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
 }
 
@@ -33,11 +33,11 @@ export interface BatchPlan extends OperationPlan, ItemValues {
 export interface BatchEnvelope {
   readonly items: readonly unknown[];
   readonly stops: boolean;
-  /** Names of the fields that existing records are matched by. */
+  /** Names of the fields that identify existing records. */
   readonly match: readonly string[] | undefined;
 }
 
-/** Parses the body of a batch. @throws HttpError 400 with all issues of the body itself */
+/** Parses the body of a batch. @throws HttpError 400 with all issues outside the items */
 export function envelopeOf(
   request: OperationRequest,
   list: 'records' | 'ids',
@@ -48,19 +48,19 @@ export function envelopeOf(
       throw errors.malformedHeader(name, 'cannot be sent with a batch because it applies to a single record');
   }
   const body = request.body(undefined, maxValues);
-  const { [list]: items, on_error: onError = 'stop', match, ...more } = body;
-  const problems: FieldIssue[] = unknownParameters(request, commonParameters);
+  const { [list]: items, on_error: onError = 'stop', match, ...rest } = body;
+  const issues: FieldIssue[] = unknownParameters(request, commonParameters);
   if (!Array.isArray(items) || items.length === 0 || items.length > maxItems)
-    problems.push(parameterIssue(list, `must be a list of 1 to ${maxItems}`));
+    issues.push(parameterIssue(list, `must be a list of 1 to ${maxItems}`));
   if (onError !== 'stop' && onError !== 'continue')
-    problems.push(parameterIssue('on_error', 'must be stop or continue'));
-  const isMatch = match === undefined || (hasMatch && isNames(match));
-  if (hasMatch && !isMatch) problems.push(parameterIssue('match', 'must be a list of fields'));
+    issues.push(parameterIssue('on_error', 'must be stop or continue'));
+  const isValidMatch = match === undefined || (hasMatch && isNames(match));
+  if (hasMatch && !isValidMatch) issues.push(parameterIssue('match', 'must be a list of fields'));
   if (request.strict) {
-    const unknown = [...Object.keys(more), ...(match !== undefined && !hasMatch ? ['match'] : [])];
-    problems.push(...unknown.map((key) => parameterIssue(key, 'is not a property of this body')));
+    const unknownKeys = [...Object.keys(rest), ...(match !== undefined && !hasMatch ? ['match'] : [])];
+    issues.push(...unknownKeys.map((key) => parameterIssue(key, 'is not a property of this body')));
   }
-  rejectRequest(problems);
+  rejectRequest(issues);
   return {
     items: items as readonly unknown[],
     stops: onError === 'stop',
@@ -69,7 +69,7 @@ export function envelopeOf(
 }
 
 const isNames = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string');
+  Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === 'string');
 
 /** Returns the item if it is an object. @throws HttpError 400 otherwise */
 export function objectOf(value: unknown): Body {
@@ -82,26 +82,26 @@ export function objectOf(value: unknown): Body {
 /** Returns the ID of an item as decimal text, or undefined if the value is not an int64. */
 export const idOf = integerText;
 
-/** Describes how the items of a batch are parsed. */
+/** How the items of a batch are parsed and validated. */
 export interface BatchItemRules {
   readonly table: ItemTable;
-  readonly place: BatchPlan['place'];
+  readonly location: BatchPlan['location'];
   /** Parses an item. @throws HttpError with all of its issues */
   readonly read: (value: unknown) => BatchItem;
   /** Returns a key that must be unique within the batch. */
   readonly key?: (item: BatchItem) => string;
-  /** The error of items with the same key. */
+  /** The error of items that share a key. */
   readonly sameKey?: HttpError;
 }
 
 /**
- * Validates the items of a batch, yielding to other requests regularly.
- * @throws HttpError 400 naming the invalid items, if the batch stops at errors
+ * Validates the items of a batch and regularly lets other requests run.
+ * @throws HttpError 400 naming the invalid items if the batch stops at errors
  */
 export async function batchPlan(
   request: OperationRequest,
   { items, stops }: BatchEnvelope,
-  { table, place, read, key, sameKey = errors.duplicateInBatch(['id']) }: BatchItemRules,
+  { table, location, read, key, sameKey = errors.duplicateInBatch(['id']) }: BatchItemRules,
 ): Promise<BatchPlan> {
   const pause = createYield();
   const failures = new Map<number, HttpError>();
@@ -112,17 +112,17 @@ export async function batchPlan(
     try {
       const item = read(value);
       valid.push(item);
-      const same = key?.(item);
-      if (same !== undefined) byKey.set(same, [...(byKey.get(same) ?? []), index]);
+      const itemKey = key?.(item);
+      if (itemKey !== undefined) byKey.set(itemKey, [...(byKey.get(itemKey) ?? []), index]);
     } catch (cause) {
       if (!(cause instanceof HttpError)) throw cause;
       valid.push(undefined);
       failures.set(index + 1, cause);
     }
   }
-  for (const same of byKey.values()) {
-    if (same.length === 1) continue;
-    for (const index of same) {
+  for (const indexes of byKey.values()) {
+    if (indexes.length === 1) continue;
+    for (const index of indexes) {
       valid[index] = undefined;
       failures.set(index + 1, sameKey);
     }
@@ -136,19 +136,21 @@ export async function batchPlan(
     return arrayTexts(columns);
   };
   const columns = await columnsOf(valid.map((_, index) => index + 1));
-  const plan = { ...planRequest(request), stops, size: items.length, place, columns, columnsOf };
+  const plan = { ...planRequest(request), stops, size: items.length, location, columns, columnsOf };
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
-/** Returns the batch without more failed items. @throws HttpError 400 if it stops at errors */
-export function withFailures<P extends BatchPlan>(plan: P, more: ReadonlyMap<number, HttpError>): P {
-  const failures = new Map([...plan.failures, ...more]);
-  if (plan.stops && failures.size > 0) throw itemsRefused(plan, failures);
+/** Returns the batch with additional failed items. @throws HttpError 400 if it stops at errors */
+export function withFailures<P extends BatchPlan>(plan: P, newFailures: ReadonlyMap<number, HttpError>): P {
+  const failures = new Map([...plan.failures, ...newFailures]);
+  if (plan.stops && failures.size > 0) throw itemsError(plan, failures);
   return { ...plan, failures, skipped: [...failures.keys()].map(String) };
 }
 
-/** Returns how a batch is split. @param bind binds the statement that writes its items */
-export const partsOf = <P extends BatchPlan>(bind: (plan: P) => Statement): Parts<P> => ({
+/**
+ * Returns how a batch is split into smaller statements. @param bind binds the statement that writes its items
+ */
+export const splitterOf = <P extends BatchPlan>(bind: (plan: P) => Statement): BatchSplitter<P> => ({
   numbers: ({ size, failures }) =>
     Array.from({ length: size }, (_, index) => index + 1).filter((number) => !failures.has(number)),
   statement: async (plan, numbers) =>
@@ -172,21 +174,22 @@ export class ItemFailures extends Error {
   }
 }
 
-const itemsRefused = ({ place }: BatchPlan, failures: ReadonlyMap<number, HttpError>): HttpError =>
+const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpError>): HttpError =>
   errors.itemsRejected(
-    new Map([...failures].sort(([a], [b]) => a - b).map(([number, error]) => [place(number), error])),
+    new Map([...failures].sort(([a], [b]) => a - b).map(([number, error]) => [location(number), error])),
     new ItemFailures(failures),
   );
 
 /**
- * Returns the response to a batch whose statement returns the results and the numbers of the items with missing records.
+ * Returns the response to a batch. Its statement returns the results and the indexes of items with missing
+ * records.
  * @throws HttpError 400 if records are missing and the batch stops at errors
  */
 export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {
-  const [results, missing] = row;
-  if (plan.stops && typeof missing === 'string') {
-    const numbers = missing.split(',').map(Number);
-    throw itemsRefused(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
+  const [results, missingIndexes] = row;
+  if (plan.stops && typeof missingIndexes === 'string') {
+    const numbers = missingIndexes.split(',').map(Number);
+    throw itemsError(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
   }
   return { body: String(results) };
 }

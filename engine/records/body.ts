@@ -6,23 +6,23 @@ import { unknownField } from './unknown.ts';
 /** A JSON object from a request. */
 export type Body = Readonly<Record<string, unknown>>;
 
-/** Validates bodies of a resource. */
+/** Validates request bodies of a resource. */
 export interface BodyRules {
-  /** Returns the issues of all invalid fields; empty if the body is valid. */
+  /** Returns one issue per invalid field; empty if the body is valid. */
   readonly validate: (body: Body) => readonly FieldIssue[];
-  /** Returns the keys rejected by `Prefer: handling=strict`: unknown and read-only ones. */
+  /** Returns issues for the keys rejected by `Prefer: handling=strict`: unknown and read-only fields. */
   readonly unexpected: (body: Body) => readonly FieldIssue[];
 }
 
 /**
- * Compiles the validation of a body by a resource's writable fields.
- * @param partial whether required fields can be absent; they still cannot be null
+ * Compiles the validation of request bodies from a resource's writable fields.
+ * @param partial whether required fields can be absent; they must not be null in either case
  */
 export function bodyRules(fields: readonly Field[], partial = false): BodyRules {
   const writable = fields.filter((field) => !field.readOnly);
   const byName = new Map(writable.map((field) => [field.name, field]));
   const readOnly = new Set(fields.filter((field) => field.readOnly).map((field) => field.name));
-  const unknown = unknownField([...byName.keys()]);
+  const unknownIssue = unknownField([...byName.keys()]);
   const validate = validator.compile<Body>({
     type: 'object',
     properties: Object.fromEntries(writable.map((field) => [field.name, valueSchema(field)])),
@@ -31,19 +31,21 @@ export function bodyRules(fields: readonly Field[], partial = false): BodyRules 
   return {
     validate: (body) => {
       if (validate(body)) return [];
-      const problems = new Map<string, FieldIssue>();
+      const issues = new Map<string, FieldIssue>();
       for (const error of validate.errors ?? []) {
         const name =
           error.keyword === 'required' ? String(error.params.missingProperty) : error.instancePath.slice(1);
         const field = byName.get(name);
-        if (field === undefined || problems.has(name)) continue;
-        problems.set(name, { field: name, message: `${name} ${errorMessage(error.keyword, field)}` });
+        if (field === undefined || issues.has(name)) continue;
+        issues.set(name, { field: name, message: `${name} ${errorMessage(error.keyword, field)}` });
       }
-      return [...problems.values()];
+      return [...issues.values()];
     },
     unexpected: (body) =>
       Object.keys(body)
         .filter((key) => !byName.has(key))
-        .map((key, index) => (readOnly.has(key) ? parameterIssue(key, 'is read-only') : unknown(key, index))),
+        .map((key, index) =>
+          readOnly.has(key) ? parameterIssue(key, 'is read-only') : unknownIssue(key, index),
+        ),
   };
 }

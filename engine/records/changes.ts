@@ -2,56 +2,67 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { isLogged } from './projection.ts';
 
-/** The name of the schema of changes in the OpenAPI document, and of a list of them. */
+/** Schema names of a change and of a list of changes in the OpenAPI document. */
 export const changeSchema = 'Change';
 export const changesSchema = 'Changes';
 
-/** The names of a resource's fields that changes show: also what was recorded while a field was not sensitive stays hidden. */
+/**
+ * Returns the names of the fields included in changes. Sensitive fields are excluded even if they were logged
+ * before they became sensitive.
+ */
 export const loggedFieldNames = ({ fields }: Pick<ResourceDefinition, 'fields'>): string[] =>
   fields.filter(isLogged).map(({ name }) => name);
 
-/** The condition that a row `p` of the ledger has the record as it was before the change of a row `l`, which has it not itself. */
+/**
+ * Returns the condition that row `p` of the change log contains the previous version of row `l`'s record, if
+ * `l` does not contain it.
+ */
 export const hasPreviousVersionSql = (p: string, l: string): string =>
   `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
 
-/** SQL of the names of the fields that a change changed, a JSON array as text; of a record that is new or gone every field, of others not those that their definition did not have then. */
+/**
+ * SQL of the names of changed fields, a JSON array as text. It contains all fields if the record was created
+ * or deleted; for updates, it omits fields that were not defined in both versions.
+ */
 const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
 
 /**
- * Rows `l` of the ledger, each with what the record was before and after (`_s`).
- * @param once with OFFSET 0, long texts are parsed once, not wherever they are used
+ * Returns the FROM clause that joins rows `l` of the change log to the record before and after the change
+ * (`_s`).
+ * @param fence `offset 0`, so that long texts are parsed only once
  */
-const withBefore = (rows: string, fields: string, once = ''): string =>
-  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${once}) _s`;
+const withBefore = (rows: string, fields: string, fence = ''): string =>
+  `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${fence}) _s`;
 
 /**
- * The statement that selects columns of rows of the ledger, and `changed`: the names of the fields that differ.
- * @param rows and `fields`: as for {@link selectChanges}
+ * Returns the statement that selects columns of change log rows, and the names of changed fields as
+ * `changed`.
+ * @param rows see {@link selectChanges}, like `fields`
  */
 export const selectChangedNames = (rows: string, fields: string, columns: string): string =>
   `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
 
 /**
- * The statement that shows rows of the ledger as JSON, each with what the record was before.
- * @param rows selects rows of the ledger
- * @param fields SQL of the array of the fields that are shown of a row `l`
- * @param order of the rows, called `l`
- * @param further columns, each beginning with a comma
- * @param excerpt characters of each text to select; undefined: all
+ * Returns the statement that selects changes as JSON, each with the record before and after.
+ * @param rows selects rows of the change log
+ * @param fields SQL of an array with the field names to include, for a row `l`
+ * @param order ORDER BY expressions for rows `l`
+ * @param extraColumns additional columns, each starting with a comma
+ * @param excerpt maximum characters of each text; all if undefined
  */
 export const selectChanges = (
   rows: string,
   fields: string,
   order: string,
-  further = '',
+  extraColumns = '',
   excerpt?: number,
 ): string => {
-  // As text: what is stored comes back byte by byte, exact numbers included.
+  // Cast to text, because JSON functions would reformat the stored values, for example exact numbers.
   const value =
     excerpt === undefined
       ? '_f.value::text'
       : `case when json_typeof(_f.value) = 'string' and length(_f.value::text) > ${excerpt} then to_json(left(_f.value #>> '{}', ${excerpt}))::text else _f.value::text end`;
-  const shown = (json: string) =>
+  const fieldsJson = (json: string) =>
     `(select '{' || string_agg(to_json(_f.key)::text || ':' || ${value}, ',') || '}' from json_each(${json}) _f where _f.key = any(_s."fields"))::json`;
   const values = {
     position: `l."transaction"::text || '-' || l."id"::text`,
@@ -63,12 +74,12 @@ export const selectChanges = (
     action: 'l."action"',
     version: 'l."version"',
     changed: `${changedNames}::json`,
-    before: shown('_s."before"'),
-    after: shown('_s."after"'),
+    before: fieldsJson('_s."before"'),
+    after: fieldsJson('_s."after"'),
   };
   const columns = Object.entries(values).map(([name, value]) => `${value} as "${name}"`);
   return [
-    `select row_to_json(_e)::text${further} ${withBefore(rows, fields, excerpt === undefined ? '' : ' offset 0')}`,
+    `select row_to_json(_e)::text${extraColumns} ${withBefore(rows, fields, excerpt === undefined ? '' : ' offset 0')}`,
     `cross join lateral (select ${columns.join(', ')}) _e order by ${order}`,
   ].join(' ');
 };
@@ -81,7 +92,7 @@ const record = (description: string): JsonSchema => ({
   additionalProperties: true,
 });
 
-/** What changes are, for the description. */
+/** The OpenAPI schemas of changes. */
 export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
   [changeSchema]: {
     type: 'object',

@@ -10,7 +10,7 @@ import {
   batchPlan,
   envelopeOf,
   objectOf,
-  partsOf,
+  splitterOf,
   withFailures,
 } from './batch.ts';
 import {
@@ -38,7 +38,10 @@ import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './
 /** The plan of a POST that creates or updates many records. */
 export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
   readonly caller: IdempotentPlan['caller'];
-  /** The unique fields that existing records are matched by; empty if all records are new. */
+  /**
+   * Names of the unique fields that identify existing records, separated by spaces; empty if all records are
+   * new.
+   */
   readonly match: string;
 }
 
@@ -51,33 +54,33 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
   bodyLimit: batchBytes,
   compile: (context) => {
     const { definition, body: rules, items: table } = context;
-    const ways = new Map(
-      [undefined, ...definition.uniques].map((match) => [wayName(match), wayOf(context, match)]),
+    const variants = new Map(
+      [undefined, ...definition.uniques].map((match) => [variantName(match), compileVariant(context, match)]),
     );
-    const way = ({ match }: Pick<CreateBatchPlan, 'match'>): Way => {
-      const found = ways.get(match);
-      if (found === undefined) throw matchError(definition);
-      return found;
+    const variantOf = ({ match }: Pick<CreateBatchPlan, 'match'>): Variant => {
+      const variant = variants.get(match);
+      if (variant === undefined) throw invalidMatch(definition);
+      return variant;
     };
     return {
       plan: async (request) => {
         const envelope = envelopeOf(request, 'records', true);
-        const wanted = { match: wayName(envelope.match?.map((name) => ({ name }))) };
-        const { match } = way(wanted);
+        const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
+        const { match } = variantOf(partialPlan);
         const { grants } = request.caller.principal;
         if (match !== undefined && !allows(grants, definition.name, 'update')) {
           throw errors.forbidden(definition.name, 'update');
         }
         const idempotency = idempotencyOf(request);
-        const planned = await batchPlan(request, envelope, {
+        const batch = await batchPlan(request, envelope, {
           table,
-          place: (number) => `records[${number - 1}]`,
+          location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             rejectRequest([
               ...(request.strict ? rules.unexpected(body) : []),
               ...rules.validate(body),
-              ...(match ?? []).filter((field) => isBlankValue(body, field)).map(matchNeeded),
+              ...(match ?? []).filter((field) => isBlankValue(body, field)).map(missingKeyIssue),
             ]);
             return { id: null, body };
           },
@@ -86,21 +89,21 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
             sameKey: errors.duplicateInBatch(namesOf(match)),
           }),
         });
-        return { ...planned, ...wanted, caller: request.caller, idempotency };
+        return { ...batch, ...partialPlan, caller: request.caller, idempotency };
       },
       statement: (plan) => {
-        const { simple, once } = way(plan);
-        return (plan.idempotency === undefined ? simple : once).bind(plan);
+        const { simple, idempotent } = variantOf(plan);
+        return (plan.idempotency === undefined ? simple : idempotent).bind(plan);
       },
-      // With `match`, the number is unknown in advance.
+      // With `match`, the number of new records is not known in advance.
       creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : idempotentResponse(plan, rows),
       retryable: (cause) => lostRace(cause) || isDeadlock(cause),
-      parts: partsOf<CreateBatchPlan>((plan) => way(plan).simple.bind(plan)),
-      refusal: {
-        statement: (plan) => way(plan).refusals.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, way(plan).refusals.errors(plan, rows)),
+      splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
+      rejection: {
+        statement: (plan) => variantOf(plan).rejections.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, variantOf(plan).rejections.errors(plan, rows)),
       },
     };
   },
@@ -119,23 +122,26 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
   }),
 };
 
-/** How records are written: all of them new, or those changed that have the same values of unique fields. */
-interface Way {
+/**
+ * The statements for one value of `match`: they create all records, or update those with the same unique
+ * values.
+ */
+interface Variant {
   readonly match: Unique | undefined;
   readonly simple: Prepared<CreateBatchPlan>;
   /** For requests with an `Idempotency-Key`. */
-  readonly once: Prepared<CreateBatchPlan>;
-  readonly refusals: RejectionFinder;
+  readonly idempotent: Prepared<CreateBatchPlan>;
+  readonly rejections: RejectionFinder;
 }
 
-/** Returns the name of a variant, independent of the order of its fields. */
-const wayName = (match: readonly { readonly name: string }[] = []): string =>
+/** Returns the key of a variant, independent of the order of its fields. */
+const variantName = (match: readonly { readonly name: string }[] = []): string =>
   match
     .map(({ name }) => name)
     .sort()
     .join(' ');
 
-const matchError = ({ uniques }: ResourceDefinition): HttpError =>
+const invalidMatch = ({ uniques }: ResourceDefinition): HttpError =>
   errors.invalidParameter(
     'match',
     uniques.length === 0
@@ -143,12 +149,12 @@ const matchError = ({ uniques }: ResourceDefinition): HttpError =>
       : `must be one of ${uniques.map((unique) => JSON.stringify(namesOf(unique))).join(', ')}`,
   );
 
-const matchNeeded = ({ name }: Field): FieldIssue => ({
+const missingKeyIssue = ({ name }: Field): FieldIssue => ({
   field: name,
   message: `${name} must not be empty because records are matched by it`,
 });
 
-function wayOf(context: OperationContext, match: Unique | undefined): Way {
+function compileVariant(context: OperationContext, match: Unique | undefined): Variant {
   const { definition, items: table } = context;
   const { name } = definition;
   return {
@@ -157,7 +163,7 @@ function wayOf(context: OperationContext, match: Unique | undefined): Way {
       organizationOf($);
       return `with ${writeSql(context, match, $)} select ${resultsOf(match, $)}`;
     }),
-    once: prepareBatch(($) => {
+    idempotent: prepareBatch(($) => {
       organizationOf($);
       return idempotentStatement($, {
         path: `${name}/batch`,
@@ -166,11 +172,14 @@ function wayOf(context: OperationContext, match: Unique | undefined): Way {
         mark: '',
       });
     }),
-    refusals: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
+    rejections: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
   };
 }
 
-/** The expressions that write: first what matches, then the others as new records. @param guard see {@link ItemTable} */
+/**
+ * Returns the expressions that update matching records and then create the remaining ones. @param guard see
+ * {@link ItemTable}
+ */
 function writeSql(
   context: OperationContext,
   match: Unique | undefined,
@@ -179,30 +188,35 @@ function writeSql(
 ): string {
   const { definition, items: table } = context;
   const { fields } = definition;
-  const inserted = assignmentsOf(fields, 'create', $, table.assigned);
-  const columns = inserted.map((each) => each.column).join(', ');
-  const values = inserted.map(({ value }) => value).join(', ');
-  // In the order of the request, so that ids are. Where several requests may write the same keys, in their order, so that they do not wait for each other in a circle.
+  const assignments = assignmentsOf(fields, 'create', $, table.assignments);
+  const columns = assignments.map((assignment) => assignment.column).join(', ');
+  const values = assignments.map(({ value }) => value).join(', ');
+  // Inserts in the order of the request, so that IDs ascend in that order. If concurrent requests can write
+  // the same keys, inserts in key order to prevent deadlocks.
   const order = match === undefined ? [] : itemValues(table, match);
   const isNew = match === undefined ? '' : ' where not exists (select from _found _f where _f._n = _i._n)';
   return [
     table.expression($, guard),
-    ...(match === undefined ? [] : [matched(context, match, $)]),
+    ...(match === undefined ? [] : [updateMatchingSql(context, match, $)]),
     `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
-    // Ids ascend in the order of the rows.
+    // IDs ascend in the order of the rows.
     `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning *)${effectsOf(context, 'create', $)}`,
     '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
   ].join(', ');
 }
 
-/** The expressions that change the records that match. */
-function matched(context: OperationContext, match: Unique, $: Placeholder<CreateBatchPlan>): string {
+/** Returns the expressions that update matching records. */
+function updateMatchingSql(
+  context: OperationContext,
+  match: Unique,
+  $: Placeholder<CreateBatchPlan>,
+): string {
   const { definition, items: table } = context;
-  const assigned = assignmentsOf(definition.fields, 'update', $, (field) =>
-    assignIf(table.isGiven(field), table.assigned(field)),
+  const assignments = assignmentsOf(definition.fields, 'update', $, (field) =>
+    assignIf(table.hasField(field), table.assignments(field)),
   );
-  const found = `${visibleSql($)} and ${sameKeySql(match, itemValues(table, match))}`;
-  return `${lockedItemsSql(context, found)}, ${updateItems(context, assigned, $, '_changed')}`;
+  const condition = `${visibleSql($)} and ${sameKeySql(match, itemValues(table, match))}`;
+  return `${lockedItemsSql(context, condition)}, ${updateItems(context, assignments, $, '_changed')}`;
 }
 
 const resultsOf = (match: Unique | undefined, $: Placeholder<CreateBatchPlan>): string =>

@@ -19,7 +19,7 @@ export interface CreatePlan extends IdempotentPlan, WriteValues {
   readonly caller: IdempotentPlan['caller'];
 }
 
-/** `POST /R`: creates a record. Absent fields are set to their defaults, read-only ones by the server. */
+/** `POST /R`: creates a record. Absent fields are set to their defaults; the server sets read-only fields. */
 export const create: Operation<CreatePlan> = {
   method: 'POST',
   path: '',
@@ -36,7 +36,7 @@ export const create: Operation<CreatePlan> = {
         return `${into} ${source === undefined ? `values (${values})` : `select ${values} from ${source}`} returning *`;
       },
     });
-    const once = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
+    const idempotent = prepare<CreatePlan>(`${name}_create_once`, 'write', ($) => {
       organizationOf($);
       const { into, values } = insertion(context, $);
       const effects = effectsOf(context, 'create', $);
@@ -53,7 +53,7 @@ export const create: Operation<CreatePlan> = {
         body: validBody(body, request),
         idempotency: idempotencyOf(request),
       }),
-      statement: (plan) => (plan.idempotency === undefined ? simple : once).bind(plan),
+      statement: (plan) => (plan.idempotency === undefined ? simple : idempotent).bind(plan),
       respond: (plan, rows) =>
         plan.idempotency === undefined ? recordResponse(context, rows) : idempotentResponse(plan, rows),
       creates: () => 1,
@@ -71,17 +71,17 @@ export const create: Operation<CreatePlan> = {
 };
 
 /**
- * The columns of an INSERT, and the SQL of their values.
- * @param hasId whether the source has the id of the record, in "_id"
+ * Returns an INSERT up to its column list, and the SQL of the values.
+ * @param hasId whether the source provides the record's ID as "_id"
  */
 function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>, hasId = false) {
-  const assigned = [
+  const entries = [
     ...(hasId ? [{ column: '"id"', value: '"_id"' }] : []),
     ...assignments(context.definition.fields, 'create', placeholder),
   ];
-  const columns = assigned.map(({ column }) => column).join(', ');
+  const columns = entries.map(({ column }) => column).join(', ');
   return {
     into: `insert into ${tableOf(context)} (${columns})`,
-    values: assigned.map(({ value }) => value).join(', '),
+    values: entries.map(({ value }) => value).join(', '),
   };
 }

@@ -7,27 +7,30 @@ import { type LineReader, maxRecord, type ParsedLine } from './lines.ts';
 import { unknownField } from './unknown.ts';
 import { createYield } from './yield.ts';
 
-/** Maximum number of cells in a line: more than PostgreSQL allows columns in a table. */
+/** Maximum number of cells in a line, above PostgreSQL's limit of columns in a table. */
 export const maxCells = 2000;
-/** Maximum number of bytes in the header: until it has ended, the parser allocates hundreds of bytes for each of them. */
+/**
+ * Maximum size of the header, in bytes. The parser allocates hundreds of bytes per header byte until the
+ * header ends.
+ */
 const maxHeader = 128 * 1024;
-/** Number of bytes parsed without a pause: 500 lines with too many cells take 20 ms. */
+/** Number of bytes parsed without a pause. Lines with too many cells are the slowest: 500 take 20 ms. */
 const sliceBytes = 1024;
 
-/** A cell of CSV: its text; undefined if it is empty and has no quotes. */
+/** The text of a CSV cell; undefined if it is empty and not quoted. */
 type Cell = string | undefined;
 
-/** A column whose cells become values of JSON; undefined for "absent". */
+/** A column that converts cells to JSON values; undefined stands for an absent value. */
 interface Column {
   readonly name: string;
   readonly value: (cell: Cell) => unknown;
 }
 
 /**
- * Reads the records of CSV (RFC 4180) whose first line names the fields. Iterating fails with an HttpError 400 if the
- * text is not CSV, if a line exceeds {@link maxRecord} or {@link maxCells}, or if the header has no writable field, a
- * duplicate or, for strict callers, an unknown field.
- * @param current returns the current name of a field by its current or a former name
+ * Reads records from CSV (RFC 4180) whose first line contains field names. Iteration fails with an HttpError
+ * 400 if the text is not CSV, if a line exceeds {@link maxRecord} or {@link maxCells}, or if the header does
+ * not name a writable field, contains a duplicate or, for strict callers, an unknown field.
+ * @param current translates a former field name to the current name
  */
 export function csvLines(
   source: AsyncIterable<Buffer>,
@@ -36,53 +39,53 @@ export function csvLines(
   current = (name: string): string => name,
 ): LineReader {
   const ignored: string[] = [];
-  // Exports contain both names: there, the column with the former name is an additional one.
-  const named = (header: readonly Cell[]) => {
+  // Exports contain both names of a renamed field. The column with the former name is then ignored.
+  const currentHeader = (header: readonly Cell[]) => {
     const names = new Set(header);
     return header.map((name = '') => (names.has(current(name)) ? name : current(name)));
   };
-  const read = (header: readonly Cell[]) => columnsOf(named(header), fields, strict, ignored);
-  return Object.assign(records(source, read), { ignored });
+  const columnsFor = (header: readonly Cell[]) => columnsOf(currentHeader(header), fields, strict, ignored);
+  return Object.assign(records(source, columnsFor), { ignored });
 }
 
-/** Parses slice by slice, so that the lines before an error are written before it is thrown. */
+/** Parses slice by slice, so that the lines before an error are yielded before it is thrown. */
 async function* records(
   source: AsyncIterable<Buffer>,
-  read: (header: readonly Cell[]) => readonly (Column | undefined)[],
+  columnsFor: (header: readonly Cell[]) => readonly (Column | undefined)[],
 ): AsyncGenerator<readonly ParsedLine[]> {
   let columns: readonly (Column | undefined)[] | undefined;
   let lines: ParsedLine[] = [];
   const parser = parse({
     bom: true,
     cast: (text: string, { index, lines: line, quoting }: InfoField): Cell => {
-      // The size limit does not count separators.
+      // `max_record_size` does not count separators.
       if (index >= maxCells) throw errors.invalidCsv(`line ${line}: more than ${maxCells} cells`);
       return text === '' && !quoting ? undefined : text;
     },
     max_record_size: maxRecord,
     on_record: (cells: readonly Cell[], { lines: end }: InfoRecord) => {
-      if (columns === undefined) columns = read(cells);
-      else lines.push({ ...measured(cells, end), record: recordOf(columns, cells) });
+      if (columns === undefined) columns = columnsFor(cells);
+      else lines.push({ ...measureRecord(cells, end), record: recordOf(columns, cells) });
       return null;
     },
     relax_column_count: true,
     skip_empty_lines: true,
   });
-  // The callbacks below receive the error.
+  // Errors are passed to the callbacks of `write` and `end`.
   parser.on('error', () => {});
   parser.resume();
-  const parsed = async function* (start: (done: (cause?: Error | null) => void) => void) {
+  const parseStep = async function* (start: (done: (cause?: Error | null) => void) => void) {
     const cause = await new Promise<unknown>(start);
     yield lines;
     lines = [];
     if (cause) throw csvError(cause) ?? cause;
   };
-  for await (const text of texts(source)) yield* parsed((done) => parser.write(text, done));
-  yield* parsed((done) => parser.end(done));
+  for await (const text of texts(source)) yield* parseStep((done) => parser.write(text, done));
+  yield* parseStep((done) => parser.end(done));
   if (columns === undefined) throw errors.invalidCsv('the body is empty');
 }
 
-/** Decodes a text in slices that take few milliseconds to parse. @throws HttpError 400 unless it is UTF-8 */
+/** Decodes text in slices that take a few milliseconds to parse. @throws HttpError 400 unless it is UTF-8 */
 async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const decode = (bytes?: Buffer): string => {
@@ -105,7 +108,10 @@ async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   yield decode();
 }
 
-/** Returns a function that takes a text slice by slice. @throws HttpError 400 if its first line is longer than {@link maxHeader} */
+/**
+ * Returns a function that checks the text slice by slice. @throws HttpError 400 if the first line is longer
+ * than {@link maxHeader}
+ */
 function headerLimit(): (slice: Buffer) => void {
   const [quote, lineFeed, carriageReturn] = [0x22, 0x0a, 0x0d];
   let isQuoted = false;
@@ -122,7 +128,9 @@ function headerLimit(): (slice: Buffer) => void {
   };
 }
 
-/** Reasons by parser error code. The parser's own messages quote the input, which can contain personal data. */
+/**
+ * Reasons by parser error code. The parser's own messages quote the input, which can contain personal data.
+ */
 const reasons: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
   CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
@@ -136,36 +144,39 @@ function csvError(cause: unknown) {
   return reason === undefined ? undefined : errors.invalidCsv(`line ${lines}: ${reason}`);
 }
 
-/** Returns the columns of a header, undefined for ignored ones, whose names are added to `ignored`. */
+/** Returns a header's columns. Ignored columns are undefined, and their names are added to `ignored`. */
 function columnsOf(
   header: readonly Cell[],
   fields: readonly Field[],
   strict: boolean,
   ignored: string[],
 ): readonly (Column | undefined)[] {
-  const problems: FieldIssue[] = [];
-  const unknown = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
+  const issues: FieldIssue[] = [];
+  const unknownIssue = unknownField(fields.filter((field) => !field.readOnly).map((field) => field.name));
   const byName = new Map(fields.map((field) => [field.name, field]));
   const names = new Set<string>();
   const columns = header.map((name = '', index) => {
     const field = byName.get(name);
-    if (names.has(name)) problems.push(parameterIssue(name, 'appears twice'));
+    if (names.has(name)) issues.push(parameterIssue(name, 'appears twice'));
     names.add(name);
-    if (field !== undefined && !field.readOnly) return { name, value: reader(field) };
+    if (field !== undefined && !field.readOnly) return { name, value: cellConverter(field) };
     ignored.push(excerpt(name));
-    if (strict) problems.push(field ? parameterIssue(name, 'is read-only') : unknown(name, index));
+    if (strict) issues.push(field ? parameterIssue(name, 'is read-only') : unknownIssue(name, index));
     return undefined;
   });
   if (columns.every((column) => column === undefined))
-    problems.push(
+    issues.push(
       parameterIssue('header', 'does not name a writable field. The first line must contain field names.'),
     );
-  if (problems.length > 0) throw errors.invalidFields(problems);
+  if (issues.length > 0) throw errors.invalidFields(issues);
   return columns;
 }
 
-/** Converts a cell to a field value. Text that cannot be converted stays text, which validation rejects. */
-function reader({ type }: Field): Column['value'] {
+/**
+ * Returns a function that converts cells to field values. A cell that cannot be converted remains text, which
+ * validation rejects.
+ */
+function cellConverter({ type }: Field): Column['value'] {
   const kind = type.json.type;
   if (kind === 'string' && type.empty === '') return (cell) => cell;
   return (cell) => {
@@ -188,8 +199,8 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   return record satisfies Body;
 }
 
-/** Where a record begins, and its size. @param end the line where it ends */
-function measured(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
+/** Returns the line where a record starts, and its size. @param end the line where the record ends */
+function measureRecord(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;
   for (const cell of cells) {

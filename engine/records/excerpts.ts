@@ -14,55 +14,56 @@ import { currentNames } from './operations.ts';
 import { type Projection, projection } from './projection.ts';
 import { read } from './read.ts';
 
-/** Runs an operation. @throws HttpError like the operation of the API */
+/** Runs an operation. @throws HttpError like the API's operation */
 type Run = (database: Database, request: OperationRequest) => Promise<OperationResponse>;
 
-/** Operations that return the start of long texts, for display. */
+/** Operations that return only the start of long texts, for display. */
 export interface Excerpts {
   readonly list: Run;
   readonly read: Run;
   readonly history: Run;
-  /** Returns a change with its complete texts, by its position in the parameter `change`. */
+  /** Returns one change with complete texts. The query parameter `change` is its position. */
   readonly change: Run;
 }
 
 /**
- * Compiles read operations whose texts are truncated by the database, so that a page costs no more than it displays.
- * Entity tags identify the complete records.
- * @param contexts of all resources
- * @param lengths characters of a text to select, in lists and histories, and in single records
- * @returns by resource
+ * Compiles read operations whose texts the database truncates, so that a page costs no more than it displays.
+ * Entity tags still identify the complete records.
+ * @param contexts the contexts of all resources
+ * @param lengths maximum characters of a text in lists and histories (`many`) and in single records (`one`)
+ * @returns the operations by resource name
  */
 export function compileExcerpts(
   contexts: readonly OperationContext[],
   lengths: { readonly many: number; readonly one: number },
 ): ReadonlyMap<string, Excerpts> {
-  const [many, one] = [excerpting(contexts, lengths.many), excerpting(contexts, lengths.one)];
+  const [many, one] = [withExcerpts(contexts, lengths.many), withExcerpts(contexts, lengths.one)];
   return new Map(
     contexts.map((context) => {
       const aliases = aliasesOf(context.definition);
-      const current = aliases === undefined ? (request: OperationRequest) => request : currentNames(aliases);
-      const running =
+      const translate =
+        aliases === undefined ? (request: OperationRequest) => request : currentNames(aliases);
+      const runner =
         <P extends OperationPlan>(compiled: CompiledOperation<P>): Run =>
         async (database, request) => {
-          const plan = compiled.plan(current(request));
+          const plan = compiled.plan(translate(request));
           return compiled.respond(plan, await execute(database, compiled, plan));
         };
       return [
         context.definition.name,
         {
-          list: running(list.compile(many(context))),
-          read: running(read.compile(one(context))),
-          history: running(history.compile(many(context))),
-          change: running(compileChange(context)),
+          list: runner(list.compile(many(context))),
+          read: runner(read.compile(one(context))),
+          history: runner(history.compile(many(context))),
+          change: runner(compileChange(context)),
         },
       ];
     }),
   );
 }
 
-/** Returns the contexts that truncate texts after this many characters. */
-function excerpting(contexts: readonly OperationContext[], excerpt: number) {
+/** Returns a function that makes a context's statements truncate texts after this many characters. */
+function withExcerpts(contexts: readonly OperationContext[], excerpt: number) {
   const definitions = contexts.map(({ definition }) => definition);
   const projections = new Map(
     contexts.map(({ definition, projection: { mark } }): [string, Projection] => [

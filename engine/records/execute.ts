@@ -13,24 +13,27 @@ import { rejectedItems } from './database-rejections.ts';
 import type { CompiledOperation, OperationPlan } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
-/** Maximum number of attempts of a write. A conflict can disappear before its reason is found. */
+/**
+ * Maximum number of attempts to write. A concurrent change can resolve a conflict before its cause is found.
+ */
 const maxTries = 10;
 
-/** Maximum number of traced statements per request; exports and imports run any number. */
-const mostTraced = 100;
+/** Maximum number of traced statements per request. Exports and imports run an unlimited number. */
+const maxTracedStatements = 100;
 
-/** The parts of an operation that determine its statements. */
+/** The properties of an operation that determine its statements. */
 type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
-  'statement' | 'creates' | 'readsOnly' | 'further' | 'retryable' | 'refusal' | 'parts'
+  'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'splitter'
 >;
 
 /**
- * Runs an operation's statement when its organization's turn has come. The one place where a request for records meets
- * the database.
- * @throws HttpError 400 naming the constraint or trigger of the operator's that rejects the write; 403 where the organization may have no more records; 400 naming every reference that points to no record of the organization; 409 naming the unique
- *   fields that another record has the same values of; 500 when the database fails or does not respond; 503 when the
- *   turn does not come in time or the database ends the statement
+ * Runs an operation's statement when its organization is scheduled. All requests for records pass through
+ * this function.
+ * @throws HttpError 400 naming every missing reference, or the operator's constraint or trigger that rejected
+ * the write; 403 if the organization has reached its maximum number of records; 409 naming unique fields
+ * whose values another record has; 500 if the database fails or does not respond; 503 if no slot is available
+ * in time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
   database: Database,
@@ -38,97 +41,104 @@ export async function execute<P extends OperationPlan>(
   plan: P,
   tries = 1,
 ): Promise<TextRows> {
-  const { statement, creates, readsOnly, further, retryable, refusal, parts } = operation;
-  const asked = statement(plan);
-  if (asked === undefined) return [];
+  const { statement, creates, readsOnly, followUp, retryable, rejection, splitter } = operation;
+  const firstStatement = statement(plan);
+  if (firstStatement === undefined) return [];
   if (creates !== undefined && tries === 1) {
-    const admitted = database.admitRecords?.(plan.organization, creates(plan));
-    if (admitted !== undefined) await admitted;
+    const quotaCheck = database.admitRecords?.(plan.organization, creates(plan));
+    if (quotaCheck !== undefined) await quotaCheck;
   }
-  const run = readsOnly && database.replicas !== undefined ? onReplica : timed;
+  const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
   try {
-    const rows = await run(database, plan, asked).catch((cause: unknown) => {
-      if (retryable?.(cause)) return run(database, plan, asked);
+    const rows = await run(database, plan, firstStatement).catch((cause: unknown) => {
+      if (retryable?.(cause)) return run(database, plan, firstStatement);
       throw cause;
     });
-    const more = further?.(plan, rows);
-    return more === undefined ? rows : [...rows, ...(await run(database, plan, more))];
+    const secondStatement = followUp?.(plan, rows);
+    return secondStatement === undefined ? rows : [...rows, ...(await run(database, plan, secondStatement))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
-    const why = isRejection(cause) && tries < maxTries ? refusal?.statement(plan) : undefined;
-    if (refusal === undefined || why === undefined) {
-      if (parts === undefined || rejectingRule(cause) === undefined || tries > maxTries)
+    const explanation = isRejection(cause) && tries < maxTries ? rejection?.statement(plan) : undefined;
+    if (rejection === undefined || explanation === undefined) {
+      if (splitter === undefined || rejectingRule(cause) === undefined || tries > maxTries)
         throw databaseFailure(cause);
-      const rejected = await rejectedItems(database, plan, parts).catch((failure: unknown) => {
+      const itemErrors = await rejectedItems(database, plan, splitter).catch((failure: unknown) => {
         throw failure instanceof HttpError ? failure : databaseFailure(failure);
       });
-      if (rejected.size === 0) throw databaseFailure(cause);
-      return execute(database, operation, parts.without(plan, rejected), tries + 1);
+      if (itemErrors.size === 0) throw databaseFailure(cause);
+      return execute(database, operation, splitter.without(plan, itemErrors), tries + 1);
     }
-    const rows = await timed(database, plan, why).catch((failure: unknown) => {
+    const rows = await runTraced(database, plan, explanation).catch((failure: unknown) => {
       throw failure instanceof HttpError ? failure : databaseFailure(failure);
     });
-    return execute(database, operation, refusal.remaining(plan, rows), tries + 1);
+    return execute(database, operation, rejection.remaining(plan, rows), tries + 1);
   }
 }
 
-/** Runs on a replica if one is suitable, and on the primary otherwise or if the replica fails. */
-async function onReplica(database: Database, plan: OperationPlan, statement: Statement): Promise<TextRows> {
+/** Runs a statement on a replica, or on the primary if no replica is suitable or the replica fails. */
+async function runOnReplica(
+  database: Database,
+  plan: OperationPlan,
+  statement: Statement,
+): Promise<TextRows> {
   const { organization, caller } = plan;
   const replica = await database.replicas?.find(organization, canWrite(caller.principal.grants));
-  if (replica === undefined) return timed(database, plan, statement);
-  return timed(database, plan, statement, replica).catch((cause: unknown) => {
-    // Another server would not be faster if the wait for a slot timed out.
+  if (replica === undefined) return runTraced(database, plan, statement);
+  return runTraced(database, plan, statement, replica).catch((cause: unknown) => {
+    // If the wait for a slot timed out, the other server would not be faster.
     if (cause instanceof HttpError || isStatementTimeout(cause)) throw cause;
-    return timed(database, plan, statement);
+    return runTraced(database, plan, statement);
   });
 }
 
-/** As {@link inTurn}, with its time added to the cost of the request. */
-function timed(
+/** Runs a statement like {@link runInLane} and adds its duration to the request's trace. */
+function runTraced(
   database: Database,
   plan: OperationPlan,
   statement: Statement,
   server: ReadServer = database,
 ): Promise<TextRows> {
   const { trace } = plan.caller;
-  if (trace === undefined) return inTurn(database, plan, statement, server);
-  const began = performance.now();
-  return inTurn(database, plan, statement, server).finally(() => {
+  if (trace === undefined) return runInLane(database, plan, statement, server);
+  const start = performance.now();
+  return runInLane(database, plan, statement, server).finally(() => {
     const { name, lane } = statement;
-    const ms = performance.now() - began;
+    const ms = performance.now() - start;
     trace.lane = lane;
     trace.statementMs += ms;
     const { statements } = trace;
-    if (statements !== undefined && statements.length < mostTraced)
-      statements.push({ name, lane, at: performance.timeOrigin + began, ms });
+    if (statements !== undefined && statements.length < maxTracedStatements)
+      statements.push({ name, lane, at: performance.timeOrigin + start, ms });
   });
 }
 
-/** Short reads share connections and writes are batched; all other statements use a separate connection. */
-async function inTurn(
+/**
+ * Runs a statement in its lane. Short reads share connections and writes are batched; other statements use a
+ * separate connection.
+ */
+async function runInLane(
   database: Database,
   { organization }: OperationPlan,
   statement: Statement,
   server: ReadServer = database,
 ): Promise<TextRows> {
-  const { admission, groups } = database;
+  const { admission, writeBatcher } = database;
   const { pipelines } = server;
-  const turn = pipelines?.turn(statement, organization);
-  if (pipelines !== undefined && turn !== undefined) {
-    const rows = await admission.run(turn, organization, async () =>
-      // While it waited, its organization may have been left to the pool.
-      pipelines.turn(statement, organization) === undefined
+  const lane = pipelines?.laneOf(statement, organization);
+  if (pipelines !== undefined && lane !== undefined) {
+    const rows = await admission.run(lane, organization, async () =>
+      // While the statement waited, its organization can have been excluded from pipelining.
+      pipelines.laneOf(statement, organization) === undefined
         ? undefined
         : pipelines.run(statement, organization),
     );
     if (rows !== undefined) return rows;
   }
-  if (groups?.takes(statement, organization) !== true)
+  if (writeBatcher?.accepts(statement, organization) !== true)
     return admission.run(statement.lane, organization, () => server.run(statement));
-  const rows = await admission.run('short write', organization, () => groups.run(statement));
+  const rows = await admission.run('short write', organization, () => writeBatcher.run(statement));
   if (rows !== undefined) return rows;
   return admission.run(statement.lane, organization, () =>
-    groups.alone(organization, () => server.run(statement)),
+    writeBatcher.runAlone(organization, () => server.run(statement)),
   );
 }

@@ -10,19 +10,22 @@ import { projectedColumns, statementsByShape } from './projected-columns.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
-/** Records per statement if an index provides the order; otherwise each statement reads all records, so few statements must suffice. */
-const batches = { list: 1000, deep: 1000, scan: 10_000 } as const;
-/** Bytes of text after which a batch ends. Together with the last record, this is the memory of an export. */
+/**
+ * Records per statement if an index provides the order. Otherwise every statement reads all records, so their
+ * number must be small.
+ */
+const batchSizes = { list: 1000, deep: 1000, scan: 10_000 } as const;
+/** Bytes of text after which a batch ends. An export uses this much memory plus the last record. */
 const maxBytes = 4 * 1024 * 1024;
 
-/** Exports a whole list in batches, each starting after the last record of the previous one. */
-export function exporting<P extends LinkedPlan>(
+/** Exports a whole list in batches, each starting after the previous batch's last record. */
+export function exportReader<P extends LinkedPlan>(
   context: OperationContext,
   planOf: (request: OperationRequest) => P,
 ): ExportReader<P> {
   const byShape = statementsByShape<P>(context, 'export');
   const { name } = context.definition;
-  const beginning = context.effects.flatMap(({ ofExport }, index) =>
+  const exportEffects = context.effects.flatMap(({ ofExport }, index) =>
     ofExport === undefined
       ? []
       : [
@@ -39,57 +42,60 @@ export function exporting<P extends LinkedPlan>(
       }
       return plan;
     },
-    begin: (plan) => beginning.map(({ bind }) => bind(plan)),
-    head: ({ asked }, format) =>
-      formatOf(format).head?.(projectedColumns(context, asked).map(({ name }) => name)) ?? '',
+    begin: (plan) => exportEffects.map(({ bind }) => bind(plan)),
+    head: ({ parsedQuery: query }, format) =>
+      formatOf(format).head?.(projectedColumns(context, query).map(({ name }) => name)) ?? '',
     statement: (plan, format) =>
-      byShape(`${format} ${queryShape(plan.asked)}`, (name) =>
+      byShape(`${format} ${queryShape(plan.parsedQuery)}`, (name) =>
         batchStatement(context, plan, format, name),
       ).bind(plan),
     next: (plan, rows) => {
-      const place = lastPlace(plan, rows);
-      if (place === undefined) return undefined;
-      const sort = { ...plan.asked.sort, after: place };
-      return { ...plan, asked: { ...plan.asked, sort } };
+      const position = lastPosition(plan, rows);
+      if (position === undefined) return undefined;
+      const sort = { ...plan.parsedQuery.sort, after: position };
+      return { ...plan, parsedQuery: { ...plan.parsedQuery, sort } };
     },
   };
 }
 
-/** Returns the position of the next batch, or undefined after an empty one: other batches can end early because of their size. */
-function lastPlace({ asked: { sort } }: LinkedPlan, [row]: TextRows) {
+/**
+ * Returns the position of the next batch, or undefined after an empty one. A batch that is not full is not
+ * necessarily the last, because its size can end it early.
+ */
+function lastPosition({ parsedQuery: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;
-  const [, , id, shown] = row;
-  const { toBound: place = (text: string) => text } = sort.field.type;
-  // Unsigned, because it does not leave the process.
-  const unsigned = { page: '1', text: '', signature: '' };
-  return { ...unsigned, id: String(id), key: shown == null ? null : place(String(shown)) };
+  const [, , id, key] = row;
+  const { toBound = (text: string) => text } = sort.field.type;
+  // Not signed, because it does not leave the process.
+  const emptyCursor = { page: '1', text: '', signature: '' };
+  return { ...emptyCursor, id: String(id), key: key == null ? null : toBound(String(key)) };
 }
 
 /** Returns the statement of one batch, with as many records as fit. */
 function batchStatement<P extends LinkedPlan>(
   context: OperationContext,
-  { asked }: P,
+  { parsedQuery: query }: P,
   format: FormatName,
   name: string,
 ): Prepared<P> {
-  const selected = { ...listColumns(context, asked), layout: formatOf(format).layout };
+  const selectedColumns = { ...listColumns(context, query), layout: formatOf(format).layout };
   const texts = context.definition.fields.flatMap(fieldColumns).filter(({ type }) => type === 'text');
   const size = ['0', ...texts.map((text) => `coalesce(octet_length(${column(text)}), 0)`)].join(' + ');
   return prepare<P>(
     name,
     'export',
     ($) => {
-      const { order, shown, rowsWith } = compileListScope(
+      const { order, projection, rowsWith } = compileListScope(
         context,
-        asked,
+        query,
         $,
-        batches[listLane(context, asked)],
+        batchSizes[listLane(context, query)],
       );
       // PostgreSQL knows the length of a text without reading it.
-      const before = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
-      const rows = rowsWith(`${before} as "_before"`);
-      return `select ${shown.columns} from (${rows}) ${record}${shown.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;
+      const precedingBytes = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
+      const rows = rowsWith(`${precedingBytes} as "_before"`);
+      return `select ${projection.columns} from (${rows}) ${record}${projection.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;
     },
-    selected,
+    selectedColumns,
   );
 }

@@ -23,6 +23,9 @@ export const formatNames = Object.keys(formats) as FormatName[];
 /** Returns the format with this name. */
 export const formatOf = (name: FormatName): Format => formats[name];
 
-/** Returns the format of a media type, or undefined. @param type in lower case, without parameters */
+/**
+ * Returns the format with this media type, or undefined if it is unknown. @param type in lower case, without
+ * parameters
+ */
 export const formatOfType = (type: string): FormatName | undefined =>
   formatNames.find((name) => formats[name].type === type);

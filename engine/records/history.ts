@@ -23,7 +23,7 @@ import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
 /** The plan of a GET of a record's history. */
 export interface HistoryPlan extends OperationPlan, ById {
-  /** Where the page starts; undefined for the newest change. */
+  /** The position after which the page starts; undefined for the first page. */
   readonly after: UnverifiedCursor | undefined;
   readonly links?: LinkContext | undefined;
 }
@@ -37,20 +37,26 @@ export const history: Operation<HistoryPlan> = {
   compile: (context) => {
     const { definition } = context;
     const { name } = definition;
-    /** What a cursor belongs to. */
-    const signed = ({ organization, id }: HistoryPlan, place: string) =>
-      JSON.stringify([organization, name, 'history', id, place]);
+    /** Returns the text signed by a cursor: its list and position. */
+    const signedText = ({ organization, id }: HistoryPlan, position: string) =>
+      JSON.stringify([organization, name, 'history', id, position]);
     const { excerpt } = context;
     const { bind } = prepare<HistoryPlan>(statementName(context, 'history'), 'deep', ($) => {
-      const ofRecord = changesOf(name, $);
-      const before = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
-      const page = `select * from "crm_ledger" _l where ${ofRecord} and ${before} order by _l."version" desc limit ${pageSize}`;
+      const condition = changesOf(name, $);
+      const olderThan = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
+      const page = `select * from "crm_ledger" _l where ${condition} and ${olderThan} order by _l."version" desc limit ${pageSize}`;
       const rows = excerpt === undefined ? page : upToBytes(page);
-      // Whether older changes exist: a page of excerpts can end before it is full.
-      const more = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
-      const fields = shownFields(definition);
-      const changes = selectChanges(rows, fields, 'l."version" desc', `, l."version"::text${more}`, excerpt);
-      // A row of nulls: the record exists without changes.
+      // A page of excerpts can end before it is full, so the statement returns whether older changes exist.
+      const hasMoreColumn = excerpt === undefined ? '' : `, (l."_place" < l."_count")::text`;
+      const fields = loggedFieldsSql(definition);
+      const changes = selectChanges(
+        rows,
+        fields,
+        'l."version" desc',
+        `, l."version"::text${hasMoreColumn}`,
+        excerpt,
+      );
+      // A row of nulls means that the record exists but has no changes.
       const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
       return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
@@ -58,11 +64,11 @@ export const history: Operation<HistoryPlan> = {
       plan: (request) => {
         rejectRequest(unknownParameters(request, [...commonParameters, 'cursor']));
         const plan = { ...planRequest(request), id: recordId(context, request), links: request.links };
-        const after = placeOf(request);
-        const isOurs =
+        const after = cursorOf(request);
+        const isValid =
           after === undefined ||
-          request.links?.signing.verify(signed({ ...plan, after }, after.text), after.signature);
-        if (isOurs !== true) rejectRequest([foreignCursorIssue()]);
+          request.links?.signing.verify(signedText({ ...plan, after }, after.text), after.signature);
+        if (isValid !== true) rejectRequest([foreignCursorIssue()]);
         return { ...plan, after };
       },
       statement: bind,
@@ -76,7 +82,7 @@ export const history: Operation<HistoryPlan> = {
         const body = `{"data":[${changes.map(([change]) => change).join(',')}]}`;
         if (links === undefined || last === undefined) return { body };
         const text = positionText({ page: '1', key: null, id: String(last) });
-        const cursor = encodeCursor(text, links.signing.sign(signed(plan, text)));
+        const cursor = encodeCursor(text, links.signing.sign(signedText(plan, text)));
         return { body, headers: { link: `<${links.url()}/${id}/history?cursor=${cursor}>; rel="next"` } };
       },
     };
@@ -98,20 +104,23 @@ export const history: Operation<HistoryPlan> = {
   }),
 };
 
-/** The fields that changes of a resource show, as SQL. */
-const shownFields = (definition: OperationContext['definition']): string =>
+/** Returns SQL of an array with the names of the logged fields. */
+const loggedFieldsSql = (definition: OperationContext['definition']): string =>
   `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
-/** The condition that a row `_l` of the change log is a change to the plan's record. */
+/** Returns the condition that row `_l` of the change log is a change to the plan's record. */
 const changesOf = (resource: string, $: Placeholder<ById>): string =>
   `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(resource)} and _l."object_id" = ${$(idOf)}::bigint`;
 
 const idOf = ({ id }: ById): string => id;
 
-/** Maximum bytes of stored records read for one page of excerpts, which has at least one change. */
+/** Maximum bytes of stored records read for a page of excerpts, unless its first change alone is larger. */
 const pageBytes = 2 * 1024 * 1024;
 
-/** Returns the first rows of a page, up to {@link pageBytes}. PostgreSQL knows the sizes of values without reading them. */
+/**
+ * Limits a page to rows with up to {@link pageBytes}. PostgreSQL knows the size of a value without reading
+ * it.
+ */
 const upToBytes = (page: string): string => {
   const size = `coalesce(octet_length(_l."record"), 0) + coalesce(octet_length(_l."before"), 0)`;
   const newer = 'order by _l."version" desc rows between unbounded preceding and 1 preceding';
@@ -127,20 +136,20 @@ export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
-const positionForm = /^(\d{1,19})-(\d{1,18})$/;
+const positionPattern = /^(\d{1,19})-(\d{1,18})$/;
 
-/** Compiles how one change is read for the admin UI; the API lists changes. */
+/** Compiles the operation that reads one change, for the admin UI. The API only lists changes. */
 export function compileChange(context: OperationContext): CompiledOperation<ChangePlan> {
   const { definition } = context;
   const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
-    const at = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
-    const rows = `select * from "crm_ledger" _l where ${changesOf(definition.name, $)} and ${at}`;
-    return selectChanges(rows, shownFields(definition), 'l."version" desc');
+    const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
+    const rows = `select * from "crm_ledger" _l where ${changesOf(definition.name, $)} and ${atPosition}`;
+    return selectChanges(rows, loggedFieldsSql(definition), 'l."version" desc');
   });
   return {
     plan: (request) => {
       const { change } = request.query;
-      const [, transaction, id] = (typeof change === 'string' ? positionForm.exec(change) : null) ?? [];
+      const [, transaction, id] = (typeof change === 'string' ? positionPattern.exec(change) : null) ?? [];
       if (transaction === undefined || id === undefined) throw errors.notFound();
       return { ...planRequest(request), id: recordId(context, request), position: [transaction, id] };
     },
@@ -153,10 +162,10 @@ export function compileChange(context: OperationContext): CompiledOperation<Chan
   };
 }
 
-/** Returns the position of the request's cursor. @throws HttpError 400 if it is malformed */
-function placeOf({ query }: OperationRequest): UnverifiedCursor | undefined {
+/** Returns the request's cursor, or undefined if it is absent. @throws HttpError 400 if it is malformed */
+function cursorOf({ query }: OperationRequest): UnverifiedCursor | undefined {
   if (query.cursor === undefined) return undefined;
-  const place = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
-  if (place === undefined) rejectRequest([foreignCursorIssue()]);
-  return place;
+  const cursor = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
+  if (cursor === undefined) rejectRequest([foreignCursorIssue()]);
+  return cursor;
 }

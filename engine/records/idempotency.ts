@@ -44,24 +44,24 @@ const requests = defineTable(
   },
 );
 
-/** The stored responses to requests with an `Idempotency-Key`. */
+/** Tables with the stored responses to requests with an `Idempotency-Key`. */
 export const idempotencyTables = [requests];
 
 /** Retention of stored responses, in hours. */
 export const retentionHours = 24;
 
-/** The `Idempotency-Key` of a request, and the SHA-256 hash of its body as hexadecimal text. */
+/** A request's `Idempotency-Key` and the SHA-256 hash of its body, in hexadecimal. */
 interface Idempotency {
   readonly key: string;
   readonly bodyHash: string;
 }
 
-/** A plan that runs at most once per idempotency key; without a key, it runs every time. */
+/** A plan that runs at most once per idempotency key, or every time without a key. */
 export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Parses the `Idempotency-Key` of a request. @throws HttpError 400 if it is malformed */
+/** Parses a request's `Idempotency-Key`. @throws HttpError 400 if it is malformed */
 export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
@@ -75,26 +75,29 @@ const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:
 const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
 const bodyHash = ({ idempotency }: IdempotentPlan) => idempotency?.bodyHash ?? null;
 
-/** A statement that runs at most once per key. */
-interface Once {
-  /** What the key belongs to. */
+/** A write that runs at most once per key. */
+interface IdempotentWrite {
+  /** The path that keys are scoped to, without the API prefix. */
   readonly path: string;
-  /** Returns the expressions that write, from a source with one row or none. */
+  /**
+   * Returns the common table expressions that write. Their source has one row, or none if nothing must be
+   * written.
+   */
   readonly write: (source: string) => string;
-  /** Returns the statement that selects the response as "record", its versions as "tag" and the ID as "record_id". */
+  /** The SELECT of the response as "record", its versions as "tag" and the record's ID as "record_id". */
   readonly result: string;
-  /** Appended to the versions in the entity tag. */
+  /** The projection's mark, appended to the versions in the entity tag. */
   readonly mark: string;
 }
 
 /**
- * Returns a statement that writes once per key and stores its response atomically with the write, so that a crash cannot
- * separate them. It returns the response, its entity tag, its ID and, for a
- * previously stored response, the hash of its body; a row of nulls while the first request is still running.
+ * Returns a statement that writes once per key and stores the response in the same transaction. It returns
+ * the response, its entity tag, the record's ID and, for a previously stored response, the hash of the first
+ * request's body. It returns a row of nulls while the first request is still running.
  */
 export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
-  { path, write, result, mark }: Once,
+  { path, write, result, mark }: IdempotentWrite,
 ): string {
   const organization = organizationOf(placeholder);
   const scope = [`${placeholder(caller)}::text`, literal(path), `${placeholder(key)}::text`];
@@ -102,11 +105,12 @@ export function idempotentStatement<P extends IdempotentPlan>(
     JSON.stringify(['idempotency', plan.organization, caller(plan), path, key(plan)]),
   );
   const tag = `"tag" || ${literal(mark)}`;
-  const stored = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
+  const keyConditions = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
-    // Does not wait for the lock: a second request gets 409. The lock is released with the statement's transaction.
+    // Does not wait for the lock, so that a concurrent request receives 409 immediately. The lock is released
+    // with the statement's transaction.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
-    `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${stored.join(' and ')})`,
+    `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${keyConditions.join(' and ')})`,
     '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',
     write('_first'),
     `_result as (${result})`,
@@ -121,7 +125,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
 }
 
 /**
- * Returns the response to a plan carried out by {@link idempotentStatement}, now or earlier.
+ * Returns the response to a plan executed by {@link idempotentStatement}, now or previously.
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
 export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {
@@ -135,7 +139,7 @@ export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: 
 }
 
 /**
- * Returns whether a statement failed because another request with the same key committed after this statement started.
- * Nothing was written; the same statement now finds the stored response.
+ * Returns whether a statement failed because another request with the same key committed after this statement
+ * started. Nothing was written, and a retry will find the stored response.
  */
 export const lostRace = (cause: unknown): boolean => violatedConstraint(cause) === 'crm_idempotency_pkey';

@@ -20,14 +20,14 @@ import { retryWhenBusy } from './retry.ts';
 import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
-/** The parameters of an import. */
+/** A request to import, before validation. */
 export interface ImportRequest {
   readonly caller: Caller;
   readonly query: Query;
   /** `Prefer: handling=strict`. */
   readonly strict: boolean;
   readonly format: FormatName;
-  /** The request's headers, names in lower case. */
+  /** Request headers with names in lower case. */
   readonly headers: OperationRequest['headers'];
 }
 
@@ -38,31 +38,34 @@ export interface ImportPlan extends ImportWrites {
 
 const parameters = ['match', 'on_error', 'dry_run'];
 
-/** Observes an import. */
-interface ImportWatching {
-  /** Called after each statement with the number of lines processed. */
+/** Callbacks of an import. */
+interface ImportObserver {
+  /** Called after each statement with the number of processed lines. */
   readonly onProgress?: (lines: number) => void;
   /** Called before each statement; the import stops if it rejects. */
   readonly assertAllowed?: () => Promise<void>;
 }
 
-/** Imports into one resource. */
+/** The import operation of a resource. */
 export interface Import {
   /** @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records */
   readonly plan: (request: ImportRequest) => ImportPlan;
   /**
    * Writes the records of a body in order, up to 1,000 per statement.
-   * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report` tells what was written
+   * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report`
+   * contains the results up to the failure
    */
   readonly run: (
     database: Database,
     plan: ImportPlan,
     source: AsyncIterable<Buffer>,
-    watching?: ImportWatching,
+    observer?: ImportObserver,
   ) => Promise<ImportSummary>;
 }
 
-/** `POST /R/import`: creates records from a body of any length, or with `match` creates and updates records. */
+/**
+ * `POST /R/import`: creates records from a body of any length, or with `match` creates and updates records.
+ */
 export const imports = {
   method: 'POST',
   path: '/import',
@@ -100,7 +103,7 @@ export const imports = {
   describe: ({ definition, pluralName }: DescribedResource): OperationDescription => ({
     operationId: `import${pluralName}`,
     summary: `Import ${definition.name.replaceAll('_', ' ')}`,
-    parameters: described,
+    parameters: parameterDescriptions,
     body: {
       description:
         'Records as CSV with a header of field names, or as JSON objects, one per line. Can be compressed with gzip.',
@@ -110,7 +113,7 @@ export const imports = {
   }),
 } as const;
 
-const described = [
+const parameterDescriptions = [
   {
     name: 'match',
     in: 'query',
@@ -137,25 +140,25 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
     if (headers[name.toLowerCase()] !== undefined)
       throw errors.malformedHeader(name, 'cannot be sent with an import. Use "match" instead.');
   }
-  const known = [...commonParameters, ...parameters];
-  const problems: FieldIssue[] = rest.strict
+  const knownParameters = [...commonParameters, ...parameters];
+  const issues: FieldIssue[] = rest.strict
     ? Object.keys(query)
-        .filter((name) => !known.includes(name))
-        .map(unknownParameter(known))
+        .filter((name) => !knownParameters.includes(name))
+        .map(unknownParameter(knownParameters))
     : [];
   const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
   if (onError !== 'continue' && onError !== 'stop')
-    problems.push(parameterIssue('on_error', 'must be continue or stop'));
+    issues.push(parameterIssue('on_error', 'must be continue or stop'));
   if (dryRun !== 'true' && dryRun !== 'false')
-    problems.push(parameterIssue('dry_run', 'must be true or false'));
-  if (Array.isArray(match)) problems.push(parameterIssue('match', 'must not be repeated'));
-  rejectRequest(problems);
+    issues.push(parameterIssue('dry_run', 'must be true or false'));
+  if (Array.isArray(match)) issues.push(parameterIssue('match', 'must not be repeated'));
+  rejectRequest(issues);
   if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
     throw errors.forbidden(definition.name, 'update');
   return {
     ...rest,
     match: typeof match === 'string' ? match.split(',') : undefined,
     stops: onError === 'stop',
-    isTrial: dryRun === 'true',
+    isDryRun: dryRun === 'true',
   };
 }

@@ -1,4 +1,4 @@
-// Records: what routes and modules do with records, one object for each operation.
+// Records: the operations on records, for routes and modules.
 // May import errors, fields, sql, query, definition, database, tables, effects.
 
 export {
@@ -25,7 +25,7 @@ export {
 } from './changes.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute } from './execute.ts';
-export { exported } from './exported.ts';
+export { exportStream } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyTables, retentionHours } from './idempotency.ts';
 export type { Import } from './import.ts';

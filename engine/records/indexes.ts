@@ -4,55 +4,59 @@ import { queryIndexes } from '../query/index.ts';
 import { identifier, indexKey, lookupKey, quote } from '../sql/index.ts';
 import { allPresentSql, distinctionOf, joinedNames } from './uniques.ts';
 
-/** An index of a resource: SQL keys in their order. */
+/** An index of a resource. */
 export interface ResourceIndex {
   readonly name: string;
   /** The access method; a B-tree if absent. */
   readonly method?: 'gin';
   readonly keys: readonly string[];
-  /** The condition of a partial unique index; absent if the index contains all records. */
+  /** The condition of a partial unique index; absent for indexes of all records. */
   readonly uniqueWhere?: string;
 }
 
 /** Returns the keys of an index that starts with the organization and ends with the ID. */
-const columns = (keys: readonly string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
+const indexColumns = (keys: readonly string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
 
-/** Returns whether an index or the primary key contains records with equal values of some fields in the order of another. */
+/**
+ * Returns whether an index, or the primary key, provides the order of `sort` among records with equal values
+ * of other fields.
+ */
 export function isIndexed(definition: ResourceDefinition, equal: readonly Field[], sort: Field): boolean {
-  const wanted = columns([...equal.map(lookupKey), indexKey(sort)]);
-  const all = indexes(definition).filter(({ uniqueWhere }) => uniqueWhere === undefined);
-  return [columns([]), ...all.map(({ keys }) => keys)].some((keys) =>
-    wanted.every((each, position) => keys[position] === each),
+  const requiredKeys = indexColumns([...equal.map(lookupKey), indexKey(sort)]);
+  const fullIndexes = indexes(definition).filter(({ uniqueWhere }) => uniqueWhere === undefined);
+  return [indexColumns([]), ...fullIndexes.map(({ keys }) => keys)].some((keys) =>
+    requiredKeys.every((key, position) => keys[position] === key),
   );
 }
 
-/** Returns the indexes required by the query parts, and one for each reference and lookup. */
+/** Returns a resource's indexes: for its query parameters, references, lookups and unique fields. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
-  const wanted = [
+  const candidates = [
     ...queryIndexes(definition),
     ...fields
       .filter((field) => field.type.refers || field.lookup !== undefined)
       .map((field) => ({ field, keys: [lookupKey(field)] })),
   ];
-  const found = new Map<string, ResourceIndex>();
-  for (const index of wanted) {
+  const byName = new Map<string, ResourceIndex>();
+  for (const index of candidates) {
     if ('method' in index) {
       const { method, keys } = index;
       const indexName = identifier(`${name}_${index.name}`);
-      found.set(indexName, { name: indexName, method, keys: ['"organization_id"', ...keys] });
+      byName.set(indexName, { name: indexName, method, keys: ['"organization_id"', ...keys] });
       continue;
     }
     const { field, keys } = index;
-    const all = columns(keys);
+    const indexKeys = indexColumns(keys);
     const isLookup = field.lookup !== undefined && keys[0] === lookupKey(field);
     const indexName = identifier(`${name}_${field.name}_${isLookup ? 'lookup' : 'index'}`);
-    if (all.length > 2 && !found.has(indexName)) found.set(indexName, { name: indexName, keys: all });
+    if (indexKeys.length > 2 && !byName.has(indexName))
+      byName.set(indexName, { name: indexName, keys: indexKeys });
   }
-  return [...found.values(), ...definition.uniques.map((unique) => uniqueIndex(name, unique))];
+  return [...byName.values(), ...definition.uniques.map((unique) => uniqueIndex(name, unique))];
 }
 
-/** Returns the index that keeps fields unique within an organization. */
+/** Returns the index that enforces unique fields within an organization. */
 function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
   const values = unique.map((field) => quote(field.name));
   return {
@@ -65,9 +69,9 @@ function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
   };
 }
 
-/** Returns an index key; expressions need parentheses. */
+/** Returns the key as written in CREATE INDEX, where expressions need parentheses. */
 const asKey = (key: string): string => (key.startsWith('case ') ? `(${key})` : key);
 
-/** Returns the name of the index that keeps fields unique. */
+/** Returns the name of the index that enforces unique fields. */
 export const uniqueIndexName = (resource: string, unique: Unique): string =>
   identifier(`${resource}_${joinedNames(unique)}_unique`);

@@ -5,42 +5,45 @@ import type { Body } from './body.ts';
 
 /** A record to write. */
 export interface BatchItem {
-  /** Decimal text; null for a record that may be new. */
+  /** ID as decimal text; null if the record can be new. */
   readonly id: string | null;
   readonly body: Body;
 }
 
-/** The input of one statement. */
+/** The parameters of a statement that writes items. */
 export interface ItemValues {
   /** The values of all items by column, each as the text of a PostgreSQL array. */
   readonly columns: readonly string[];
-  /** Numbers of the items that the statement skips, as decimal text, starting at 1. */
+  /** Indexes of the items to skip, starting at 1, as decimal text. */
   readonly skipped: readonly string[];
 }
 
-/** The items of a statement as a table `_items`, with one row per item and its number in `_n`. */
+/** A statement's items as a table `_items`: one row per item, with its index (starting at 1) in `_n`. */
 export interface ItemTable {
-  /** The expression `_items`. @param guard a source of one row; if it is empty, so is `_items` */
+  /**
+   * Returns the common table expression `_items`. @param guard a source with at most one row; if it is empty,
+   * so is `_items`
+   */
   readonly expression: (placeholder: Placeholder<ItemValues>, guard?: string) => string;
-  /** The columns of a field and the SQL of their values. */
-  readonly assigned: (field: Field) => readonly Assignment[];
-  /** The condition that an item contains a field. */
-  readonly isGiven: (field: Field) => string;
-  /** Adds an item to the columns; undefined stands for a skipped item. */
+  /** Returns the columns of a field and the SQL of their values. */
+  readonly assignments: (field: Field) => readonly Assignment[];
+  /** Returns the condition that an item contains a field. */
+  readonly hasField: (field: Field) => string;
+  /** Appends an item to the columns, or a row of nulls if it is undefined. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 
-/** SQL of an item's id. */
+/** SQL of an item's ID. */
 export const itemId = '_i._id::bigint';
 
-/** A column that is being written. */
+/** The text of a column's array while items are appended to it. */
 export interface ItemColumn {
   text: string;
 }
 
 /** Compiles how statements read items with values of these writable fields. */
 export function itemTable(fields: readonly Field[]): ItemTable {
-  const parts = fields.map((field) => ({
+  const fieldEntries = fields.map((field) => ({
     field,
     parameters: bodyParameters(field),
     size: fieldColumns(field).length,
@@ -50,17 +53,17 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     '_given',
     ...fields.flatMap((field) => fieldColumns(field)).map((_, index) => `_v${index}`),
   ];
-  const assigned = new Map<Field, readonly Assignment[]>();
+  const assignments = new Map<Field, readonly Assignment[]>();
   let next = 2;
-  for (const { field, size } of parts) {
-    const own = names.slice(next, next + size).map((name) => `_i.${name}`);
-    // Columns are requested once each, in order.
+  for (const { field, size } of fieldEntries) {
+    const columns = names.slice(next, next + size).map((name) => `_i.${name}`);
+    // `assign` requests the placeholder of each column once, in order.
     let column = 0;
-    assigned.set(
+    assignments.set(
       field,
       assign<BatchItem>(
         field,
-        () => own[column++] ?? 'null',
+        () => columns[column++] ?? 'null',
         () => [],
       ),
     );
@@ -75,10 +78,10 @@ export function itemTable(fields: readonly Field[]): ItemTable {
     expression: ($, guard) => {
       const values = arrays.map((array) => `${$(array)}::text[]`).join(', ');
       const source = `unnest(${values}) with ordinality _i(${names.join(', ')}, _n)`;
-      return `_items as materialized (select _i.* from ${guard === undefined ? '' : `${guard} cross join `}${source} where _i._n <> all(${$(skipped)}::bigint[]))`;
+      return `_items as materialized (select _i.* from ${guard === undefined ? '' : `${guard} cross join `}${source} where _i._n <> all(${$(skippedOf)}::bigint[]))`;
     },
-    assigned: (field) => assigned.get(field) ?? [],
-    isGiven: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
+    assignments: (field) => assignments.get(field) ?? [],
+    hasField: (field) => `substr(_i._given, ${fields.indexOf(field) + 1}, 1) = '1'`,
     add: (columns, item) => {
       const add = (index: number, value: ParameterText) => {
         const column = columns[index];
@@ -93,7 +96,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
           : fields.map(({ name }) => (item.body[name] === undefined ? '0' : '1')).join(''),
       );
       let index = 2;
-      for (const { parameters, size } of parts) {
+      for (const { parameters, size } of fieldEntries) {
         const values = item === undefined ? [] : parameters(item);
         for (let part = 0; part < size; part++) add(index++, values[part] ?? null);
       }
@@ -101,12 +104,12 @@ export function itemTable(fields: readonly Field[]): ItemTable {
   };
 }
 
-const skipped = ({ skipped }: ItemValues) => skipped;
+const skippedOf = ({ skipped }: ItemValues) => skipped;
 
-/** The texts of arrays. */
+/** Returns the columns as texts of PostgreSQL arrays. */
 export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
   columns.map(({ text }) => `{${text}}`);
 
-/** Serializes a value as an array element. Plain replacements are several times faster than a regular expression. */
+/** Serializes a value as an array element. `replaceAll` is several times faster than a regular expression. */
 const element = (value: ParameterText): string =>
   value === null ? 'null' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;

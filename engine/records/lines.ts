@@ -4,28 +4,30 @@ import type { Body } from './body.ts';
 import { readJson } from './read-body.ts';
 import { createYield } from './yield.ts';
 
-/** One of many records in a body, or the reason why it is invalid. */
+/** One record of an import's body, or the reason why it is invalid. */
 export interface ParsedLine {
-  /** The line where it starts; the first line is 1. */
+  /** The line where the record starts. The first line is 1. */
   readonly number: number;
   /** Approximate size in bytes. */
   readonly size: number;
   readonly record: Body | HttpError;
 }
 
-/** The records of a body in order, in batches. */
+/** The records of a body in order, in chunks. */
 export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
-  /** Names of columns that do not name a writable field; complete once the first record was read. */
+  /** Names of columns that are not writable fields; complete after the first record was read. */
   readonly ignored: readonly string[];
 }
 
 /** Maximum size of a record, in bytes. */
 export const maxRecord = 1024 * 1024;
 
-/** Number of lines, including empty ones, read without a pause: creating their errors takes tens of microseconds each. */
+/** Number of lines read without a pause. Creating the error of an invalid line takes tens of microseconds. */
 const sliceLines = 200;
 
-/** Parses JSON objects, one per line; empty lines are skipped. @param current translates former field names */
+/**
+ * Parses JSON objects, one per line. Empty lines are skipped. @param current translates former field names
+ */
 export const ndjsonLines = (
   source: AsyncIterable<Buffer>,
   current = (record: Body): Body => record,
@@ -38,7 +40,7 @@ async function* jsonRecords(
   source: AsyncIterable<Buffer>,
   current: (record: Body) => Body,
 ): AsyncGenerator<readonly ParsedLine[]> {
-  /** The start of an incomplete line; discarded once the line is too long. */
+  /** The start of an incomplete line, empty if the line is already too long. */
   let pending: Buffer[] = [];
   let pendingSize = 0;
   let number = 0;
@@ -50,8 +52,8 @@ async function* jsonRecords(
     pending = [];
     pendingSize = 0;
     if (size > maxRecord) return { number, size: 0, record: errors.lineTooLong(maxRecord) };
-    const isMarked = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
-    const bytes = isMarked ? line.subarray(byteOrderMark.length) : line;
+    const hasByteOrderMark = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+    const bytes = hasByteOrderMark ? line.subarray(byteOrderMark.length) : line;
     if (isBlank(bytes)) return undefined;
     const record = objectOf(bytes);
     return { number, size, record: record instanceof HttpError ? record : current(record) };

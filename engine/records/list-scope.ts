@@ -7,107 +7,118 @@ import { responseValueSql } from './projection.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** The records that a list's statement reads. */
-export interface Selection {
-  /** The WHERE clause of the list, without the cursor's position. */
+/** The rows that a list reads. */
+export interface ListScope {
+  /** The list's WHERE clause, without the cursor's position. */
   readonly conditions: string;
-  /** The sort keys, each with its direction. */
+  /** The sort keys with their directions. */
   readonly order: string;
-  /** The columns of {@link listColumns} and the joins they need, each starting with a space. */
-  readonly shown: { readonly columns: string; readonly joins: string };
-  /** The statement that selects the columns in order. */
+  /** The columns of {@link listColumns} and their joins, each starting with a space. */
+  readonly projection: { readonly columns: string; readonly joins: string };
+  /** Statement that selects the columns in order. */
   readonly page: string;
-  /** The statement that selects the table's rows in order, with an additional column. */
-  readonly rowsWith: (further: string) => string;
+  /** Returns a statement that selects the table's rows in order, with an additional column. */
+  readonly rowsWith: (extraColumn: string) => string;
 }
 
-/** A plan of a list. */
+/** The input of a list's statements. */
 export interface ListInput extends OperationPlan {
-  readonly asked: ParsedQuery;
+  readonly parsedQuery: ParsedQuery;
 }
 
-/** @param most maximum number of records, instead of a page */
+/** Compiles the SQL of a list. @param maxRecords replaces the page size */
 export function compileListScope(
   context: OperationContext,
-  asked: ParsedQuery,
+  query: ParsedQuery,
   $: Placeholder<ListInput>,
-  most?: number,
-): Selection {
+  maxRecords?: number,
+): ListScope {
   const { definition } = context;
   const table = tableOf(context);
   const rows = visibleSql($);
-  const clauses = queryClauses(definition, asked, $);
+  const clauses = queryClauses(definition, query, $);
   const { where = [], after = [], limit, offset } = clauses;
   const conditions = `where ${[rows, ...where].join(' and ')}`;
   const order = (clauses.order ?? []).join(', ');
-  const ordered = `order by ${order}`;
-  const ofPage = `limit ${most ?? limit}`;
-  const paged = `${ofPage}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
-  const gathered = findsFirst(asked);
-  // If many rows are skipped or sorted, only the rows of the page are read completely and their columns computed.
-  const keysFirst = gathered || listLane(context, asked) !== 'list';
+  const orderClause = `order by ${order}`;
+  const limitClause = `limit ${maxRecords ?? limit}`;
+  const pageClause = `${limitClause}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
+  const filtersFirst = findsFirst(query);
+  // If many rows are skipped or sorted, IDs are selected first, so that only the rows of the page are read
+  // completely.
+  const keysFirst = filtersFirst || listLane(context, query) !== 'list';
   const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
     (condition) => {
-      // OFFSET 0 prevents the planner from walking the sort index, which would read every record that does not match.
-      const found = gathered
+      // OFFSET 0 prevents the planner from walking the sort index, which would read every record that does
+      // not match.
+      const source = filtersFirst
         ? `(select ${record}.* from ${table} ${record} ${conditions}${condition} offset 0) ${record}`
         : `${table} ${record} ${conditions}${condition}`;
-      return `(select ${record}."id" from ${found} ${ordered} ${paged})`;
+      return `(select ${record}."id" from ${source} ${orderClause} ${pageClause})`;
     },
   );
   const rowsOf = (columns: string, joins = '') =>
     keysFirst || branches.length > 1
-      ? `select ${columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${joins} ${ordered} ${ofPage}`
-      : `select ${columns} from ${table} ${record}${joins} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${ordered} ${paged}`;
-  const { columns, joins } = selectProjection(context, asked, $);
-  const key = hasSortKey(context, asked)
+      ? `select ${columns} from (${branches.join(' union all ')}) k join ${table} ${record} on ${rows} and ${record}."id" = k."id"${joins} ${orderClause} ${limitClause}`
+      : `select ${columns} from ${table} ${record}${joins} ${conditions}${after.map((condition) => ` and ${condition}`).join('')} ${orderClause} ${pageClause}`;
+  const { columns, joins } = selectProjection(context, query, $);
+  const key = hasSortKey(context, query)
     ? ''
-    : `, ${responseValueSql(asked.sort.field)} as ${quote(sortKey)}`;
-  const shown = { columns: `${columns}${key}`, joins };
+    : `, ${responseValueSql(query.sort.field)} as ${quote(sortKey)}`;
+  const projection = { columns: `${columns}${key}`, joins };
   return {
     conditions,
     order,
-    shown,
-    page: rowsOf(shown.columns, joins),
-    rowsWith: (further) => rowsOf(`${record}.*, ${further}`),
+    projection,
+    page: rowsOf(projection.columns, joins),
+    rowsWith: (extraColumn) => rowsOf(`${record}.*, ${extraColumn}`),
   };
 }
 
-/** An additional column with the sort key of a record whose projection does not include it. */
+/** Column with the sort key, for projections that do not include it. */
 const sortKey = '_key';
 
-const hasSortKey = (context: OperationContext, asked: ParsedQuery): boolean =>
-  projectedColumns(context, asked).some(({ name }) => name === asked.sort.field.name);
+const hasSortKey = (context: OperationContext, query: ParsedQuery): boolean =>
+  projectedColumns(context, query).some(({ name }) => name === query.sort.field.name);
 
-/** Returns what a list's statement selects; the ID and sort key of the last record follow their number. */
-export function listColumns(context: OperationContext, asked: ParsedQuery): SelectedColumns {
-  const fields = projectedColumns(context, asked);
-  return hasSortKey(context, asked)
-    ? { fields, last: ['id', asked.sort.field.name] }
+/**
+ * Returns the columns of a list's statement. The ID and sort key of the last record are used for the next
+ * page's cursor.
+ */
+export function listColumns(context: OperationContext, query: ParsedQuery): SelectedColumns {
+  const fields = projectedColumns(context, query);
+  return hasSortKey(context, query)
+    ? { fields, last: ['id', query.sort.field.name] }
     : { fields, last: ['id'], additional: [sortKey] };
 }
 
 /**
- * Returns whether a short list has the same plan for all values, because an index provides the order. Otherwise the
- * planner has to know the values, and several lists cannot share a statement.
+ * Returns whether a short list has the same plan for all values, because an index provides the order.
+ * Otherwise the planner needs the values, so several lists cannot share a statement.
  */
-export function hasStablePlan(context: OperationContext, asked: ParsedQuery): boolean {
-  const { equal, find, sort } = queryCost(asked);
+export function hasStablePlan(context: OperationContext, query: ParsedQuery): boolean {
+  const { equal, find, sort } = queryCost(query);
   const keys = sort.type.order?.(column(sort)) ?? [];
   const inOrder = find.length === 0 && (equal.length === 0 || keys.length === 1);
-  return listLane(context, asked) === 'list' && asked.sort.after === undefined && inOrder;
+  return listLane(context, query) === 'list' && query.sort.after === undefined && inOrder;
 }
 
-/** Returns whether an index finds the records in another order than the list's, so that they must be sorted. */
-function findsFirst(asked: ParsedQuery): boolean {
-  const { find, gather, sort } = queryCost(asked);
+/**
+ * Returns whether the index that finds the records does not provide the list's order, so that they must be
+ * sorted.
+ */
+function findsFirst(query: ParsedQuery): boolean {
+  const { find, gather, sort } = queryCost(query);
   return gather || find.some((field) => field !== sort);
 }
 
-/** Returns the lane by whether an index provides the page without a scan, and how much of the index is read. */
-export function listLane({ definition }: OperationContext, asked: ParsedQuery): 'list' | 'deep' | 'scan' {
-  const { equal, find, sort, scan } = queryCost(asked);
+/**
+ * Returns the lane of a list: `scan` unless an index provides the page, `deep` if the page is far from the
+ * start.
+ */
+export function listLane({ definition }: OperationContext, query: ParsedQuery): 'list' | 'deep' | 'scan' {
+  const { equal, find, sort, scan } = queryCost(query);
   const inOrder = find.every((field) => field === sort);
   if (scan || !inOrder || !isIndexed(definition, equal, sort)) return 'scan';
-  return asked.page.depth === 'deep' ? 'deep' : 'list';
+  return query.page.depth === 'deep' ? 'deep' : 'list';
 }

@@ -17,7 +17,7 @@ import {
   prepare,
   recordsAsJson,
 } from '../sql/index.ts';
-import { exporting } from './export.ts';
+import { exportReader } from './export.ts';
 import { formatNames } from './formats.ts';
 import { isValidCursor, type LinkedPlan, linkHeader } from './links.ts';
 import { compileListScope, hasStablePlan, listColumns, listLane } from './list-scope.ts';
@@ -27,9 +27,9 @@ import { commonParameters, planRequest, rejectRequest, unknownParameters } from 
 import { wrapBody } from './responses.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
-/** The plan of a list; `asked` contains the parsed parameters of each query part. */
+/** The plan of a list. */
 export interface ListPlan extends LinkedPlan {
-  /** How to count the records of all pages, or undefined if they are not counted. */
+  /** How to count the records of all pages; undefined if they are not counted. */
   readonly counting: CountMode | undefined;
   readonly strict: boolean;
 }
@@ -43,50 +43,48 @@ export const list: Operation<ListPlan> = {
   formats: formatNames,
   compile: (context) => {
     const { definition } = context;
-    const known = [...commonParameters, ...listParameters(definition)];
+    const knownParameters = [...commonParameters, ...listParameters(definition)];
     const byShape = statementsByShape<ListPlan>(context, 'list');
-    const prepared = ({ asked, counting }: ListPlan) =>
-      byShape(`${queryShape(asked)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
-        listStatement(context, asked, counting, name),
+    const statementFor = ({ parsedQuery: query, counting }: ListPlan) =>
+      byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
+        listStatement(context, query, counting, name),
       );
     const compiled: CompiledOperation<ListPlan> = {
       plan: (request) => {
-        // Filters reject unknown names with brackets, whether the request is strict or not.
-        const problems: FieldIssue[] = unknownParameters(request, known).filter(
+        // Filters always reject unknown parameters with brackets, so these issues are reported elsewhere.
+        const issues: FieldIssue[] = unknownParameters(request, knownParameters).filter(
           ({ field }) => !field.includes('['),
         );
-        const asked = parseQuery(definition, request.query, problems);
-        authorizeExpansion(request.caller.principal, asked);
-        rejectRequest(problems);
+        const parsedQuery = parseQuery(definition, request.query, issues);
+        authorizeExpansion(request.caller.principal, parsedQuery);
+        rejectRequest(issues);
         const { links, query, counting, strict } = request;
         const resource = definition.name;
-        const plan = { ...planRequest(request), resource, asked, query, links, counting, strict };
+        const plan = { ...planRequest(request), resource, parsedQuery, query, links, counting, strict };
         if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
         return plan;
       },
-      // A page beyond the end of any table is empty; it needs a statement only to count records.
+      // A page beyond the maximum offset is empty and needs a statement only to count records.
       statement: (plan) =>
-        plan.asked.page.offset === undefined && plan.counting === undefined
+        plan.parsedQuery.page.offset === undefined && plan.counting === undefined
           ? undefined
-          : prepared(plan).bind(plan),
+          : statementFor(plan).bind(plan),
       readsOnly: true,
-      further: (plan, rows) => estimate(context, plan, rows),
+      followUp: (plan, rows) => estimate(context, plan, rows),
       respond: (plan, rows) => {
-        const [records, count, id, shown] = rows[0] ?? [];
-        const { page, sort } = plan.asked;
-        const number = sort.after?.page ?? page.page;
-        const { toBound: place = (text: string) => text } = sort.field.type;
+        const [records, count, id, key] = rows[0] ?? [];
+        const { page, sort } = plan.parsedQuery;
+        const pageNumber = sort.after?.page ?? page.page;
+        const { toBound = (text: string) => text } = sort.field.type;
         const isFull = Number(count) === pageSize;
-        const last = isFull
-          ? { id: String(id), key: shown == null ? null : place(String(shown)) }
-          : undefined;
+        const last = isFull ? { id: String(id), key: key == null ? null : toBound(String(key)) } : undefined;
         return {
-          body: wrapBody('{"data":[', records ?? '', `],"page":${number},"per_page":${pageSize}}`),
+          body: wrapBody('{"data":[', records ?? '', `],"page":${pageNumber},"per_page":${pageSize}}`),
           headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
         };
       },
     };
-    return { ...compiled, export: exporting(context, compiled.plan) };
+    return { ...compiled, export: exportReader(context, compiled.plan) };
   },
   describe: ({ definition, pluralName, recordName }) => ({
     operationId: `list${pluralName}`,
@@ -114,39 +112,41 @@ function headersOf(
   link: string | undefined,
   total: string | undefined,
 ): Readonly<Record<string, string>> {
-  const applied = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
+  const preferences = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
   return {
     ...(link !== undefined && { link }),
-    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': applied }),
+    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': preferences }),
   };
 }
 
-/** Returns the statement of a list: its records, their number, and the ID and sort key of the last one. */
+/**
+ * Prepares a list's statement, which returns the records, their count, and the last record's ID and sort key.
+ */
 function listStatement(
   context: OperationContext,
-  asked: ParsedQuery,
+  query: ParsedQuery,
   counting: CountMode | undefined,
   name: string,
 ): Prepared<ListPlan> {
-  const selected = listColumns(context, asked);
-  const parts = ($: Placeholder<ListPlan>) => {
-    const { conditions, page } = compileListScope(context, asked, $);
+  const columns = listColumns(context, query);
+  const compileParts = ($: Placeholder<ListPlan>) => {
+    const { conditions, page } = compileListScope(context, query, $);
     return { page, conditions };
   };
 
   if (counting === undefined) {
-    const page = ($: Placeholder<ListPlan>) => parts($).page;
-    const many = hasStablePlan(context, asked) ? listOfMany(page) : undefined;
-    return prepare<ListPlan>(name, listLane(context, asked), page, selected, many);
+    const page = ($: Placeholder<ListPlan>) => compileParts($).page;
+    const batchForm = hasStablePlan(context, query) ? listOfMany(page) : undefined;
+    return prepare<ListPlan>(name, listLane(context, query), page, columns, batchForm);
   }
-  // The total is required even if the page is empty, so the database returns both in one row.
+  // The total is required even if the page is empty, so both are returned in one row.
   return prepare<ListPlan>(name, 'scan', ($) => {
-    const { page, conditions } = parts($);
-    return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, selected)}) _p`;
+    const { page, conditions } = compileParts($);
+    return `select _p.*, ${totalColumn(context, conditions, counting)} from (${recordsAsJson(page, columns)}) _p`;
   });
 }
 
-/** Combines lists that differ only in their values. @param page the statement of one list */
+/** Returns the batch form of a list's statement, for lists that differ only in their values. */
 const listOfMany = (page: ($: Placeholder<ListPlan>) => string): BatchForm<ListPlan> => ({
   write: ($) => ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
   differ: 0,

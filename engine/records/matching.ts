@@ -6,54 +6,54 @@ import { statementsByShape } from './projected-columns.ts';
 import { visibleSql } from './rows.ts';
 import { type ById, byIdSql, tableOf } from './statements.ts';
 
-/** The filters of a resource's list, applied to one record. */
+/** The filters of a resource's list, for conditions on records outside the list. */
 export interface Matching {
   /** Names of the filter parameters. */
   readonly parameters: readonly string[];
-  /** Parses filters; adds all issues to `problems`. */
-  readonly parse: (query: Query, problems: FieldIssue[]) => ParsedQuery;
-  /** Selects a row if the record matches. */
+  /** Parses filters and adds their issues to `issues`. */
+  readonly parse: (query: Query, issues: FieldIssue[]) => ParsedQuery;
+  /** Returns a statement that selects a row if the record matches. */
   readonly statement: (plan: MatchPlan) => Statement;
-  /** Selects the IDs of matching records in ascending order, up to a limit. */
-  readonly found: (plan: FindPlan) => Statement;
+  /** Returns a statement that selects the IDs of matching records in ascending order, up to a limit. */
+  readonly findStatement: (plan: FindPlan) => Statement;
 }
 
-/** Returns whether a record matches filters. */
+/** The plan of a check whether a record matches filters. */
 export interface MatchPlan extends OperationPlan, ById {
-  readonly asked: ParsedQuery;
+  readonly parsedQuery: ParsedQuery;
 }
 
-/** Returns the records that match filters. */
+/** The plan of a search for records that match filters. */
 export interface FindPlan extends OperationPlan {
-  readonly asked: ParsedQuery;
-  readonly most: number;
+  readonly parsedQuery: ParsedQuery;
+  readonly limit: number;
 }
 
-/** Compiles a resource's filters, for a single record and for all records. */
+/** Compiles a resource's filters for a single record and for all records. */
 export function matching(context: OperationContext): Matching {
   const { definition } = context;
   const byShape = statementsByShape<MatchPlan>(context, 'match');
-  const prepared = (asked: ParsedQuery): Prepared<MatchPlan> =>
-    byShape(queryShape(asked), (name) =>
+  const matchStatement = (query: ParsedQuery): Prepared<MatchPlan> =>
+    byShape(queryShape(query), (name) =>
       prepare<MatchPlan>(name, 'read', ($) => {
-        const { where = [] } = queryClauses(definition, asked, $);
+        const { where = [] } = queryClauses(definition, query, $);
         const conditions = [byIdSql($), ...where].join(' and ');
         return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions}`;
       }),
     );
   const foundByShape = statementsByShape<FindPlan>(context, 'find');
-  const finding = (asked: ParsedQuery): Prepared<FindPlan> =>
-    foundByShape(queryShape(asked), (name) =>
+  const findStatement = (query: ParsedQuery): Prepared<FindPlan> =>
+    foundByShape(queryShape(query), (name) =>
       prepare<FindPlan>(name, 'read', ($) => {
-        const { where = [] } = queryClauses(definition, asked, $);
+        const { where = [] } = queryClauses(definition, query, $);
         const conditions = [visibleSql($), ...where].join(' and ');
-        return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions} order by ${record}."id" limit ${$(({ most }) => String(most))}::int`;
+        return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions} order by ${record}."id" limit ${$(({ limit }) => String(limit))}::int`;
       }),
     );
   return {
     parameters: definition.filters.flatMap(({ parameters }) => parameters.map(({ name }) => name)),
-    parse: (query, problems) => parseQuery(definition, query, problems),
-    statement: (plan) => prepared(plan.asked).bind(plan),
-    found: (plan) => finding(plan.asked).bind(plan),
+    parse: (query, issues) => parseQuery(definition, query, issues),
+    statement: (plan) => matchStatement(plan.parsedQuery).bind(plan),
+    findStatement: (plan) => findStatement(plan.parsedQuery).bind(plan),
   };
 }

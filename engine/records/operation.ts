@@ -11,7 +11,7 @@ import type { FormatName } from './formats.ts';
 import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
 
-/** The authenticated caller and its organization. Ids are decimal text. */
+/** The authenticated caller and its organization. IDs are decimal text. */
 export interface Principal {
   /** `command` is the command line, `partner` a partner endpoint. */
   readonly kind: 'key' | 'user' | 'command' | 'partner';
@@ -25,22 +25,22 @@ export interface Principal {
   readonly grants: Grants;
 }
 
-/** The cost of a request's statements. */
+/** Measurements of a request's statements. */
 export interface Trace {
-  /** The lane of the last statement. */
+  /** Lane of the last statement. */
   lane: Lane | undefined;
   /** Duration of all statements including their waits for a slot, in milliseconds. */
   statementMs: number;
-  /** The first statements in order; absent if tracing is disabled. */
+  /** The first statements, in order; absent if tracing is disabled. */
   readonly statements?: TracedStatement[] | undefined;
 }
 
-/** A statement of a request, including its wait for a slot. */
+/** A statement executed for a request, including its wait for a slot. */
 export interface TracedStatement {
   /** Empty if the statement is unnamed and planned each time. */
   readonly name: string;
   readonly lane: Lane;
-  /** Start in milliseconds since 1970, and duration. */
+  /** Start in milliseconds since 1970, and duration in milliseconds. */
   readonly at: number;
   readonly ms: number;
 }
@@ -48,17 +48,17 @@ export interface TracedStatement {
 /** The author of a write, as recorded in the organization's change log. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
-  /** The request's costs, if they are measured. */
+  /** The request's trace, if it is measured. */
   readonly trace?: Trace;
 }
 
-/** Signs text with the secrets of the instance; nodes with the same secrets verify each other's signatures. */
+/** Signs text with the instance's secrets. Nodes with the same secrets verify each other's signatures. */
 export interface TextSigner {
   readonly sign: (text: string) => string;
   readonly verify: (text: string, signature: string) => boolean;
 }
 
-/** What a list needs to link to its other pages. */
+/** Creates a list's links to its other pages. */
 export interface LinkContext {
   /** Returns the current URL of the list, without parameters. */
   readonly url: () => string;
@@ -72,15 +72,15 @@ export type CountMode = 'exact' | 'estimated';
 export interface OperationRequest {
   readonly caller: Caller;
   readonly query: Query;
-  /** `Prefer: handling=strict` (RFC 7240): reject what would otherwise be ignored. */
+  /** `Prefer: handling=strict` (RFC 7240): reject parameters and fields that would otherwise be ignored. */
   readonly strict: boolean;
-  /** Request headers with names in lower case; repeated ones are joined by commas. */
+  /** Request headers with names in lower case. Repeated headers are joined by commas. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** The ID in the path; undefined for operations on the collection. */
   readonly id?: string | undefined;
-  /** `Prefer: count=…`: how lists count their records. */
+  /** `Prefer: count=…`: how to count a list's records. */
   readonly counting?: CountMode | undefined;
-  /** What lists need to link to their other pages; absent if links are not used. */
+  /** Creates links to other pages; absent if links are not used. */
   readonly links?: LinkContext;
   /**
    * Parses the body.
@@ -93,11 +93,11 @@ export interface OperationRequest {
   readonly bytes: () => Buffer;
 }
 
-/** What an operation is compiled from. */
+/** The input from which an operation is compiled. */
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
-  /** How statements read the items of a batch. */
+  /** Compiled access of statements to the items of a batch. */
   readonly items: ItemTable;
   readonly projection: Projection;
   /** The projections of all resources, by name. */
@@ -110,7 +110,7 @@ export interface OperationContext {
   readonly referrers: readonly Referrer[];
 }
 
-/** A reference of a resource. */
+/** A reference field of a resource. */
 export interface Referrer {
   readonly resource: string;
   readonly field: string;
@@ -118,12 +118,12 @@ export interface Referrer {
 
 /** The database work of a request, as data. */
 export interface OperationPlan {
-  /** Id of the caller's organization. */
+  /** ID of the caller's organization. */
   readonly organization: string;
   readonly caller: Caller;
 }
 
-/** The OpenAPI description of an operation; everything else follows from its path, action and status. */
+/** The OpenAPI description of an operation. The remaining parts follow from its path, action and status. */
 export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
@@ -132,9 +132,9 @@ export interface OperationDescription {
   /** The description of the body; undefined if the operation does not have one. */
   readonly body?: {
     readonly description?: string;
-    /** The name of its schema in the document. */
+    /** Name of the body's schema in the document. */
     readonly schema: string;
-    /** Its content types, `application/json` by default. */
+    /** Accepted content types, `application/json` by default. */
     readonly types?: readonly string[];
   };
   /** The response on success; `schema` is the name of a schema in the document. */
@@ -145,10 +145,10 @@ export interface OperationDescription {
   };
 }
 
-/** The words that describe a resource in the OpenAPI document. */
+/** The names of a resource in the OpenAPI document. */
 export interface DescribedResource {
   readonly definition: ResourceDefinition;
-  /** With its article, as in "a lead". */
+  /** Singular with an article, for example "a lead". */
   readonly aRecord: string;
   /** In Pascal case, for schemas and operation IDs: `Lead` and `Leads`. */
   readonly recordName: string;
@@ -156,8 +156,8 @@ export interface DescribedResource {
 }
 
 /**
- * What a route does with records. Everything that depends on the definition alone is computed once by `compile`;
- * each request then runs plan → statement → execute → respond.
+ * An operation on records. `compile` computes everything that depends only on the definition; each request
+ * then runs plan → statement → execute → respond.
  */
 export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -165,7 +165,7 @@ export interface Operation<P extends OperationPlan = OperationPlan, Planned exte
   readonly path: '' | '/:id' | '/:id/history' | '/batch';
   /** The required grant. */
   readonly action: Action;
-  /** The status of success. */
+  /** The status code on success. */
   readonly status: 200 | 201;
   /** Maximum size of the body in bytes, if it differs from the default. */
   readonly bodyLimit?: number;
@@ -177,47 +177,56 @@ export interface Operation<P extends OperationPlan = OperationPlan, Planned exte
 
 /** The response of an operation. */
 export interface OperationResponse {
-  /** JSON text, or its bytes. */
+  /** JSON, as text or bytes. */
   readonly body: string | Buffer;
-  /** Additional headers; names in lower case. */
+  /** Additional headers, with names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Replaces the success status; a 304 has an empty body. */
+  /** Replaces the status code on success. A 304 has an empty body. */
   readonly status?: 304;
 }
 
-/** Explains why the database rejected a write: a missing reference, or a duplicate of a unique value. */
+/**
+ * Explains why the database rejected a write, for example because of a missing reference or a duplicate
+ * value.
+ */
 export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
-  /** Returns the statement that finds the rejected items, or undefined if none can be rejected. */
+  /** Returns the statement that finds the rejected items, or undefined if no item can be rejected. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** Returns the remaining plan, given the rows of that statement. @throws HttpError if nothing remains */
+  /**
+   * Returns the plan without the items rejected according to the statement's rows. @throws HttpError if it
+   * cannot continue
+   */
   readonly remaining: (plan: P, rows: TextRows) => P;
 }
 
-/** Splits a batch, to find the items rejected by an operator's constraint or trigger. */
-export interface Parts<P extends OperationPlan = OperationPlan> {
-  /** Returns the numbers of the items that a plan writes. */
+/** Splits a batch to find the items rejected by an operator's constraint or trigger. */
+export interface BatchSplitter<P extends OperationPlan = OperationPlan> {
+  /** Returns the indexes of the items that a plan writes, starting at 1. */
   readonly numbers: (plan: P) => readonly number[];
   /** Returns the statement that writes only these items. */
   readonly statement: (plan: P, numbers: readonly number[]) => Promise<Statement>;
-  /** Returns the plan without the failed items. @throws HttpError if it stops at errors */
+  /** Returns the plan without the failed items. @throws HttpError if the batch stops at errors */
   readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
 }
 
-/** Reads the whole result of an operation in batches, for export formats. */
+/** Reads the complete result of an operation in batches, for export formats. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
-  /** Validates a request, for the first batch. @throws HttpError like `plan` of {@link CompiledOperation} */
+  /**
+   * Validates a request and returns the plan of the first batch. @throws HttpError like `plan` of {@link
+   * CompiledOperation}
+   */
   readonly plan: (request: OperationRequest) => P;
   /** Returns statements that run before the first batch. */
   readonly begin: (plan: P) => readonly Statement[];
   /** Returns the ASCII text before the first record. */
   readonly head: (plan: P, format: FormatName) => string;
-  /** Returns the statement of a batch, whose rows are records in the format. */
+  /** Returns a batch's statement, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
   /** Returns the plan of the batch after these rows, or undefined after the last batch. */
   readonly next: (plan: P, rows: TextRows) => P | undefined;
 }
 
-/** An operation of one resource, ready to run. `Planned` is a promise if validation is asynchronous. */
+/** A compiled operation of one resource. `Planned` is a promise if validation is asynchronous. */
 export interface CompiledOperation<
   P extends OperationPlan = OperationPlan,
   Planned extends P | Promise<P> = P,
@@ -233,18 +242,18 @@ export interface CompiledOperation<
   readonly respond: (plan: P, rows: TextRows) => OperationResponse;
   /** Returns the ID of the created record as decimal text, for the Location header. */
   readonly createdId?: (rows: TextRows) => string;
-  /** Returns whether the statement failed without writing anything, so that a retry may succeed. */
+  /** Returns whether a failed statement did not write anything and can succeed if retried. */
   readonly retryable?: (cause: unknown) => boolean;
-  /** Returns the minimum number of records that the statement creates; absent if it never creates any. */
+  /** Returns the minimum number of records that the statement creates; absent if it never creates records. */
   readonly creates?: (plan: P) => number;
-  /** Whether it only reads, so that its statements can run on a replica. */
+  /** Whether the operation only reads, so that its statements can run on a replica. */
   readonly readsOnly?: true;
-  /** Returns a second statement required by the rows of the first; its rows are appended. */
-  readonly further?: (plan: P, rows: TextRows) => Statement | undefined;
+  /** Returns a second statement that the first one's rows require. Its rows are appended. */
+  readonly followUp?: (plan: P, rows: TextRows) => Statement | undefined;
   /** Explains a write that the database rejected. */
-  readonly refusal?: ExplainRejection<P>;
-  /** Splits a batch into items; absent for a single write. */
-  readonly parts?: Parts<P>;
-  /** Exports the whole result in the additional formats. */
+  readonly rejection?: ExplainRejection<P>;
+  /** Splits a batch into items; absent for single writes. */
+  readonly splitter?: BatchSplitter<P>;
+  /** Exports the complete result in the additional formats. */
   readonly export?: ExportReader<P>;
 }

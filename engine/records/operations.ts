@@ -17,7 +17,7 @@ import { remove } from './remove.ts';
 import { removeBatch } from './remove-batch.ts';
 import { replace } from './replace.ts';
 
-/** Every operation on records by its name, in the order in which they are described. */
+/** All operations on records, in the order of the OpenAPI document. */
 export const operations = {
   list,
   create,
@@ -34,7 +34,7 @@ export const operations = {
 type Operations = typeof operations;
 export type OperationName = keyof Operations;
 
-/** The operations of one resource, ready to run. */
+/** The compiled operations of one resource. */
 export type CompiledOperations = {
   readonly [Name in OperationName]: ReturnType<Operations[Name]['compile']>;
 };
@@ -43,13 +43,13 @@ export type CompiledOperations = {
 export function compileOperations(context: OperationContext): CompiledOperations {
   const aliases = aliasesOf(context.definition);
   const compiled = Object.entries(operations).map(([name, operation]) => {
-    const made = operation.compile(context) as unknown as RoutedOperation['compiled'];
-    return [name, aliases === undefined ? made : withAliases(made, aliases)];
+    const operationOfResource = operation.compile(context) as unknown as RoutedOperation['compiled'];
+    return [name, aliases === undefined ? operationOfResource : withAliases(operationOfResource, aliases)];
   });
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
 }
 
-/** A request with the current names of fields in place of former ones. */
+/** Returns a function that replaces former field names in a request with current ones. */
 export const currentNames =
   (aliases: Aliases) =>
   (request: OperationRequest): OperationRequest => ({
@@ -58,24 +58,24 @@ export const currentNames =
     body: (...limits) => aliases.body(request.body(...limits)),
   });
 
-/** The same operation for requests that may have former names. */
+/** Makes an operation accept former field names. */
 function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
-  const renamed = currentNames(aliases);
+  const translate = currentNames(aliases);
   const exports = compiled.export;
   return {
     ...compiled,
-    plan: (request) => compiled.plan(renamed(request)),
-    ...(exports && { export: { ...exports, plan: (request) => exports.plan(renamed(request)) } }),
+    plan: (request) => compiled.plan(translate(request)),
+    ...(exports && { export: { ...exports, plan: (request) => exports.plan(translate(request)) } }),
   };
 }
 
-/** What a route needs of an operation, independent of the type of its plan. */
+/** An operation as routes use it, independent of the type of its plan. */
 export interface RoutedOperation {
   readonly operation: Operation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
   readonly compiled: CompiledOperation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
 }
 
-/** The operations of a resource as a list, for work that is the same for each. */
+/** Returns the operations of a resource as a list. */
 export const routedOperations = (compiled: CompiledOperations): RoutedOperation[] =>
   (Object.keys(operations) as OperationName[]).map((name) => ({
     operation: operations[name] as unknown as RoutedOperation['operation'],

@@ -9,7 +9,7 @@ import {
   envelopeOf,
   idOf,
   objectOf,
-  partsOf,
+  splitterOf,
   withFailures,
 } from './batch.ts';
 import {
@@ -30,7 +30,10 @@ import { createRejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 
-/** `PATCH /R/batch`: updates fields of up to 1,000 records, each with its ID, in one statement. */
+/**
+ * `PATCH /R/batch`: updates up to 1,000 records in one statement. Each item contains its ID and the fields to
+ * change.
+ */
 export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   method: 'PATCH',
   path: '/batch',
@@ -43,20 +46,20 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     const rules = patchRules(context);
     const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
-      const assigned = assignmentsOf(fields, 'update', $, (field) =>
-        assignIf(table.isGiven(field), table.assigned(field)),
+      const assignments = assignmentsOf(fields, 'update', $, (field) =>
+        assignIf(table.hasField(field), table.assignments(field)),
       );
-      const found = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`);
-      const write = updateItems(context, assigned, $, '_written', allFoundSql($));
+      const lockedItems = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`);
+      const write = updateItems(context, assignments, $, '_written', allFoundSql($));
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
-      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
+      return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
-    const refusals = createRejectionFinder(definition, table, 'patch');
+    const finder = createRejectionFinder(definition, table, 'patch');
     return {
       plan: (request) =>
         batchPlan(request, envelopeOf(request, 'records'), {
           table,
-          place: (number) => `records[${number - 1}]`,
+          location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             const id = idOf(body.id);
@@ -75,10 +78,10 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       statement: bind,
       respond: batchResponse,
       retryable: isDeadlock,
-      parts: partsOf<BatchPlan>(bind),
-      refusal: {
-        statement: (plan) => refusals.statement?.bind(plan),
-        remaining: (plan, rows) => withFailures(plan, refusals.errors(plan, rows)),
+      splitter: splitterOf<BatchPlan>(bind),
+      rejection: {
+        statement: (plan) => finder.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, finder.errors(plan, rows)),
       },
     };
   },

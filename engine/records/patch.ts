@@ -10,14 +10,14 @@ import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
-/** The plan of a PATCH; the body contains the fields to write. */
+/** The plan of a PATCH. */
 export interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** Names of the writable fields in the body. */
-  readonly given: readonly string[];
+  readonly fieldNames: readonly string[];
 }
 
-/** Validates bodies without all required fields. */
+/** Returns rules that accept bodies without required fields. */
 export const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
   fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
 
@@ -32,11 +32,11 @@ export const patch: Operation<PatchPlan> = {
     const rules = patchRules(context);
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
     const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
-      const given = `${$((plan) => plan.given)}::text[]`;
+      const names = `${$((plan) => plan.fieldNames)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
-        // One statement for any combination of fields, so that the server can reuse its plan.
+        // The same statement for any combination of fields, so that the server can reuse its plan.
         assignIf(
-          `${literal(field.name)} = any(${given})`,
+          `${literal(field.name)} = any(${names})`,
           assign<PatchPlan>(field, $, bodyParameters(field)),
         ),
       );
@@ -47,7 +47,7 @@ export const patch: Operation<PatchPlan> = {
         return {
           ...planRequest(request),
           body,
-          given: writable.flatMap(({ name }) => (body[name] === undefined ? [] : [name])),
+          fieldNames: writable.flatMap(({ name }) => (body[name] === undefined ? [] : [name])),
           conditions: parsePreconditions(context, request),
           id: recordId(context, request),
         };

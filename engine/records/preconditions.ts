@@ -2,23 +2,26 @@ import { errors } from '../errors.ts';
 import type { Placeholder } from '../sql/index.ts';
 import type { OperationContext, OperationRequest } from './operation.ts';
 
-/** Versions of a record, as {@link OperationContext.projection} selects them. */
+/** A record's versions, as selected by {@link OperationContext.projection}. */
 type Versions = string;
 
 /** The conditions in `If-Match` and `If-None-Match`. */
 export interface Preconditions {
   /** The record must have one of these versions; null if any version is accepted. */
   readonly match: readonly Versions[] | null;
-  /** The record must not have any of these versions; `*` if it must not exist; null if any version is accepted. */
+  /**
+   * The record must not have any of these versions, or with `*` must not exist; null if any version is
+   * accepted.
+   */
   readonly noneMatch: readonly Versions[] | '*' | null;
 }
 
-/** A plan whose request can have conditions. */
+/** A plan whose request can contain preconditions. */
 export interface ConditionalPlan {
   readonly conditions: Preconditions | undefined;
 }
 
-/** Returns a strong entity tag: the versions and the mark of the projection. */
+/** Returns a strong entity tag, which consists of the record's versions and the projection's mark. */
 export const entityTag = ({ projection }: OperationContext, versions: Versions): string =>
   quotedTag(`${versions}-${projection.mark}`);
 
@@ -26,8 +29,8 @@ export const entityTag = ({ projection }: OperationContext, versions: Versions):
 export const quotedTag = (opaque: string): string => `"${opaque}"`;
 
 /**
- * Parses the conditions of a request for one record (RFC 9110, section 13.1).
- * @throws HttpError 400 unless each is `*` or a list of entity tags
+ * Parses the preconditions of a request for one record (RFC 9110, section 13.1).
+ * @throws HttpError 400 unless each header is `*` or a list of entity tags
  */
 export function parsePreconditions(
   context: OperationContext,
@@ -44,24 +47,27 @@ export function parsePreconditions(
   };
 }
 
-/** Returns the condition that a record with these versions (undefined if it has no tag) does not meet, in the order of RFC 9110, section 13.2.2. */
+/**
+ * Returns the first unmet condition in the order of RFC 9110, section 13.2.2. @param versions undefined if
+ * the response has no entity tag
+ */
 export function unmetPrecondition(
   { match, noneMatch }: Preconditions,
   versions: Versions | undefined,
 ): keyof Preconditions | undefined {
-  const isOneOf = (all: readonly Versions[]) => versions !== undefined && all.includes(versions);
+  const isOneOf = (list: readonly Versions[]) => versions !== undefined && list.includes(versions);
   if (match !== null && !isOneOf(match)) return 'match';
   return noneMatch === '*' || (noneMatch !== null && isOneOf(noneMatch)) ? 'noneMatch' : undefined;
 }
 
-/** Returns SQL of whether the row to write meets the conditions. */
+/** Returns SQL that checks whether the row to write meets the conditions. */
 export const preconditionsSql = (
   { projection: { currentVersions } }: OperationContext,
   placeholder: Placeholder<ConditionalPlan>,
 ): string =>
   `coalesce(${currentVersions} = any(${placeholder(match)}::text[]), true) and coalesce(${currentVersions} <> all(${placeholder(noneMatch)}::text[]), true)`;
 
-// An existing record never meets "If-None-Match: *": its version cannot be in an empty list.
+// An existing record never meets "If-None-Match: *", so its version is compared with an empty list.
 const match = ({ conditions }: ConditionalPlan) =>
   conditions?.noneMatch === '*' ? [] : (conditions?.match ?? null);
 const noneMatch = ({ conditions }: ConditionalPlan) =>
@@ -72,7 +78,10 @@ interface Tag {
   readonly opaque: string;
 }
 
-/** Empty list elements are skipped (RFC 9110, section 5.6.1). The pattern never repeats blanks twice, so matching stays linear. */
+/**
+ * An element of a list of entity tags; empty elements are skipped (RFC 9110, section 5.6.1). No two adjacent
+ * parts of the pattern match blanks, so matching takes linear time.
+ */
 const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 
 const malformed = (name: string) => errors.malformedHeader(name, 'must be * or a list of entity tags');
@@ -83,15 +92,17 @@ function tagsOf(name: string, header: string | undefined): '*' | readonly Tag[] 
   const tags: Tag[] = [];
   element.lastIndex = 0;
   while (element.lastIndex < header.length) {
-    const found = element.exec(header);
-    if (found === null) throw malformed(name);
-    if (found[2] !== undefined) tags.push({ weak: found[1] !== undefined, opaque: found[2] });
+    const result = element.exec(header);
+    if (result === null) throw malformed(name);
+    if (result[2] !== undefined) tags.push({ weak: result[1] !== undefined, opaque: result[2] });
   }
   if (tags.length === 0) throw malformed(name);
   return tags;
 }
 
-/** Returns the versions in tags issued for this definition of the resource; other tags never match. */
+/**
+ * Returns the versions of a tag issued for the current definition of the resource. Other tags never match.
+ */
 function versionsIn({ projection }: OperationContext, opaque: string): Versions[] {
   const end = `-${projection.mark}`;
   return opaque.endsWith(end) ? [opaque.slice(0, -end.length)] : [];

@@ -17,19 +17,19 @@ import type { OperationContext, Principal } from './operation.ts';
 import type { Projection } from './projection.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 
-/** The key under which expanded records are returned. No field can have this name. */
-const expanded = { name: 'expanded', type: { encode: verbatim, json: { type: 'string' } } };
+/** The key of expanded records in responses. Fields cannot have this name. */
+const expansionColumn = { name: 'expanded', type: { encode: verbatim, json: { type: 'string' } } };
 
-/** Returns the columns of each record that the request selects, in order. */
+/** Returns the columns that a request selects of each record, in order. */
 export const projectedColumns = (
   { definition }: Pick<OperationContext, 'definition'>,
   { selection, expansion }: RequestedProjection,
 ): SelectedColumns['fields'] => {
   const fields = selection ?? definition.fields;
-  return expansion.length === 0 ? fields : [...fields, expanded];
+  return expansion.length === 0 ? fields : [...fields, expansionColumn];
 };
 
-/** Returns the SQL of {@link projectedColumns}, and the joins it needs. */
+/** Returns the SQL of {@link projectedColumns} and the required joins. */
 export function selectProjection(
   context: OperationContext,
   { selection, expansion }: RequestedProjection,
@@ -40,12 +40,12 @@ export function selectProjection(
   if (expansion.length === 0) return { columns, joins };
   const records = expansion.map((reference) => referredRecord(context, reference, placeholder)).join(', ');
   return {
-    columns: `${columns}, (select row_to_json(_e) from (select ${records}) _e) as ${quote(expanded.name)}`,
+    columns: `${columns}, (select row_to_json(_e) from (select ${records}) _e) as ${quote(expansionColumn.name)}`,
     joins,
   };
 }
 
-/** Returns SQL of the referenced record as JSON, or null if it does not exist. */
+/** Returns SQL of the referenced record as JSON, which is null if the record does not exist. */
 function referredRecord(
   { projections }: OperationContext,
   reference: Field,
@@ -53,12 +53,13 @@ function referredRecord(
 ): string {
   const target = projections.get(reference.to ?? '');
   if (target === undefined) throw new Error(`${reference.name} refers to no resource`);
-  // Its projection reads the alias of a record. Within the inner subquery that is still the referring one.
-  const found = `select _x.* from ${quote(reference.to ?? '')} _x where ${visibleSql(placeholder, '_x')} and _x."id" = ${column(reference)}`;
-  return `(select row_to_json(_r) from (select ${target.columns} from (${found}) ${record}${target.joins}) _r) as ${quote(reference.name)}`;
+  // The target's projection uses the alias `record`. The reference is resolved in an inner query, where
+  // `record` is still the referring record.
+  const source = `select _x.* from ${quote(reference.to ?? '')} _x where ${visibleSql(placeholder, '_x')} and _x."id" = ${column(reference)}`;
+  return `(select row_to_json(_r) from (select ${target.columns} from (${source}) ${record}${target.joins}) _r) as ${quote(reference.name)}`;
 }
 
-/** @throws HttpError 403 unless the caller can read the expanded resources */
+/** Checks access to the expanded resources. @throws HttpError 403 unless the caller can read them */
 export function authorizeExpansion(
   { grants }: Principal,
   { expansion }: Pick<RequestedProjection, 'expansion'>,
@@ -68,29 +69,30 @@ export function authorizeExpansion(
   }
 }
 
-/** Maximum number of cached statements per operation; the least recently used is dropped and prepared again when needed. */
+/** Maximum number of cached statements per operation. The least recently used statement is evicted. */
 const maxShapes = 500;
 
 /**
- * Caches the statements of an operation whose text depends on the request; each is prepared when first needed.
- * @param prefix of their names
- * @returns a function of the shape and of what prepares its statement under a name
+ * Caches an operation's statements whose text depends on the request. Each is prepared when it is first
+ * needed.
+ * @param prefix the prefix of their names
+ * @returns a function that returns the statement of a shape, or creates it under a name
  */
 export function statementsByShape<Input>(
   { definition, excerpt }: OperationContext,
   prefix: string,
 ): (shape: string, make: (name: string) => Prepared<Input>) => Prepared<Input> {
-  const made = new LRUCache<string, Prepared<Input>>({ max: maxShapes });
-  return (shape, make) => {
-    const known = made.get(shape);
-    if (known !== undefined) return known;
-    // The same shape has the same name on every node and after every restart.
+  const cache = new LRUCache<string, Prepared<Input>>({ max: maxShapes });
+  return (shape, create) => {
+    const cached = cache.get(shape);
+    if (cached !== undefined) return cached;
+    // The name must be the same on every node and after every restart.
     const hash = createHash('sha256')
       .update(excerpt === undefined ? shape : `${excerpt} ${shape}`)
       .digest('hex')
       .slice(0, 16);
-    const prepared = make(identifier(`${definition.name}_${prefix}_${hash}`));
-    made.set(shape, prepared);
+    const prepared = create(identifier(`${definition.name}_${prefix}_${hash}`));
+    cache.set(shape, prepared);
     return prepared;
   };
 }

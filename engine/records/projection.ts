@@ -3,119 +3,126 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import { type Field, fieldColumns } from '../fields/index.ts';
 import { column, quote, record, versionColumn } from '../sql/index.ts';
 
-/** What a statement selects to return a record. */
+/** The SQL that selects a record. */
 export interface Projection {
   /** The record's columns, named like its fields. */
   readonly columns: string;
-  /** The joins required by joined fields; each starts with a space. */
+  /** The joins of joined fields, each starting with a space. */
   readonly joins: string;
-  /** Returns the columns of some fields, and the joins they need. */
+  /** Returns the columns of some fields and their joins. */
   readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
-  /** The columns stored in the change log: the record's own fields without sensitive ones. */
-  readonly kept: string;
-  /** SQL text of the versions that determine the record's text: its own and those of joined records. */
+  /** The columns stored in the change log: the record's own fields except sensitive ones. */
+  readonly loggedColumns: string;
+  /** SQL of the versions that determine the record's text: its own version and those of joined records. */
   readonly versions: string;
-  /** The same without the joins, for conditions of a write. */
+  /** Like `versions`, but without joins, for the preconditions of writes. */
   readonly currentVersions: string;
-  /** Identifies the projection: definitions that return the same row differently have different marks. */
+  /** Identifies the projection. Definitions that return the same row differently have different marks. */
   readonly mark: string;
 }
 
 /**
- * The record as columns named like its fields, and the joins that joined fields need.
+ * Returns the record's columns, named like its fields, and the joins of joined fields.
  * @param excerpt maximum characters of each text; all if undefined
  */
 export function projection(
   definition: ResourceDefinition,
-  all: readonly ResourceDefinition[],
+  definitions: readonly ResourceDefinition[],
   excerpt?: number,
 ): Projection {
   const links = new Map<string, Link>();
   const columns = new Map<string, string>();
   const values = new Map<string, string>();
-  const show = (field: Field, whole: string) => {
+  const addColumn = (field: Field, sql: string) => {
     const isText = field.type.bounded === true || field.through !== undefined;
-    const value = isText && excerpt !== undefined ? `left(${whole}, ${excerpt})` : whole;
+    const value = isText && excerpt !== undefined ? `left(${sql}, ${excerpt})` : sql;
     values.set(field.name, value);
     columns.set(field.name, `${value} as ${quote(field.name)}`);
   };
   for (const field of definition.fields) {
-    // Fields come before what shows their values under another name.
-    const aliased = field.aliasOf && values.get(field.aliasOf.name);
-    if (aliased !== undefined || field.through === undefined) {
-      show(field, aliased ?? responseValueSql(field));
+    // `definition.fields` contains a field before its aliases.
+    const aliasedValue = field.aliasOf && values.get(field.aliasOf.name);
+    if (aliasedValue !== undefined || field.through === undefined) {
+      addColumn(field, aliasedValue ?? responseValueSql(field));
       continue;
     }
     const link = definition.fields.find(({ name }) => name === field.through);
-    const target = all.find(({ name }) => name === link?.to);
+    const target = definitions.find(({ name }) => name === link?.to);
     if (link === undefined || target === undefined) throw new Error(`${field.name} follows no reference`);
     const alias = quote(`via_${link.name}`);
-    // Bound to the organization by the record that it is joined to.
-    const same = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
-    // A record that refers to itself has the version that this statement writes; the join cannot see that yet.
-    const version = (joined: string) =>
+    // The join is limited to the record's organization, so it does not need a separate condition on
+    // visibility.
+    const condition = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
+    // If a record refers to itself, the join would return the version before this statement's write.
+    const version = (joinedVersion: string) =>
       target.name === definition.name
-        ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joined} end`
-        : joined;
-    links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, same, version });
-    show(field, joinedText(field, link, target, definition, alias));
+        ? `case when ${column(link)} = ${record}."id" then ${versionOf(record)} else ${joinedVersion} end`
+        : joinedVersion;
+    links.set(link.name, { alias, from: `${quote(target.name)} ${alias}`, condition, version });
+    addColumn(field, joinedText(field, link, target, definition, alias));
   }
   const only: Projection['only'] = (fields) => ({
     columns: fields.map(({ name }) => columns.get(name)).join(', '),
     joins: [...links]
       .filter(([name]) => fields.some(({ through }) => through === name))
-      .map(([, { from, same }]) => ` left join ${from} on ${same}`)
+      .map(([, { from, condition }]) => ` left join ${from} on ${condition}`)
       .join(''),
   });
-  const followed = [...links.values()];
-  const shown = only(definition.fields);
+  const joinedLinks = [...links.values()];
+  const allColumns = only(definition.fields);
   return {
-    ...shown,
+    ...allColumns,
     only,
-    kept: only(definition.fields.filter(isLogged)).columns,
-    versions: versionsOf(followed.map(({ alias, version }) => version(versionOf(alias)))),
+    loggedColumns: only(definition.fields.filter(isLogged)).columns,
+    versions: versionsOf(joinedLinks.map(({ alias, version }) => version(versionOf(alias)))),
     currentVersions: versionsOf(
-      followed.map(({ alias, from, same, version }) =>
-        version(`(select ${versionOf(alias)} from ${from} where ${same})`),
+      joinedLinks.map(({ alias, from, condition, version }) =>
+        version(`(select ${versionOf(alias)} from ${from} where ${condition})`),
       ),
     ),
-    mark: markOf(shown, definition),
+    mark: markOf(allColumns, definition),
   };
 }
 
 /** Returns whether the change log stores a field's values. Joined values belong to other records. */
 export const isLogged = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
-/** Returns SQL of a stored value as returned in responses. */
+/** Returns SQL of a stored value as it is returned in responses. */
 export const responseValueSql = (field: Field): string =>
   field.type.read?.(fieldColumns(field).map(column)) ?? column(field);
 
-/** A reference followed by joined fields. */
+/** A reference used by joined fields. */
 interface Link {
   readonly alias: string;
   readonly from: string;
   /** The condition that finds the referenced record. */
-  readonly same: string;
-  /** SQL of its version, from SQL of the joined one. */
-  readonly version: (joined: string) => string;
+  readonly condition: string;
+  /** Returns SQL of the referenced record's version. @param joinedVersion SQL of the joined row's version */
+  readonly version: (joinedVersion: string) => string;
 }
 
 const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
 
-/** SQL of the versions of the record and of joined ones, separated by dots; empty if a record does not exist. */
-const versionsOf = (joined: readonly string[]): string =>
-  [`${versionOf(record)}::text`, ...joined.map((version) => `coalesce((${version})::text, '')`)].join(
+/**
+ * Returns SQL of the versions of the record and its joined records, separated by dots. A missing record's
+ * version is empty.
+ */
+const versionsOf = (joinedVersions: readonly string[]): string =>
+  [`${versionOf(record)}::text`, ...joinedVersions.map((version) => `coalesce((${version})::text, '')`)].join(
     ` || '.' || `,
   );
 
-/** The columns' types belong to it: the same SQL shows a column of another type differently. */
-const markOf = (shown: object, { fields }: ResourceDefinition): string =>
+/**
+ * Returns the projection's mark. It includes the column types, because the same SQL returns different text
+ * for another type.
+ */
+const markOf = (sql: object, { fields }: ResourceDefinition): string =>
   createHash('sha256')
-    .update(JSON.stringify([shown, fields.flatMap(fieldColumns)]))
+    .update(JSON.stringify([sql, fields.flatMap(fieldColumns)]))
     .digest('hex')
     .slice(0, 8);
 
-/** The text that a joined field shows: one field as it is, several with one space between, trimmed. */
+/** Returns SQL of a joined field's text. Several fields are joined by spaces and trimmed. */
 function joinedText(
   field: Field,
   link: Field,
@@ -125,16 +132,16 @@ function joinedText(
 ): string {
   const textFrom = (table: string) => {
     const texts = (field.show ?? []).map((name) => {
-      const text = target.fields.find((each) => each.name === name)?.type.text;
-      const shown = `${table}.${quote(name)}`;
+      const text = target.fields.find((targetField) => targetField.name === name)?.type.text;
+      const value = `${table}.${quote(name)}`;
       // Null if the record does not exist or its field is null.
-      return `coalesce(${text?.(shown) ?? shown}, '')`;
+      return `coalesce(${text?.(value) ?? value}, '')`;
     });
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;
   };
-  const joined = textFrom(alias);
-  // A record that refers to itself must show what this statement writes; the join cannot see that yet.
+  const joinedValue = textFrom(alias);
+  // If a record refers to itself, the join would return the values before this statement's write.
   return target.name === definition.name
-    ? `case when ${column(link)} = ${record}."id" then ${textFrom(record)} else ${joined} end`
-    : joined;
+    ? `case when ${column(link)} = ${record}."id" then ${textFrom(record)} else ${joinedValue} end`
+    : joinedValue;
 }

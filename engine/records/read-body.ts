@@ -11,11 +11,11 @@ const jsonTypes = ['application/json'];
 export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/merge-patch+json'];
 
 /**
- * Reads a body as a JSON object, with every number exact. A byte order mark is skipped.
+ * Parses a body as a JSON object with exact numbers. A byte order mark is skipped.
  * @param bytes the raw body; undefined if the request does not have one
  * @param types accepted content types
  * @param maxValues maximum number of values, if it differs from the default
- * @throws HttpError 400 unless it is a JSON object in UTF-8, sent as one of the types
+ * @throws HttpError 400 unless the body is a JSON object in UTF-8 with an accepted content type
  */
 export function readBody(
   contentType: string | undefined,
@@ -36,8 +36,8 @@ export function readBody(
 }
 
 /**
- * Reads bytes as JSON, independent of their content type, with every number exact.
- * @throws HttpError 400 unless they are JSON in UTF-8, within the limits of the parser
+ * Parses bytes as JSON with exact numbers, independent of their content type.
+ * @throws HttpError 400 unless they are JSON in UTF-8, within the parser's limits
  */
 export function readJson(bytes: Buffer, maxValues?: number): unknown {
   const text = decode(bytes);

@@ -16,10 +16,10 @@ import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } 
 /** The plan of a GET of one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
-  readonly shown: RequestedProjection | undefined;
+  readonly projection: RequestedProjection | undefined;
 }
 
-/** `GET /R/{id}`: the record, or 404; 304 if the caller has the current version. */
+/** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */
 export const read: Operation<ReadPlan> = {
   method: 'GET',
   path: '/:id',
@@ -27,44 +27,46 @@ export const read: Operation<ReadPlan> = {
   status: 200,
   compile: (context) => {
     const { definition } = context;
-    const whole = prepare<ReadPlan>(
+    const full = prepare<ReadPlan>(
       statementName(context, 'read'),
       'read',
       ($) => `${selectRead(context)} where ${byIdSql($)}`,
       { fields: definition.fields, additional: ['_versions'] },
       {
         write: ($) => {
-          const found = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql($)}`;
+          const source = `${inputs} join ${tableOf(context)} ${record} on ${byIdSql($)}`;
           const { columns, joins, versions } = context.projection;
-          return ` select ${inputIndex}, ${columns}, ${versions} as "_versions" from ${found}${joins}`;
+          return ` select ${inputIndex}, ${columns}, ${versions} as "_versions" from ${source}${joins}`;
         },
         differ: 0,
       },
     );
     const byShape = statementsByShape<ReadPlan>(context, 'read');
-    const partly = (shown: RequestedProjection) =>
-      byShape(recordQuery.shape(shown), (name) => shownStatement(context, shown, name));
-    const shaping = recordQuery.parameters(definition);
-    const known = [...commonParameters, ...shaping];
+    const projectedStatement = (projection: RequestedProjection) =>
+      byShape(recordQuery.shape(projection), (name) => prepareProjected(context, projection, name));
+    const projectionParameters = recordQuery.parameters(definition);
+    const knownParameters = [...commonParameters, ...projectionParameters];
     return {
       plan: (request) => {
-        const problems = unknownParameters(request, known);
-        const isShaped = shaping.some((name) => request.query[name] !== undefined);
-        const shown = isShaped ? shownOf(context, request, problems) : undefined;
-        rejectRequest(problems);
+        const issues = unknownParameters(request, knownParameters);
+        const hasProjection = projectionParameters.some((name) => request.query[name] !== undefined);
+        const projection = hasProjection ? projectionOf(context, request, issues) : undefined;
+        rejectRequest(issues);
         const conditions = parsePreconditions(context, request);
-        return { ...planRequest(request), conditions, shown, id: recordId(context, request) };
+        return { ...planRequest(request), conditions, projection, id: recordId(context, request) };
       },
-      statement: (plan) => (plan.shown === undefined ? whole : partly(plan.shown)).bind(plan),
+      statement: (plan) =>
+        (plan.projection === undefined ? full : projectedStatement(plan.projection)).bind(plan),
       readsOnly: true,
-      respond: ({ conditions, shown }, rows) => {
+      respond: ({ conditions, projection }, rows) => {
         const [body, versions] = recordRow(context, rows);
-        // A partial record has no entity tag: its bytes can change without the record's version.
-        const response = shown === undefined ? recordResponse(context, rows) : { body };
-        const failed =
-          conditions && unmetPrecondition(conditions, shown === undefined ? versions : undefined);
-        if (failed === 'match') throw errors.preconditionFailed();
-        return failed === undefined ? response : { ...response, body: '', status: 304 };
+        // A partial record has no entity tag, because its text can change without a new version of the
+        // record.
+        const response = projection === undefined ? recordResponse(context, rows) : { body };
+        const unmet =
+          conditions && unmetPrecondition(conditions, projection === undefined ? versions : undefined);
+        if (unmet === 'match') throw errors.preconditionFailed();
+        return unmet === undefined ? response : { ...response, body: '', status: 304 };
       },
     };
   },
@@ -80,22 +82,22 @@ export const read: Operation<ReadPlan> = {
  * Returns the requested projection, or undefined for all fields without expansion.
  * @throws HttpError 403 for a reference to a resource that the caller cannot read
  */
-function shownOf(
+function projectionOf(
   { definition }: OperationContext,
   { query, caller }: OperationRequest,
-  problems: FieldIssue[],
+  issues: FieldIssue[],
 ): RequestedProjection | undefined {
-  const shown = recordQuery.parse(definition, query, problems);
-  authorizeExpansion(caller.principal, shown);
-  return shown.selection === undefined && shown.expansion.length === 0 ? undefined : shown;
+  const projection = recordQuery.parse(definition, query, issues);
+  authorizeExpansion(caller.principal, projection);
+  return projection.selection === undefined && projection.expansion.length === 0 ? undefined : projection;
 }
 
-/** Returns the statement that reads a projection of a record. */
-const shownStatement = (context: OperationContext, shown: RequestedProjection, name: string) =>
+/** Prepares the statement that reads a projection of a record. */
+const prepareProjected = (context: OperationContext, projection: RequestedProjection, name: string) =>
   prepare<ReadPlan>(
     name,
     'read',
     ($) =>
-      `${selectRecord({ projection: selectProjection(context, shown, $) }, tableOf(context))} where ${byIdSql($)}`,
-    { fields: projectedColumns(context, shown) },
+      `${selectRecord({ projection: selectProjection(context, projection, $) }, tableOf(context))} where ${byIdSql($)}`,
+    { fields: projectedColumns(context, projection) },
   );

@@ -21,7 +21,7 @@ import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
 import { namesOf } from './uniques.ts';
 import { updateOf } from './update.ts';
 
-/** A resource as far as modules write and find its records. */
+/** A resource as needed by {@link Records}. */
 export interface RecordResource {
   readonly name: string;
   readonly definition: ResourceDefinition;
@@ -29,12 +29,12 @@ export interface RecordResource {
   readonly operations: Pick<CompiledOperations, 'create'>;
 }
 
-/** Access to records for modules, within a module's transaction. IDs are decimal text. */
+/** Access to records for modules, within the module's transaction. IDs are decimal text. */
 export interface Records {
   /**
    * Creates a record like POST.
-   * @param readOnly values of read-only fields, as PostgreSQL parses them
-   * @throws HttpError 400 with every invalid field; 409 for a duplicate value
+   * @param readOnly values of read-only fields, as text that PostgreSQL parses
+   * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
   readonly create: (
     resource: string,
@@ -42,14 +42,15 @@ export interface Records {
     readOnly?: Readonly<Record<string, unknown>>,
   ) => Promise<string>;
   /**
-   * Updates some fields of a record, including read-only ones; other fields are not changed.
-   * @param values by field; values of read-only fields as PostgreSQL parses them
+   * Updates some fields of a record, including read-only fields.
+   * @param values values by field; values of read-only fields are text that PostgreSQL parses
    */
   readonly patch: (resource: string, id: string, values: Readonly<Record<string, unknown>>) => Promise<void>;
   /**
-   * Finds a record by a field that is declared as a lookup, or by id, and locks it; the newest of several.
-   * @param key the field and the value to find it by
-   * @param last records whose field has one of these values are considered last
+   * Finds a record by its ID or a field declared as a lookup, and locks it. If several match, returns the
+   * newest.
+   * @param key the field and its value
+   * @param last a field and values of records to return only if no other record matches
    */
   readonly find: (
     resource: string,
@@ -59,8 +60,8 @@ export interface Records {
 }
 
 /**
- * Access to records for one caller.
- * @param run runs a statement within the caller's transaction and returns the id in its first row
+ * Returns access to records for one caller.
+ * @param run runs a statement within the caller's transaction and returns the ID in its first row
  */
 export function records(
   resources: readonly RecordResource[],
@@ -69,11 +70,11 @@ export function records(
 ): Records {
   const { organization } = caller.principal;
   const find = (name: string): RecordResource => {
-    const resource = resources.find((each) => each.name === name);
+    const resource = resources.find((candidate) => candidate.name === name);
     if (resource === undefined) throw new Error(`this instance declares no ${name}`);
     return resource;
   };
-  const written = ({ definition }: RecordResource, statement: Statement) =>
+  const write = ({ definition }: RecordResource, statement: Statement) =>
     run(statement).catch((cause: unknown) => {
       const rule = rejectingRule(cause);
       throw duplicateOf(definition, cause) ?? (rule ? errors.rejectedByDatabase(rule, cause) : cause);
@@ -90,89 +91,98 @@ export function records(
         body: () => body,
         bytes: () => Buffer.alloc(0),
       });
-      const given = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
+      const readOnlyFields = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
       const statement =
-        given.length === 0
+        readOnlyFields.length === 0
           ? (create.statement(plan) as Statement)
-          : insertStatement(context, given).bind({ ...plan, body: { ...plan.body, ...readOnly } });
-      return String(await written(find(name), statement));
+          : insertStatement(context, readOnlyFields).bind({ ...plan, body: { ...plan.body, ...readOnly } });
+      return String(await write(find(name), statement));
     },
     patch: async (name, id, values) => {
       const { context } = find(name);
       const fields = Object.keys(values).map((field) => fieldOf(context.definition, field));
       if (fields.length === 0) return;
       const plan = { organization, caller, id, body: values };
-      await written(find(name), patchStatement(context, fields).bind(plan));
+      await write(find(name), patchStatement(context, fields).bind(plan));
     },
     find: (name, [field, value], last) => {
       const { definition } = find(name);
-      const after = last && { field: fieldOf(definition, last[0]), values: last[1] };
-      return run(findStatement(definition, fieldOf(definition, field), value, after).bind({ organization }));
+      const lastValues = last && { field: fieldOf(definition, last[0]), values: last[1] };
+      return run(
+        findStatement(definition, fieldOf(definition, field), value, lastValues).bind({ organization }),
+      );
     },
   };
 }
 
-/** Returns the error of a duplicate value, without the other record's ID: the failed transaction cannot run a statement. */
+/**
+ * Returns the error of a duplicate value. It does not contain the other record's ID, because the failed
+ * transaction cannot run another statement.
+ */
 function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): HttpError | undefined {
   const constraint = violatedConstraint(cause);
-  const unique = uniques.find((each) => uniqueIndexName(name, each) === constraint);
+  const unique = uniques.find((candidate) => uniqueIndexName(name, candidate) === constraint);
   return unique && errors.duplicate(namesOf(unique));
 }
 
-function fieldOf({ name, fields }: ResourceDefinition, wanted: string): Field {
-  const field = fields.find((each) => each.name === wanted);
-  if (field === undefined) throw new Error(`${name} have no ${wanted}`);
+function fieldOf({ name, fields }: ResourceDefinition, fieldName: string): Field {
+  const field = fields.find((candidate) => candidate.name === fieldName);
+  if (field === undefined) throw new Error(`${name} have no ${fieldName}`);
   return field;
 }
 
-/** How the given values of a field are written. */
-function assignGiven(field: Field, $: Placeholder<WriteValues>): Assignment[] {
+/**
+ * Returns the columns of a field and their values from the body. Values of read-only fields are sent as text.
+ */
+function assignValue(field: Field, $: Placeholder<WriteValues>): Assignment[] {
   const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
   return assign<WriteValues>(field, $, ({ body }) => write(body[field.name]));
 }
 
-/** Creates a record with values of the given read-only fields. */
+/** Prepares a statement that creates a record with values of these read-only fields. */
 function insertStatement(
   context: OperationContext,
-  given: readonly Field[],
+  readOnlyFields: readonly Field[],
 ): Prepared<OperationPlan & WriteValues> {
   return prepare<OperationPlan & WriteValues>('', 'write', ($) => {
     organizationOf($);
     const { fields } = context.definition;
-    const assigned = [
+    const allAssignments = [
       ...assignments(
-        fields.filter((field) => !given.includes(field)),
+        fields.filter((field) => !readOnlyFields.includes(field)),
         'create',
         $,
       ),
-      ...given.flatMap((field) => assignGiven(field, $)),
+      ...readOnlyFields.flatMap((field) => assignValue(field, $)),
     ];
-    const columns = assigned.map(({ column }) => column).join(', ');
-    const values = assigned.map(({ value }) => value).join(', ');
+    const columns = allAssignments.map(({ column }) => column).join(', ');
+    const values = allAssignments.map(({ value }) => value).join(', ');
     return `with _written as (insert into ${tableOf(context)} (${columns}) values (${values}) returning *)${effectsOf(context, 'create', $)} select "id"::text from _written`;
   });
 }
 
-/** Writes the given fields, and those that the server sets on every update unless they are given. */
+/**
+ * Prepares a statement that writes these fields and all other fields that the server sets on every update.
+ */
 function patchStatement(
   context: OperationContext,
   fields: readonly Field[],
 ): Prepared<OperationPlan & WriteValues & ById> {
   return prepare<OperationPlan & WriteValues & ById>('', 'write', ($) => {
     const where = byIdSql($);
-    const given = fields.flatMap((field) => assignGiven(field, $));
-    const server = context.definition.fields
+    const fieldAssignments = fields.flatMap((field) => assignValue(field, $));
+    const serverAssignments = context.definition.fields
       .filter((field) => !fields.includes(field))
       .flatMap((field) => {
         const value = serverValue(field, 'update', $);
         return value === undefined ? [] : [{ column: quote(field.name), value }];
       });
-    const update = updateOf(context, [...given, ...server], where);
+    const update = updateOf(context, [...fieldAssignments, ...serverAssignments], where);
     return `with _written as (${update} returning ${record}.*)${effectsOf(context, 'update', $)} select "id"::text from _written`;
   });
 }
 
-/** Finds the newest matching record and locks it. */
+/** Prepares a statement that finds the newest matching record and locks it. */
 function findStatement(
   { name, fields }: ResourceDefinition,
   key: Field,
@@ -181,19 +191,19 @@ function findStatement(
 ): Prepared<{ readonly organization: string }> {
   return prepare('', 'write', ($) => {
     const rows = visibleSql($);
-    const wanted = $(() => value);
+    const parameter = $(() => value);
     const lookup = key.lookup === undefined ? undefined : lookupOf(key.lookup).key;
-    // The column's collation on both sides: the result of lower() depends on it.
-    const same = (side: (text: string) => string) =>
-      `${side(column(key))} = ${side(`${wanted}::text collate "C"`)}`;
+    // Both sides need the column's collation, because the result of lower() depends on it.
+    const equal = (side: (text: string) => string) =>
+      `${side(column(key))} = ${side(`${parameter}::text collate "C"`)}`;
     const condition =
       lookup === undefined
-        ? key.type.equals?.(column(key), wanted)
-        : `${same((text) => indexedPrefix(lookup(text)))} and ${same(lookup)}`;
-    const created = fields.find((field) => field.set === 'created');
+        ? key.type.equals?.(column(key), parameter)
+        : `${equal((text) => indexedPrefix(lookup(text)))} and ${equal(lookup)}`;
+    const createdField = fields.find((field) => field.set === 'created');
     const order = [
       ...(last === undefined ? [] : [`(${column(last.field)} = any(${$(() => last.values)}::text[])) asc`]),
-      ...(created === undefined ? [] : [`${column(created)} desc`]),
+      ...(createdField === undefined ? [] : [`${column(createdField)} desc`]),
       `${record}."id" desc`,
     ];
     return `select ${record}."id"::text as id from ${quote(name)} ${record} where ${rows} and ${condition} order by ${order.join(', ')} limit 1 for update`;

@@ -20,18 +20,21 @@ import { allPresentSql, itemValues, namesOf, sameKeySql } from './uniques.ts';
 export const isRejection = (cause: unknown): boolean =>
   [foreignKeyViolation, uniqueViolation].includes(sqlState(cause) ?? '');
 
-/** Records to write: new ones, those with the items' IDs (replaced or updated), or matching ones. */
+/**
+ * The records that are written: new ones, existing ones by ID (replaced or updated), or existing ones by
+ * unique values.
+ */
 export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
-/** Finds the items that the database rejects, and the reasons. */
+/** Finds the items that the database rejects, and their errors. */
 export interface RejectionFinder {
   /** Undefined if the database cannot reject any item. */
   readonly statement: Prepared<OperationPlan & ItemValues> | undefined;
-  /** Returns the errors of the rejected items, by number. */
+  /** Returns the errors of rejected items by index, starting at 1. */
   readonly errors: (plan: OperationPlan, rows: TextRows) => ReadonlyMap<number, HttpError>;
 }
 
-/** Compiles a search for rejected items: missing references and duplicates of unique values. */
+/** Compiles a search for items with missing references or duplicates of unique values. */
 export function createRejectionFinder(
   definition: ResourceDefinition,
   table: ItemTable,
@@ -39,65 +42,65 @@ export function createRejectionFinder(
 ): RejectionFinder {
   const { name, fields, uniques } = definition;
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
-  const checked = [...new Set([...references, ...uniques.flat()])];
+  const checkedFields = [...new Set([...references, ...uniques.flat()])];
   const prepared = () =>
     // Unnamed, because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
       const finalValue = (field: Field) => {
-        const value = table.assigned(field)[0]?.value ?? 'null';
+        const value = table.assignments(field)[0]?.value ?? 'null';
         if (writes === 'create' || writes === 'replace') return value;
-        const changed = `case when ${table.isGiven(field)} then ${value} else ${column(field)} end`;
+        const updatedValue = `case when ${table.hasField(field)} then ${value} else ${column(field)} end`;
         return writes === 'patch'
-          ? changed
-          : `case when ${record}."id" is null then ${value} else ${changed} end`;
+          ? updatedValue
+          : `case when ${record}."id" is null then ${value} else ${updatedValue} end`;
       };
-      const own = ownSql(definition, table, writes, $);
-      const values = checked.map((field, index) => `${finalValue(field)} as _u${index}`);
-      const checkedAs = (field: Field) => `_v._u${checked.indexOf(field)}`;
+      const existing = existingRecordSql(definition, table, writes, $);
+      const values = checkedFields.map((field, index) => `${finalValue(field)} as _u${index}`);
+      const checkedAs = (field: Field) => `_v._u${checkedFields.indexOf(field)}`;
       const isMissing = references.map((field) => {
         const id = checkedAs(field);
-        const found = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
-        return `(${id} is not null and not exists (${found}))::text`;
+        const target = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
+        return `(${id} is not null and not exists (${target}))::text`;
       });
-      const taken = uniques.flatMap((unique) => {
-        const given = unique.map(checkedAs);
+      const duplicates = uniques.flatMap((unique) => {
+        const keys = unique.map(checkedAs);
         return [
-          `(${allPresentSql(unique, given)} and count(*) over (partition by ${given.join(', ')}) > 1)::text`,
-          `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, given)} and ${record}."id" is distinct from _v._own limit 1)::text`,
+          `(${allPresentSql(unique, keys)} and count(*) over (partition by ${keys.join(', ')}) > 1)::text`,
+          `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, keys)} and ${record}."id" is distinct from _v._own limit 1)::text`,
         ];
       });
-      return `with ${table.expression($)}, _values as (select _i._n, ${[`${own.id} as _own`, ...values].join(', ')} from _items _i${own.join}) select ${['_v._n::text', ...isMissing, ...taken].join(', ')} from _values _v order by _v._n`;
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...isMissing, ...duplicates].join(', ')} from _values _v order by _v._n`;
     });
   return {
-    statement: checked.length === 0 ? undefined : prepared(),
+    statement: checkedFields.length === 0 ? undefined : prepared(),
     errors: (plan, rows) => {
-      const found = new Map<number, HttpError>();
-      const mayRead = allows(plan.caller.principal.grants, name, 'read');
+      const byNumber = new Map<number, HttpError>();
+      const canRead = allows(plan.caller.principal.grants, name, 'read');
       for (const [number, ...results] of rows) {
-        const error = errorOf(results.map(String), references, uniques, mayRead);
-        if (error !== undefined) found.set(Number(number), error);
+        const error = errorOf(results.map(String), references, uniques, canRead);
+        if (error !== undefined) byNumber.set(Number(number), error);
       }
-      return found;
+      return byNumber;
     },
   };
 }
 
-/** Explains a rejected write of one record. @param itemOf returns the record that a plan writes */
+/** Explains the rejection of a single write. @param itemOf returns the record that a plan writes */
 export function explainRejection<P extends OperationPlan>(
   { definition, items }: OperationContext,
   writes: WriteTarget,
   itemOf: (plan: P) => BatchItem,
-): { readonly refusal: ExplainRejection<P> } {
-  const refusals = createRejectionFinder(definition, items, writes);
+): { readonly rejection: ExplainRejection<P> } {
+  const finder = createRejectionFinder(definition, items, writes);
   return {
-    refusal: {
+    rejection: {
       statement: (plan) => {
         const columns: ItemColumn[] = [];
         items.add(columns, itemOf(plan));
-        return refusals.statement?.bind({ ...plan, columns: arrayTexts(columns), skipped: [] });
+        return finder.statement?.bind({ ...plan, columns: arrayTexts(columns), skipped: [] });
       },
       remaining: (plan, rows) => {
-        const [error] = refusals.errors(plan, rows).values();
+        const [error] = finder.errors(plan, rows).values();
         if (error !== undefined) throw error;
         return plan;
       },
@@ -105,43 +108,49 @@ export function explainRejection<P extends OperationPlan>(
   };
 }
 
-/** Returns the error of an item: missing references first, then duplicates. */
+/**
+ * Returns the error of an item, or undefined if it was not rejected. Missing references take precedence over
+ * duplicates.
+ */
 function errorOf(
   results: readonly string[],
   references: readonly Field[],
   uniques: readonly Unique[],
-  mayRead: boolean,
+  canRead: boolean,
 ): HttpError | undefined {
-  const missing = references.filter((_, index) => results[index] === 'true');
-  if (missing.length > 0) {
+  const missingFields = references.filter((_, index) => results[index] === 'true');
+  if (missingFields.length > 0) {
     return errors.missingReferences(
-      missing.map(({ name }) => ({ field: name, message: `${name} does not refer to an existing record` })),
+      missingFields.map(({ name }) => ({
+        field: name,
+        message: `${name} does not refer to an existing record`,
+      })),
     );
   }
   for (const [index, unique] of uniques.entries()) {
-    const [twice, existing] = results.slice(references.length + 2 * index);
+    const [isRepeated, existing] = results.slice(references.length + 2 * index);
     const names = namesOf(unique);
     if (existing !== undefined && existing !== 'null')
-      return errors.duplicate(names, mayRead ? existing : undefined);
-    if (twice === 'true') return errors.duplicateInBatch(names);
+      return errors.duplicate(names, canRead ? existing : undefined);
+    if (isRepeated === 'true') return errors.duplicateInBatch(names);
   }
   return undefined;
 }
 
-/** Returns SQL of the ID of an item's record, and the join that finds it. */
-function ownSql(
+/** Returns SQL of the ID of the record that an item updates, and the join that finds it. */
+function existingRecordSql(
   { name }: ResourceDefinition,
   table: ItemTable,
   writes: WriteTarget,
   $: Placeholder<OperationPlan>,
 ) {
   if (writes === 'create') return { id: 'null::bigint', join: '' };
-  const found =
+  const condition =
     typeof writes === 'string'
       ? `${record}."id" = ${itemId}`
       : sameKeySql(writes.match, itemValues(table, writes.match));
   return {
     id: `${record}."id"`,
-    join: ` left join ${quote(name)} ${record} on ${visibleSql($)} and ${found}`,
+    join: ` left join ${quote(name)} ${record} on ${visibleSql($)} and ${condition}`,
   };
 }

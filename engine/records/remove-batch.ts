@@ -1,7 +1,15 @@
 import { errors } from '../errors.ts';
 import { fieldTypes } from '../fields/index.ts';
 import { record } from '../sql/index.ts';
-import { type BatchPlan, batchBytes, batchPlan, batchResponse, envelopeOf, idOf, partsOf } from './batch.ts';
+import {
+  type BatchPlan,
+  batchBytes,
+  batchPlan,
+  batchResponse,
+  envelopeOf,
+  idOf,
+  splitterOf,
+} from './batch.ts';
 import {
   allFoundSql,
   isDeadlock,
@@ -29,17 +37,21 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     const table = itemTable([]);
     const { bind } = prepareBatch<BatchPlan>(($) => {
       organizationOf($);
-      const found = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`, 'update');
+      const lockedItems = lockedItemsSql(
+        context,
+        `${visibleSql($)} and ${record}."id" = ${itemId}`,
+        'update',
+      );
       const where = `${visibleSql($)} and ${record}."id" = _f."id"${allFoundSql($)}`;
-      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deleted: '_found' })}${effectsOf(context, 'delete', $)}`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deletedRows: '_found' })}${effectsOf(context, 'delete', $)}`;
       const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
-      return `with ${table.expression($)}, ${found}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
+      return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
     return {
       plan: (request) =>
         batchPlan(request, envelopeOf(request, 'ids'), {
           table,
-          place: (number) => `ids[${number - 1}]`,
+          location: (number) => `ids[${number - 1}]`,
           read: (value) => {
             const id = idOf(value);
             if (id === undefined) throw errors.invalidItem(`must be ${fieldTypes.int64.expected}`);
@@ -51,7 +63,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       statement: bind,
       respond: batchResponse,
       retryable: (cause) => isDeadlock(cause) || isReferenceConflict(cause),
-      parts: partsOf<BatchPlan>(bind),
+      splitter: splitterOf<BatchPlan>(bind),
     };
   },
   describe: ({ pluralName, definition }) => ({

@@ -7,7 +7,10 @@ import { recordRow } from './responses.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
-/** Returns whether a delete was rejected because of a concurrently written reference; a retry sees the reference. */
+/**
+ * Returns whether a delete was rejected because of a concurrently written reference. A retry will clear that
+ * reference.
+ */
 export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
 /** `DELETE /R/{id}`: deletes the record and sets references to it to null. */
@@ -21,11 +24,12 @@ export const remove: Operation<WriteById> = {
     const statement = prepareById<WriteById>(context, 1, {
       name: `${context.definition.name}_delete`,
       action: 'delete',
-      // A statement cannot both delete a record and change it, as when it refers to another one that is deleted.
+      // If records refer to records of the same resource, a batch could both update and delete a record,
+      // which PostgreSQL does not support.
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
-      further: ($, join) => clearReferencesSql(context, $, { join }),
+      additional: ($, join) => clearReferencesSql(context, $, { join }),
       result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
     });
     return {
@@ -49,21 +53,25 @@ export const remove: Operation<WriteById> = {
   }),
 };
 
-/** Which rows {@link clearReferencesSql} skips, and how it finds its inputs. */
-interface Unlinking {
+/** Options of {@link clearReferencesSql}. */
+interface ClearOptions {
   readonly join?: JoinInputs | undefined;
-  /** An expression with the ids of records that the statement deletes: they cannot be changed as well. */
-  readonly deleted?: string;
+  /**
+   * An expression with the IDs of records that the statement deletes. It skips these records, because a
+   * statement cannot also update them.
+   */
+  readonly deletedRows?: string;
 }
 
 /**
- * Makes the references to what `_written` deleted null, each a change of its record with its effects. The foreign keys
- * only reject remaining references: the database never changes records by itself, so that the change log is complete.
+ * Returns the expressions that set references to records deleted by `_written` to null, with the effects of
+ * an update. Foreign keys only reject remaining references. If the database changed records by itself, the
+ * change log would be incomplete.
  */
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
   $: Placeholder<RowScope & Pick<OperationPlan, 'caller'>>,
-  { join, deleted }: Unlinking,
+  { join, deletedRows }: ClearOptions,
 ): string =>
   [...Map.groupBy(referrers, ({ resource }) => resource)]
     .map(([resource, references], index) => {
@@ -72,26 +80,26 @@ export const clearReferencesSql = (
       const table = quote(resource);
       const sameOrganization = (alias: string) =>
         join === undefined ? visibleSql($, alias) : `${alias}."organization_id" = _written."organization_id"`;
-      const left =
-        deleted === undefined || resource !== definition.name
+      const exclusion =
+        deletedRows === undefined || resource !== definition.name
           ? ''
-          : ` and not exists (select from ${deleted} _d where _d."id" = ${row}."id")`;
+          : ` and not exists (select from ${deletedRows} _d where _d."id" = ${row}."id")`;
       const bound = sameOrganization(row);
-      const [first, ...more] = references.map(({ field }) => `${row}.${quote(field)}`);
-      const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${more.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
-      // Several fields of a record can refer to a deleted record, but a statement can update a record only once.
-      const found = [first, ...more].map(
+      const [firstColumn, ...otherColumns] = references.map(({ field }) => `${row}.${quote(field)}`);
+      const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${otherColumns.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
+      // A record can refer to deleted records with several fields, but a statement can update it only once.
+      const referenceRows = [firstColumn, ...otherColumns].map(
         (field) =>
           `select ${row}."organization_id", ${row}."id", _written."id" as "_cause" from ${table} ${row} join _written on ${bound} and ${field} = _written."id"`,
       );
-      const changed =
-        more.length === 0
-          ? `${update} from _written where ${bound} and ${first} = _written."id"${left} returning ${row}.*, _written."id" as "_cause"`
-          : `${update} from (${found.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${left} returning ${row}.*, _f."_cause"`;
+      const updates =
+        otherColumns.length === 0
+          ? `${update} from _written where ${bound} and ${firstColumn} = _written."id"${exclusion} returning ${row}.*, _written."id" as "_cause"`
+          : `${update} from (${referenceRows.join(' union all ')}) _f where ${row}."organization_id" = _f."organization_id" and ${row}."id" = _f."id"${exclusion} returning ${row}.*, _f."_cause"`;
       const projection = projections.get(resource);
       if (projection === undefined) throw new Error(`Unknown resource ${resource}`);
-      const recorded = { definition: { name: resource }, effects, projection };
+      const target = { definition: { name: resource }, effects, projection };
       const ofInput = join && ((alias: string) => join(alias, '_cause'));
-      return `, ${name} as (${changed})${effectsOf(recorded, 'update', $, { name }, ofInput)}`;
+      return `, ${name} as (${updates})${effectsOf(target, 'update', $, { name }, ofInput)}`;
     })
     .join('');

@@ -12,7 +12,10 @@ export interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 
-/** `PUT /R/{id}`: sets every writable field as a POST of the same body would; read-only fields are not changed. */
+/**
+ * `PUT /R/{id}`: sets every writable field as POST with the same body would. Read-only fields are not
+ * changed.
+ */
 export const replace: Operation<ReplacePlan> = {
   method: 'PUT',
   path: '/:id',

@@ -4,16 +4,18 @@ import type { Body, BodyRules } from './body.ts';
 import type { OperationContext, OperationPlan, OperationRequest } from './operation.ts';
 import { unknownParameter } from './unknown.ts';
 
-/** Query parameters of every operation; `org` selects a user's organization, keys belong to one. */
+/** Query parameters of every operation. `org` selects one of a user's organizations. */
 export const commonParameters: readonly string[] = ['org'];
 
-/** Returns the common part of all plans. */
+/** Returns the properties common to all plans. */
 export const planRequest = ({ caller }: OperationRequest): OperationPlan => ({
   organization: caller.principal.organization,
   caller,
 });
 
-/** Returns the ID in the path. An ID that is not an int64 cannot exist. @throws HttpError 404 */
+/**
+ * Returns the ID in the path. @throws HttpError 404 if it is not an int64, because such a record cannot exist
+ */
 export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text = '' }: OperationRequest,
@@ -36,18 +38,18 @@ export function validBody(rules: BodyRules, request: OperationRequest, types?: r
   return body;
 }
 
-/** Returns issues for unknown parameters if the caller sent `Prefer: handling=strict`. */
+/** Returns an issue for each unknown parameter if the caller sent `Prefer: handling=strict`. */
 export function unknownParameters(
   { strict, query }: OperationRequest,
-  known: readonly string[],
+  knownParameters: readonly string[],
 ): FieldIssue[] {
   if (!strict) return [];
   return Object.keys(query)
-    .filter((name) => !known.includes(name))
-    .map(unknownParameter(known));
+    .filter((name) => !knownParameters.includes(name))
+    .map(unknownParameter(knownParameters));
 }
 
-/** @throws HttpError 400 if there are issues */
-export function rejectRequest(problems: readonly FieldIssue[]): void {
-  if (problems.length > 0) throw errors.invalidFields(problems);
+/** Throws if there are issues. @throws HttpError 400 with all issues */
+export function rejectRequest(issues: readonly FieldIssue[]): void {
+  if (issues.length > 0) throw errors.invalidFields(issues);
 }

@@ -1,21 +1,22 @@
 import { type Placeholder, record } from '../sql/index.ts';
 
-/** The values that every statement for records binds. */
+/** The values bound by every statement for records. */
 export interface RowScope {
-  /** Id of the caller's organization, decimal text. */
+  /** ID of the caller's organization, decimal text. */
   readonly organization: string;
 }
 
 const organization = ({ organization }: RowScope) => organization;
 
-/** The placeholder of the caller's organization. */
+/** Returns SQL of the organization's ID. */
 export const organizationOf = (placeholder: Placeholder<RowScope>): string =>
   `${placeholder(organization)}::bigint`;
 
 /**
- * Defines the rows visible to a caller: the rows of the caller's organization. Every statement for records has this condition on
- * every table that it reads or writes; further conditions on rows belong here.
- * @param alias of the table in the statement; empty for none
+ * Returns the condition that limits rows to those visible to a caller: the rows of its organization. Every
+ * statement for records must apply it to every table that it reads or writes. Additional conditions on
+ * visibility belong here.
+ * @param alias the table's alias; empty for none
  */
 export const visibleSql = (placeholder: Placeholder<RowScope>, alias: string = record): string =>
   `${alias === '' ? '' : `${alias}.`}"organization_id" = ${organizationOf(placeholder)}`;

@@ -17,37 +17,37 @@ import { type ConditionalPlan, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
 import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
-/** A plan about one record. */
+/** A plan for one record. */
 export interface ById extends RowScope {
-  /** Decimal text. */
+  /** ID as decimal text. */
   readonly id: string;
 }
 
 const id = ({ id }: ById) => id;
 
-/** The condition that finds the record of a plan. */
+/** Returns the condition that finds a plan's record. */
 export const byIdSql = (placeholder: Placeholder<ById>): string =>
   `${visibleSql(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
 
 /**
- * The part of a statement that returns a record's columns, and further ones.
- * @param further each with a name, and beginning with a comma
+ * Returns the SELECT and FROM clauses of a record's columns.
+ * @param extraColumns additional columns, each named and starting with a comma
  */
 export const selectRecord = (
   { projection }: { readonly projection: Pick<Projection, 'columns' | 'joins'> },
   source: string,
-  further = '',
-): string => `select ${projection.columns}${further} from ${source} ${record}${projection.joins}`;
+  extraColumns = '',
+): string => `select ${projection.columns}${extraColumns} from ${source} ${record}${projection.joins}`;
 
-/** The part of a statement that returns a record's columns, and its versions as "_versions". */
+/** Returns the SELECT and FROM clauses of a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>
   selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
 
 /**
- * The part of a statement that returns records as JSON, with their versions and ids, each as text.
- * @param names of the three columns
- * @param number a first column, with a comma after it
- * @param join what else the records are joined to; begins with a space
+ * Returns a SELECT of records as JSON, with their versions and IDs, each as text.
+ * @param names the names of the three columns
+ * @param number an additional first column, followed by a comma
+ * @param join an additional join, starting with a space
  */
 export const selectResult = (
   { projection }: OperationContext,
@@ -58,73 +58,76 @@ export const selectResult = (
 ): string =>
   `select ${number}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
-/** A write of records, in its form for one and in that for many. */
+/** A write to records, which can be rendered for one input or for many. */
 export interface Write<P> {
   readonly name: string;
-  /** Whether it has only the form for one. */
+  /** Whether it can only be rendered for one input. */
   readonly isAlone?: boolean;
   readonly action: WriteAction;
   /**
-   * The INSERT, UPDATE or DELETE, which returns what was written.
-   * @param source the table of the inputs; undefined for one input
-   * @param condition finds the record; empty for an INSERT
+   * Returns the INSERT, UPDATE or DELETE, which returns the written rows.
+   * @param source the table of inputs; undefined for one input
+   * @param condition the condition that finds the record; empty for an INSERT
    */
   readonly change: (placeholder: Placeholder<P>, source: string | undefined, condition: string) => string;
   /**
-   * Further expressions that read what was written, each beginning with a comma.
+   * Returns additional expressions that read the written rows, each starting with a comma.
    * @param join joins written rows to their inputs; undefined for one input
    */
-  readonly further?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
+  readonly additional?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
   /**
-   * The SELECT of what the statement returns, from `_written`; absent: as {@link selectResult}.
-   * @param number a first column, with a comma after it
-   * @param join beginning with a space
+   * Returns the statement's final SELECT from `_written`; {@link selectResult} by default.
+   * @param number an additional first column, followed by a comma
+   * @param join an additional join, starting with a space
    */
   readonly result?: (number?: string, join?: string) => string;
 }
 
-/** Joins written rows to their inputs, beginning with a space. @param column of the row with the id of its input's record */
+/**
+ * Returns a join of written rows to their inputs, starting with a space. @param column the row's column with
+ * the ID of its input's record
+ */
 export type JoinInputs = (row: string, column?: string) => string;
 
-/** Writes the statement of one record: the write and its effects, and what it returns. */
+/** Returns the statement for one record: the write, its effects and its result. */
 function writeOne<P extends OperationPlan>(
   context: OperationContext,
   write: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
 ): string {
-  const { change, further } = write;
-  const changed = change(placeholder, undefined, condition);
-  const more = further?.(placeholder, undefined) ?? '';
-  return `with _written as (${changed})${more}${ending(context, write, placeholder)}`;
+  const { change, additional } = write;
+  const changeSql = change(placeholder, undefined, condition);
+  const additionalSql = additional?.(placeholder, undefined) ?? '';
+  return `with _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder)}`;
 }
 
-/** The effects of a write, and what its statement returns. */
-function ending<P extends OperationPlan>(
+/** Returns the effects of a write and the final SELECT. */
+function effectsAndResult<P extends OperationPlan>(
   context: OperationContext,
   { action, result }: Write<P>,
   placeholder: Placeholder<P>,
   join?: JoinInputs,
 ): string {
-  const returned: [number?: string, join?: string] =
+  const inputColumns: [number?: string, join?: string] =
     join === undefined ? [] : [`${inputIndex}, `, join(record)];
-  const effects = (from: Written) => effectsOf(context, action, placeholder, from, join);
-  if (result !== undefined) return `${effects({ name: '_written' })} ${result(...returned)}`;
+  const effects = (from: WrittenRows) => effectsOf(context, action, placeholder, from, join);
+  if (result !== undefined) return `${effects({ name: '_written' })} ${result(...inputColumns)}`;
   const { projection } = context;
-  const isKeptAsShown = projection.joins === '' && projection.kept === projection.columns;
-  if (context.effects.length === 0 || !isKeptAsShown) {
-    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, ...returned)}`;
+  const isLoggedAsReturned = projection.joins === '' && projection.loggedColumns === projection.columns;
+  if (context.effects.length === 0 || !isLoggedAsReturned) {
+    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, ...inputColumns)}`;
   }
-  // Its JSON is made once, for the response and for what is kept.
-  const [number = '', joined = ''] = returned;
+  // The record's JSON is created once, for both the response and the change log.
+  const [number = '', joinSql = ''] = inputColumns;
   const version = quote(versionColumn);
-  const shown = `, _shown as materialized (select ${record}."organization_id", ${record}."id", ${record}.${version}, row_to_json(_r)::text as "_json" from _written ${record} cross join lateral (select ${projection.columns}) _r)`;
-  return `${shown}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${number}${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id" from _shown ${record}${joined}`;
+  const recordJson = `, _shown as materialized (select ${record}."organization_id", ${record}."id", ${record}.${version}, row_to_json(_r)::text as "_json" from _written ${record} cross join lateral (select ${projection.columns}) _r)`;
+  return `${recordJson}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${number}${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id" from _shown ${record}${joinSql}`;
 }
 
 /**
- * Writes the statement of many records, each with an input of its own, see {@link ForMany}.
- * @param id SQL of the id of an input's record
+ * Returns the statement for many inputs, see {@link BatchForm}.
+ * @param id SQL of the ID of an input's record
  */
 function writeMany<P extends OperationPlan>(
   context: OperationContext,
@@ -133,20 +136,23 @@ function writeMany<P extends OperationPlan>(
   condition: string,
   id: string,
 ): string {
-  const { change, further } = write;
-  const changed = change(placeholder, inputs, condition);
+  const { change, additional } = write;
+  const changeSql = change(placeholder, inputs, condition);
   const join = joinInputs(organizationOf(placeholder), id);
-  const more = further?.(placeholder, join) ?? '';
-  return `, _written as (${changed})${more}${ending(context, write, placeholder, join)}`;
+  const additionalSql = additional?.(placeholder, join) ?? '';
+  return `, _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, join)}`;
 }
 
-/** The join of a written row to its input. @param organization SQL of the input's organization, @param id of its record's id */
+/**
+ * Joins written rows to their inputs. @param organization SQL of the input's organization @param id SQL of
+ * its record's ID
+ */
 const joinInputs =
   (organization: string, id: string): JoinInputs =>
   (row, column = 'id') =>
     ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
-/** Prepares an INSERT; its inputs, if they are many, have the new ids in "_id". */
+/** Prepares an INSERT. If it has many inputs, they provide the new IDs as "_id". */
 export function prepareInsert<P extends OperationPlan & RowScope>(
   context: OperationContext,
   write: Write<P>,
@@ -171,13 +177,13 @@ export function prepareInsert<P extends OperationPlan & RowScope>(
   );
 }
 
-/** A plan that writes one record, under the conditions of its request. */
+/** A plan that writes one record if it meets the request's preconditions. */
 export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
 
 /**
- * Prepares a write of one record: one statement without conditions, and one that checks them where it writes, so that
- * no other write comes between.
- * @param columns how many the statement returns
+ * Prepares a write of one record: a statement without preconditions, and one that checks them atomically with
+ * the write.
+ * @param columns number of columns that the statement returns
  */
 export function prepareById<P extends WriteById>(
   context: OperationContext,
@@ -193,37 +199,40 @@ export function prepareById<P extends WriteById>(
       ? undefined
       : {
           write: ($) => writeMany(context, write, $, byIdSql($), `${$(id)}::bigint`),
-          // The organization and the id.
+          // The first two values, the organization and the ID, identify the record.
           differ: 2,
         },
   );
-  const checked = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
+  const conditional = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
     const statement = writeOne(context, write, $, `${byIdSql($)} and ${preconditionsSql(context, $)}`);
-    // A row of nulls: the record is there and was not written.
+    // A row of nulls means that the record exists but was not written.
     const nulls = Array(columns).fill('null').join(', ');
     return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _written)`;
   });
-  return (plan) => (plan.conditions === undefined ? unconditional : checked).bind(plan);
+  return (plan) => (plan.conditions === undefined ? unconditional : conditional).bind(plan);
 }
 
-/** Rows that a statement has written. */
-interface Written {
-  /** The expression that wrote them; it returns the rows of their table. */
+/** The rows written by a statement. */
+interface WrittenRows {
+  /** Name of the expression that wrote them and returns the table's rows. */
   readonly name: string;
-  /** Another expression that has their organization, id and version, and SQL of the JSON that may be kept of them there. */
+  /**
+   * Name of another expression with their organization, ID and version; `json` is its column with the JSON
+   * for the change log.
+   */
   readonly from?: string;
   readonly json?: string;
 }
 
 /**
- * The further expressions of a statement that writes; each begins with a comma.
- * @param join joins the rows to their inputs where these are many
+ * Returns the effects of a write as additional expressions, each starting with a comma.
+ * @param join joins the rows to their inputs if there are many
  */
 export const effectsOf = (
-  { definition, effects, projection }: Recorded,
+  { definition, effects, projection }: EffectTarget,
   action: WriteAction,
   placeholder: Placeholder<Pick<OperationPlan, 'caller'>>,
-  { name: written, from = written, json }: Written = { name: '_written' },
+  { name, from = name, json }: WrittenRows = { name: '_written' },
   join: (row: string) => string = () => '',
 ): string =>
   effects
@@ -233,31 +242,31 @@ export const effectsOf = (
         `, ${effect.expression({
           resource: definition.name,
           action,
-          written,
+          written: name,
           source: `${from} ${writtenRow}${join(writtenRow)}`,
           row: writtenRow,
-          columns: projection.kept,
+          columns: projection.loggedColumns,
           json: json && `${writtenRow}.${json}`,
           placeholder,
         })}`,
     )
     .join('');
 
-/** What effects need of the resource that is written. */
-interface Recorded extends Pick<OperationContext, 'effects'> {
+/** The properties of the written resource that effects use. */
+interface EffectTarget extends Pick<OperationContext, 'effects'> {
   readonly definition: Pick<OperationContext['definition'], 'name'>;
-  readonly projection: Pick<Projection, 'kept'>;
+  readonly projection: Pick<Projection, 'loggedColumns'>;
 }
 
-/** The alias of a written row for effects, which read the table too. */
+/** Alias of a written row. It differs from the table's alias, because effects also read the table. */
 const writtenRow = '_w';
 
-/** The name of the statement of an operation; the one that reads excerpts has a name of its own. */
+/** Returns the name of an operation's statement. Excerpts have separate statements. */
 export const statementName = (
   { definition, excerpt }: Pick<OperationContext, 'definition' | 'excerpt'>,
   operation: string,
 ): string => identifier(`${definition.name}_${operation}${excerpt === undefined ? '' : `_${excerpt}`}`);
 
-/** The quoted table of a resource. */
+/** Returns the quoted table name of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>
   quote(definition.name);

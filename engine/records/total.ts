@@ -6,36 +6,39 @@ import type { CountMode, OperationContext } from './operation.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** Index of the column in a list's statement. */
-const total = 4;
+/** Index of the count's column in a list's statement. */
+const totalIndex = 4;
 /** Maximum count up to which an estimate is exact. */
-const counted = 10_000;
+const maxExactCount = 10_000;
 
 /**
- * The column of a list's statement that has the number of records on all pages.
- * @param conditions the WHERE clause of the list, without its place in the order
+ * Returns the column with the number of records on all pages.
+ * @param conditions the list's WHERE clause, without the cursor's position
  */
 export function totalColumn(context: OperationContext, conditions: string, counting: CountMode): string {
-  const all = `from ${tableOf(context)} ${record} ${conditions}`;
+  const source = `from ${tableOf(context)} ${record} ${conditions}`;
   return counting === 'exact'
-    ? `(select count(*) ${all})::text`
-    : `(select count(*) from (select ${all} limit ${counted + 1}) _c)::text`;
+    ? `(select count(*) ${source})::text`
+    : `(select count(*) from (select ${source} limit ${maxExactCount + 1}) _c)::text`;
 }
 
-/** The statement that estimates what an estimated count has not counted; undefined if it has counted all. */
+/**
+ * Returns the statement that estimates the number of records, or undefined if the list's statement counted
+ * all of them.
+ */
 export function estimate(
   context: OperationContext,
   plan: LinkedPlan & { readonly counting: CountMode | undefined },
   rows: TextRows,
 ): Statement | undefined {
-  if (plan.counting !== 'estimated' || Number(rows[0]?.[total]) <= counted) return undefined;
-  const { after: _, ...sort } = plan.asked.sort;
-  // The statement has no OFFSET. PostgreSQL cannot infer the type of a parameter that the text does not use.
-  const page = { ...plan.asked.page, depth: 'first' } as const;
-  const asked = { ...plan.asked, sort, page };
-  // Unnamed, because it is rare. Its first row has the planner's estimate.
+  if (plan.counting !== 'estimated' || Number(rows[0]?.[totalIndex]) <= maxExactCount) return undefined;
+  const { after: _, ...sort } = plan.parsedQuery.sort;
+  // The statement does not have an OFFSET. PostgreSQL cannot infer the type of an unused parameter.
+  const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
+  const parsedQuery = { ...plan.parsedQuery, sort, page };
+  // Unnamed, because it rarely runs. Its first row contains the planner's estimate.
   const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
-    const { where = [] } = queryClauses(context.definition, asked, $);
+    const { where = [] } = queryClauses(context.definition, parsedQuery, $);
     return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
   });
   return bind(plan);
@@ -43,7 +46,7 @@ export function estimate(
 
 /** Returns the number of records on all pages as decimal text, or undefined if it was not requested. */
 export function totalOf([page, plan]: TextRows): string | undefined {
-  const number = page?.[total]?.toString();
-  const estimated = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
-  return estimated === undefined ? number : String(Math.max(Number(estimated), counted + 1));
+  const number = page?.[totalIndex]?.toString();
+  const estimatedCount = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
+  return estimatedCount === undefined ? number : String(Math.max(Number(estimatedCount), maxExactCount + 1));
 }

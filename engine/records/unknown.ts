@@ -2,23 +2,25 @@ import type { FieldIssue } from '../errors.ts';
 import { parameterIssue } from '../query/index.ts';
 import { suggestion } from '../yaml/index.ts';
 
-/** Comparing names takes time, and a request can contain many, so only the first short names are compared. */
+/**
+ * Only the first short names are compared, because comparing names takes time and a request can contain many.
+ */
 const maxHints = 5;
 const maxCompared = 60;
 
-type Problem = (name: string, index: number) => FieldIssue;
+type IssueOf = (name: string, index: number) => FieldIssue;
 
-const problem =
-  (message: string, known: readonly string[]): Problem =>
+const issueOf =
+  (message: string, names: readonly string[]): IssueOf =>
   (name, index) => {
     const isCompared = index < maxHints && name.length <= maxCompared;
-    return parameterIssue(name, message + (isCompared ? suggestion(name, known) : ''));
+    return parameterIssue(name, message + (isCompared ? suggestion(name, names) : ''));
   };
 
-/** Issues of fields rejected by `Prefer: handling=strict`. @param known accepted fields */
-export const unknownField = (known: readonly string[]): Problem =>
-  problem('is not a field of this resource', known);
+/** Creates issues for fields rejected by `Prefer: handling=strict`. @param names accepted fields */
+export const unknownField = (names: readonly string[]): IssueOf =>
+  issueOf('is not a field of this resource', names);
 
-/** Issues of parameters rejected by `Prefer: handling=strict`. @param known accepted parameters */
-export const unknownParameter = (known: readonly string[]): Problem =>
-  problem('is not a parameter of this operation', known);
+/** Creates issues for parameters rejected by `Prefer: handling=strict`. @param names accepted parameters */
+export const unknownParameter = (names: readonly string[]): IssueOf =>
+  issueOf('is not a parameter of this operation', names);

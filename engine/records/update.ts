@@ -4,34 +4,34 @@ import type { OperationContext } from './operation.ts';
 import { prepareById, tableOf, type WriteById } from './statements.ts';
 
 /**
- * Prepares an update of one record, with its effects, under the conditions of its request.
- * @param assigned what it writes
+ * Prepares an update of one record, with its effects and preconditions.
+ * @param assignments returns the columns to write
  */
 export const prepareUpdate = <P extends WriteById>(
   context: OperationContext,
   name: string,
-  assigned: (placeholder: Placeholder<P>) => readonly Assignment[],
+  assignments: (placeholder: Placeholder<P>) => readonly Assignment[],
 ): ((plan: P) => Statement) =>
   prepareById<P>(context, 3, {
     name,
     action: 'update',
     change: ($, source, condition) =>
-      `${updateOf(context, assigned($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
+      `${updateOf(context, assignments($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
   });
 
 /**
- * An UPDATE. Without anything to write it still finds out whether the record exists.
- * @param from further tables, beginning with a space
+ * Returns an UPDATE. Without columns, it still returns whether the record exists.
+ * @param from additional tables, starting with a space
  */
 export function updateOf(
   context: Pick<OperationContext, 'definition'>,
-  assigned: readonly Assignment[],
+  assignments: readonly Assignment[],
   where: string,
   from = '',
 ): string {
   const set =
-    assigned.length === 0
+    assignments.length === 0
       ? `"id" = ${record}."id"`
-      : assigned.map(({ column, value }) => `${column} = ${value}`).join(', ');
+      : assignments.map(({ column, value }) => `${column} = ${value}`).join(', ');
   return `update ${tableOf(context)} ${record} set ${set}${from} where ${where}`;
 }

@@ -4,25 +4,25 @@ import { type Import, imports } from './import.ts';
 import type { DescribedResource, OperationContext, OperationDescription } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 
-/** What a route does with a body of any length: like an operation, with as many statements as it takes. */
+/** A route that reads a body of any length. It is like an operation, but runs any number of statements. */
 export interface Upload<Compiled = unknown> {
   readonly method: 'POST';
   /** Appended to the path of the resource. */
   readonly path: '/import';
-  /** The grant that it needs. */
+  /** The required grant. */
   readonly action: Action;
-  /** The status of success. */
+  /** The status code on success. */
   readonly status: 200;
-  /** The formats that its body may have. */
+  /** Accepted formats of the body. */
   readonly formats: readonly FormatName[];
   readonly compile: (context: OperationContext, operations: CompiledOperations) => Compiled;
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
-/** Every upload by its name, in the order in which they are described. */
+/** All uploads, in the order of the OpenAPI document. */
 export const uploads = { import: imports } satisfies Readonly<Record<string, Upload>>;
 
-/** The uploads of one resource, ready to run. */
+/** The compiled uploads of one resource. */
 export interface CompiledUploads {
   readonly import: Import;
 }

@@ -15,7 +15,7 @@ export interface RejectedRecord {
   readonly fields?: readonly FieldIssue[] | undefined;
   /** The constraint or trigger function that rejected it. */
   readonly constraint?: string;
-  /** Number of entries that `fields` lacks. */
+  /** Number of issues that were omitted from `fields`. */
   readonly more?: number | undefined;
   /** ID of the conflicting record, as a JSON number. */
   readonly existing_id?: object;
@@ -24,26 +24,26 @@ export interface RejectedRecord {
 /** The result of a record. */
 export type WriteOutcome = 'created' | 'updated' | RejectedRecord;
 
-/** Writes records, or says why it does not. */
+/** Writes records and returns the outcome of each. */
 export type WriteMany = (bodies: readonly Body[]) => Promise<readonly WriteOutcome[]>;
 
 /** Options of an import's writes. */
 export interface ImportWrites {
   readonly caller: Caller;
   readonly strict: boolean;
-  /** The unique fields that existing records are matched by; undefined if all records are new. */
+  /** Names of the unique fields that identify existing records; undefined if all records are new. */
   readonly match: readonly string[] | undefined;
-  /** Whether it stops at the first failed record; then nothing is written unless all records can be. */
+  /** Whether nothing is written if any record fails. */
   readonly stops: boolean;
-  /** Whether everything is validated and nothing is written. */
-  readonly isTrial: boolean;
+  /** Whether records are only validated. */
+  readonly isDryRun: boolean;
 }
 
-/** Writes up to 1,000 records of an import with one statement, as a batch does. */
+/** Writes up to 1,000 records of an import in one statement, like a batch. */
 export const writeMany =
   (database: Database, { createBatch }: CompiledOperations, writes: ImportWrites): WriteMany =>
   async (bodies) => {
-    const { caller, strict, match, stops, isTrial } = writes;
+    const { caller, strict, match, stops, isDryRun } = writes;
     const plan = await createBatch.plan({
       caller,
       strict,
@@ -52,18 +52,18 @@ export const writeMany =
       body: () => ({ records: bodies, on_error: 'continue', match }),
       bytes: () => Buffer.alloc(0),
     });
-    if (isTrial) {
-      const { refusal } = createBatch;
-      if (refusal?.statement(plan) === undefined) return resultsOf(plan);
-      const rows = await execute(database, { statement: refusal.statement }, plan);
-      return resultsOf(refusal.remaining(plan, rows));
+    if (isDryRun) {
+      const { rejection } = createBatch;
+      if (rejection?.statement(plan) === undefined) return resultsOf(plan);
+      const rows = await execute(database, { statement: rejection.statement }, plan);
+      return resultsOf(rejection.remaining(plan, rows));
     }
     if (stops && plan.failures.size > 0) return resultsOf(plan);
     try {
       const rows = await execute(database, createBatch, { ...plan, stops });
       const { body } = createBatch.respond(plan, rows);
       const { results } = parseExactJson(String(body), Number.POSITIVE_INFINITY) as { results: Result[] };
-      return results.map(writtenOf);
+      return results.map(outcomeOf);
     } catch (cause) {
       if (!(cause instanceof HttpError && cause.cause instanceof ItemFailures)) throw cause;
       return resultsOf({ ...plan, failures: cause.cause.failures });
@@ -73,20 +73,20 @@ export const writeMany =
 /** A batch's result for one record. */
 type Result = { readonly status: number; readonly id?: unknown } & RejectedRecord;
 
-function writtenOf({ status, id: _, existing_id: existing, ...refused }: Result): WriteOutcome {
+function outcomeOf({ status, id: _, existing_id: existing, ...rejection }: Result): WriteOutcome {
   if (status === 201) return 'created';
   if (status === 200) return 'updated';
-  return { ...refused, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
+  return { ...rejection, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
 }
 
-/** What would become of the records of a plan. */
+/** Returns the expected outcomes of a plan that was not executed. */
 const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[] =>
   Array.from({ length: size }, (_, index) => {
     const failure = failures.get(index + 1);
     return failure === undefined ? 'created' : toRejectedRecord(failure);
   });
 
-/** Returns an error in the form of a report. */
+/** Converts an error to an entry of the import report. */
 export function toRejectedRecord({
   message,
   code,

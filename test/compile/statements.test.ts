@@ -117,7 +117,7 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
             ...plan,
             resource: definition.name,
             query: {},
-            asked,
+            parsedQuery: asked,
             counting,
             strict: false,
           });
@@ -140,7 +140,7 @@ function* all(resource: Resource): Generator<Statement> {
     skipped: [],
     stops: true,
     size: 1,
-    place: String,
+    location: String,
     failures: new Map(),
     columnsOf: async () => [],
   };
@@ -149,29 +149,29 @@ function* all(resource: Resource): Generator<Statement> {
     ...resource.definition.uniques.map((unique) => unique.map(({ name }) => name).join(' ')),
   ];
   for (const statement of [
-    read.statement({ ...plan, id, conditions: undefined, shown: undefined }),
+    read.statement({ ...plan, id, conditions: undefined, projection: undefined }),
     ...shapes(resource.definition).map((shown) =>
-      read.statement({ ...plan, id, conditions: undefined, shown }),
+      read.statement({ ...plan, id, conditions: undefined, projection: shown }),
     ),
     create.statement({ ...plan, body, idempotency: undefined }),
     create.statement({ ...plan, body, idempotency: { key: 'k', bodyHash: 'h' } }),
     ...[undefined, conditions].flatMap((conditions) => [
       replace.statement({ ...plan, id, body, conditions }),
-      patch.statement({ ...plan, id, body, given: [], conditions }),
+      patch.statement({ ...plan, id, body, fieldNames: [], conditions }),
       remove.statement({ ...plan, id, conditions }),
     ]),
     ...matches.flatMap((match) =>
       [undefined, { key: 'k', bodyHash: 'h' }].flatMap((idempotency) => [
         createBatch.statement({ ...batch, match, idempotency }),
-        createBatch.refusal?.statement({ ...batch, match, idempotency }),
+        createBatch.rejection?.statement({ ...batch, match, idempotency }),
       ]),
     ),
     patchBatch.statement(batch),
-    patchBatch.refusal?.statement(batch),
+    patchBatch.rejection?.statement(batch),
     removeBatch.statement(batch),
-    create.refusal?.statement({ ...plan, body, idempotency: undefined }),
-    replace.refusal?.statement({ ...plan, id, body, conditions: undefined }),
-    patch.refusal?.statement({ ...plan, id, body, given: [], conditions: undefined }),
+    create.rejection?.statement({ ...plan, body, idempotency: undefined }),
+    replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
+    patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
   ]) {
     // Where the database can refuse nothing.
     if (statement === undefined) continue;

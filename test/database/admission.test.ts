@@ -8,16 +8,16 @@ import { HttpError } from '../../engine/errors.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
-const records = { each: 2, total: 3 };
-const scans = { each: 1, total: 2 };
+const records = { perOrganization: 2, total: 3 };
+const scans = { perOrganization: 1, total: 2 };
 const bounds: AdmissionLimits = {
-  turns: {
+  lanes: {
     'short read': [records],
     'short list': [scans],
     'short write': [scans],
     read: [records],
-    write: [records, { each: 1, total: 2 }],
-    batch: [records, { each: 1, total: 1 }],
+    write: [records, { perOrganization: 1, total: 2 }],
+    batch: [records, { perOrganization: 1, total: 1 }],
     list: [scans],
     deep: [scans],
     scan: [scans],
@@ -26,8 +26,8 @@ const bounds: AdmissionLimits = {
     module: [records],
     lookup: [scans],
   },
-  queue: { each: 4, total: 6 },
-  bytes: { each: 100, total: 150 },
+  queue: { perOrganization: 4, total: 6 },
+  bytes: { perOrganization: 100, total: 150 },
   waitMs: 60_000,
 };
 

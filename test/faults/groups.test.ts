@@ -21,8 +21,8 @@ describe('writes that are carried out together', () => {
 
   before(async () => {
     instance = await startInstance('postgresql', { sources: await sourcesWith(...everyType) });
-    assert.ok(instance.database.groups);
-    groups = instance.database.groups;
+    assert.ok(instance.database.writeBatcher);
+    groups = instance.database.writeBatcher;
     organizations = await Promise.all(['one', 'two', 'three'].map((slug) => instance.organization(slug)));
     const { run } = groups;
     const counting: WriteBatcher['run'] = async (statement) => {
@@ -118,7 +118,7 @@ describe('writes that are carried out together', () => {
     );
     assert.ok(counts.alone > alone, 'a group failed');
     assert.equal(
-      groups.takes({ ...statement, values: [] }, organizationOf(5).id),
+      groups.accepts({ ...statement, values: [] }, organizationOf(5).id),
       false,
       'left to the pool for a while',
     );

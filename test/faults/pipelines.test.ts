@@ -119,10 +119,10 @@ describe('statements that share a connection', () => {
     for (const [index, rows] of others.entries())
       assert.ok(rows === undefined || rows[0]?.[0] === String(index));
     assert.ok(others.filter((rows) => rows !== undefined).length >= 50, 'those on the other connection');
-    assert.equal(pipelines.turn(slow, '2'), undefined);
-    assert.equal(pipelines.turn(echo(''), 'slow'), undefined);
+    assert.equal(pipelines.laneOf(slow, '2'), undefined);
+    assert.equal(pipelines.laneOf(echo(''), 'slow'), undefined);
     await ready();
-    assert.equal(pipelines.turn(echo(''), '2'), 'short read');
+    assert.equal(pipelines.laneOf(echo(''), '2'), 'short read');
   });
 
   test('what waits behind a late statement goes to the pool, and its connection is given up', async () => {
@@ -164,13 +164,13 @@ describe('statements that share a connection', () => {
         }
       });
     }
-    const isFree = () => pipelines.turn(echo(''), '2') === 'short read';
+    const isFree = () => pipelines.laneOf(echo(''), '2') === 'short read';
 
     test('others do not wait behind it, its organization goes to the pool', () =>
       withLocked(async (unlock, lock) => {
         const running = pipelines.run(lasting('lasts', lock), 'lasting');
         await until(
-          () => pipelines.turn(echo(''), 'lasting') === undefined,
+          () => pipelines.laneOf(echo(''), 'lasting') === undefined,
           'its organization to be left to the pool',
         );
         for (const value of ['a', 'b', 'c'])
@@ -179,7 +179,7 @@ describe('statements that share a connection', () => {
         assert.deepEqual(await running, [['']]);
         await until(isFree, 'a connection to be free');
         await until(
-          () => pipelines.turn(echo(''), 'lasting') === 'short read',
+          () => pipelines.laneOf(echo(''), 'lasting') === 'short read',
           'its organization to be back',
         );
       }));
@@ -207,12 +207,12 @@ describe('statements that share a connection', () => {
     ] as const) {
       const sizeOf = async () => (await pipelines.run(statement, organization))?.flat().join('').length;
       await until(async () => (await sizeOf()) === size, 'the result');
-      assert.equal(pipelines.turn(echo(''), organization), undefined, organization);
+      assert.equal(pipelines.laneOf(echo(''), organization), undefined, organization);
     }
     // On a busy machine one may also be slow; then it is tried again.
     await until(async () => {
       const rows = await pipelines.run(short('many', many, '10'), 'small');
-      return rows?.length === 10 && pipelines.turn(echo(''), 'small') === 'short read';
+      return rows?.length === 10 && pipelines.laneOf(echo(''), 'small') === 'short read';
     }, 'a smaller result to change nothing');
   });
 
@@ -235,7 +235,7 @@ describe('statements that share a connection', () => {
       );
       return (await Promise.all(asked)).map((rows) => rows?.[0]?.[0]?.length);
     };
-    const isAvoided = (organization: string) => pipelines.turn(echo(''), organization) === undefined;
+    const isAvoided = (organization: string) => pipelines.laneOf(echo(''), organization) === undefined;
     const avoidedFor = async () => {
       await until(async () => (await ask())[7] === 400_000 && isAvoided(large), 'it to be avoided');
       const start = performance.now();
@@ -354,7 +354,7 @@ describe('statements that share a connection', () => {
           ),
         ),
       );
-    const isAvoided = (organization: string) => pipelines.turn(echo(''), organization) === undefined;
+    const isAvoided = (organization: string) => pipelines.laneOf(echo(''), organization) === undefined;
     const asked = ['1', 'slow one', '2', '3'];
     await until(async () => {
       await ask(asked);
@@ -389,9 +389,9 @@ describe('statements that share a connection', () => {
 
   test('what is not short, or has no name, is not taken', () => {
     for (const lane of ['write', 'deep', 'scan'] as const) {
-      assert.equal(pipelines.turn({ ...echo(''), lane }, '1'), undefined, lane);
+      assert.equal(pipelines.laneOf({ ...echo(''), lane }, '1'), undefined, lane);
     }
-    assert.equal(pipelines.turn({ ...echo(''), name: '' }, '1'), undefined);
+    assert.equal(pipelines.laneOf({ ...echo(''), name: '' }, '1'), undefined);
   });
 
   test(`${answers} answers while connections are killed, statements cancelled and a table locked: none is wrong`, async () => {

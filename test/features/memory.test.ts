@@ -54,10 +54,10 @@ describe('slow readers', () => {
   let held = 0;
 
   before(async () => {
-    const each = { each: 100, total: 100 };
+    const each = { perOrganization: 100, total: 100 };
     const all = [each];
     const short = { 'short read': all, 'short list': all, 'short write': all };
-    const turns: AdmissionLimits['turns'] = {
+    const turns: AdmissionLimits['lanes'] = {
       ...short,
       read: all,
       write: all,
@@ -70,7 +70,7 @@ describe('slow readers', () => {
       module: all,
       lookup: all,
     };
-    const counted = createAdmission({ turns, queue: each, bytes: each, waitMs: 1000 });
+    const counted = createAdmission({ lanes: turns, queue: each, bytes: each, waitMs: 1000 });
     app = fastify();
     app.decorateRequest('principal', null);
     await app.register(errorHandling, { missing: createNotFound([]) });

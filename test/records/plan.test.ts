@@ -34,18 +34,19 @@ const input = (query: Query = {}, strict = false): Input => ({
   strict,
 });
 const noBody = () => ({});
-const listPlan = ({ operations }: Resource, asked: Input) => operations.list.plan({ ...asked, body: noBody });
-const readPlan = ({ operations }: Resource, id: string, asked: Input) =>
-  operations.read.plan({ ...asked, id, body: noBody });
-const removePlan = ({ operations }: Resource, id: string, asked: Input) =>
-  operations.remove.plan({ ...asked, id, body: noBody });
-const createPlan = ({ operations }: Resource, body: Body, asked: Input) =>
-  operations.create.plan({ ...asked, body: () => body });
-const replacePlan = ({ operations }: Resource, id: string, body: Body, asked: Input) =>
-  operations.replace.plan({ ...asked, id, body: () => body });
+const listPlan = ({ operations }: Resource, request: Input) =>
+  operations.list.plan({ ...request, body: noBody });
+const readPlan = ({ operations }: Resource, id: string, request: Input) =>
+  operations.read.plan({ ...request, id, body: noBody });
+const removePlan = ({ operations }: Resource, id: string, request: Input) =>
+  operations.remove.plan({ ...request, id, body: noBody });
+const createPlan = ({ operations }: Resource, body: Body, request: Input) =>
+  operations.create.plan({ ...request, body: () => body });
+const replacePlan = ({ operations }: Resource, id: string, body: Body, request: Input) =>
+  operations.replace.plan({ ...request, id, body: () => body });
 /** The values that a create binds. */
-const created = (body: Body, asked: Input = input()) =>
-  leads.operations.create.statement(createPlan(leads, body, asked))?.values ?? [];
+const created = (body: Body, request: Input = input()) =>
+  leads.operations.create.statement(createPlan(leads, body, request))?.values ?? [];
 
 /** What a plan refuses: status and messages. */
 function refusal(plan: () => unknown): { status: number; fields: string[]; message: string } {
@@ -62,7 +63,7 @@ function refusal(plan: () => unknown): { status: number; fields: string[]; messa
 describe('page', () => {
   const page = (given: string) => {
     const plan = listPlan(leads, input({ page: given }));
-    return plan.asked.page;
+    return plan.parsedQuery.page;
   };
 
   for (const [given, expected] of [
@@ -88,10 +89,10 @@ describe('page', () => {
     });
   }
 
-  test('absent is the first page', () => assert.equal(listPlan(leads, input()).asked.page.page, '1'));
+  test('absent is the first page', () => assert.equal(listPlan(leads, input()).parsedQuery.page.page, '1'));
 
   test('empty is the first page', () =>
-    assert.equal(listPlan(leads, input({ page: '' })).asked.page.page, '1'));
+    assert.equal(listPlan(leads, input({ page: '' })).parsedQuery.page.page, '1'));
 
   for (const given of [
     ' ',
@@ -134,8 +135,8 @@ describe('page', () => {
         const expected = number < 1n ? 1n : number;
         const plan = listPlan(leads, input({ page: text }));
         const { list } = leads.operations;
-        const { offset } = plan.asked.page;
-        assert.equal(plan.asked.page.page, String(expected));
+        const { offset } = plan.parsedQuery.page;
+        assert.equal(plan.parsedQuery.page.page, String(expected));
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
         assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
@@ -170,7 +171,10 @@ describe('order', () => {
   ] as const) {
     test(`${name} ${JSON.stringify(query)} → ${sort} ${direction}`, () => {
       const plan = listPlan(resource(name), input(query));
-      assert.deepEqual([plan.asked.sort.field.name, plan.asked.sort.direction], [sort, direction]);
+      assert.deepEqual(
+        [plan.parsedQuery.sort.field.name, plan.parsedQuery.sort.direction],
+        [sort, direction],
+      );
     });
   }
 
@@ -208,7 +212,7 @@ describe('order', () => {
 
 describe('filters', () => {
   const filters = (of: Resource, query: Query) =>
-    listPlan(of, input(query)).asked.filters.map(({ field, values }) => [field.name, ...values]);
+    listPlan(of, input(query)).parsedQuery.filters.map(({ field, values }) => [field.name, ...values]);
 
   for (const [of, query, expected] of [
     [leads, {}, []],
@@ -400,7 +404,7 @@ describe('strict', () => {
   test('without it the same is ignored', () => {
     const { lead_score: _, ...rest } = body;
     assert.deepEqual(created(rest, input({ nonsense: '1' })), created({ first_name: 'Ada' }));
-    assert.equal(listPlan(leads, input(query)).asked.filters.length, 1);
+    assert.equal(listPlan(leads, input(query)).parsedQuery.filters.length, 1);
   });
   test('lists know their own parameters only', () => {
     assert.deepEqual(refusal(() => listPlan(leads, input(query, true))).fields, ['stage', 'nonsense']);

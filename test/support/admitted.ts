@@ -45,7 +45,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     seen.slots.push(`${given[0]} ${given[1]}`);
     return run(...given);
   });
-  for (const shared of [database.pipelines, database.groups]) {
+  for (const shared of [database.pipelines, database.writeBatcher]) {
     if (shared === undefined) continue;
     replace(shared, 'run', (run) => (...given: never[]) => {
       const [statement] = given as readonly unknown[];

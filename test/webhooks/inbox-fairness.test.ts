@@ -36,7 +36,7 @@ test('slots: other organizations and owners always find a free one', async () =>
   const fill = (...holders: string[]) => {
     for (let free = true; free; ) {
       const wanting = holders.filter(
-        (item) => !shared.full().includes(item.charAt(0)) && !shared.fullOwners().includes(item),
+        (item) => !shared.fullOrganizations().includes(item.charAt(0)) && !shared.fullOwners().includes(item),
       );
       for (const item of wanting.slice(0, shared.share())) hold(item.charAt(0), item);
       free = wanting.length > 0 && shared.free() > 0;
@@ -49,7 +49,7 @@ test('slots: other organizations and owners always find a free one', async () =>
   assert.ok(fill('a1', 'b1', 'b2', 'c1', 'd1') >= 1);
   for (const end of ends) end();
   await shared.done();
-  assert.deepEqual([shared.free(), shared.full(), shared.fullOwners()], [20, [], []]);
+  assert.deepEqual([shared.free(), shared.fullOrganizations(), shared.fullOwners()], [20, [], []]);
 });
 
 describe('failures in the log', () => {
@@ -201,8 +201,8 @@ onBothDrivers(
         transaction(instance().database, async (within) => {
           const { sql: text, parameters } = claimStatement(within, inboxQueue, {
             limit: 5,
-            without: [],
-            withoutOwners: [],
+            excludedOrganizations: [],
+            excludedOwners: [],
             after: '0',
           });
           const explain = CompiledQuery.raw(`explain (analyze, buffers, format json) ${text}`, [
@@ -260,7 +260,7 @@ onBothDrivers(
         for (const item of others) await flood(within, item, 4);
         const organizations: string[] = [];
         for (let last = '0'; organizations.length < 16; ) {
-          const wanted = { limit: 4, without: [], withoutOwners: [], after: last };
+          const wanted = { limit: 4, excludedOrganizations: [], excludedOwners: [], after: last };
           const result = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
           last = result.at(-1) ?? assert.fail('nothing claimed');
           organizations.push(...result);
@@ -273,8 +273,11 @@ onBothDrivers(
         const [first = assert.fail()] = others;
         await flood(within, first, 20, 'waiting', -2);
         await flood(within, { ...first, id: second.id }, 2);
-        const mine = { limit: 4, without: others.slice(1).map(({ organization }) => organization.id) };
-        const claimed = await claim(within, inboxQueue, { ...mine, withoutOwners: [], after: '0' });
+        const mine = {
+          limit: 4,
+          excludedOrganizations: others.slice(1).map(({ organization }) => organization.id),
+        };
+        const claimed = await claim(within, inboxQueue, { ...mine, excludedOwners: [], after: '0' });
         const owners = claimed.filter(({ organization }) => organization === first.organization.id);
         assert.deepEqual(
           Object.entries(Object.groupBy(owners, ({ owner }) => owner)).map(([id, items]) => [

@@ -29,15 +29,15 @@ const required = ['to', 'message'] as const;
 
 /** Registers POST /api/booking-forms/whatsapp, which sends a message through the organization's sender. */
 function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
-  const { settings, database, used, wrong } = webhooks;
+  const { settings, database, secretUse, wrongSecrets } = webhooks;
   app.post(bookingFormsPath, {
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.booking_forms_whatsapp;
       if (secrets.length === 0) throw errors.notConfigured();
       const token = bearerOf(request.headers.authorization);
       if (token === undefined) throw errors.unauthenticated();
-      if (!matchesAnySecret(token, secrets)) throw await wrong.refusal(request, bookingFormsPath);
-      used.record('booking_forms_whatsapp', token);
+      if (!matchesAnySecret(token, secrets)) throw await wrongSecrets.errorFor(request, bookingFormsPath);
+      secretUse.record('booking_forms_whatsapp', token);
     },
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));

@@ -16,7 +16,7 @@ export interface ChannelEvent {
   readonly data: unknown;
 }
 
-/** An organization's integration with its decrypted secrets. Do not hold on to it longer than necessary. */
+/** An organization's integration with its decrypted secrets. Do not keep it longer than necessary. */
 export interface Integration {
   readonly organization: string;
   readonly id: string;
@@ -49,7 +49,7 @@ export interface Channel {
   /** The provider's term for the access token used to call the provider, or absent if it is never called. */
   readonly tokenLabel?: string;
   readonly tokenHelp?: string;
-  /** Whether the provider confirms the URL first, with a GET request that contains the verify token. */
+  /** Whether the provider confirms the URL with a GET request that contains the verify token. */
   readonly handshake: boolean;
   /** Content types used by the provider. */
   readonly accepts: RegExp;
@@ -65,11 +65,17 @@ export interface Channel {
   /** The response expected by the provider. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It can run twice for the same event, so it must be idempotent. */
-  readonly process: (event: ChannelEvent, work: ChannelContext) => Promise<void>;
+  readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
 }
 
-/** The event cannot be processed yet and will be retried. The message is shown to administrators, so no secrets. */
+/**
+ * The event cannot be processed yet and will be retried. The message is shown to administrators and must not
+ * contain secrets.
+ */
 export class RetryableError extends Error {}
 
-/** The event can never be processed and will not be retried. The message is shown to administrators, so no secrets. */
+/**
+ * The event can never be processed and will not be retried. The message is shown to administrators and must
+ * not contain secrets.
+ */
 export class PermanentError extends Error {}

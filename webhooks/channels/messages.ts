@@ -31,15 +31,15 @@ export const storeMessage = (
   });
 
 /**
- * How long a status for an unknown message is retried, in milliseconds. A provider can report a status before the
- * sender has stored the message's ID.
+ * Time for which a status of an unknown message is retried, in milliseconds. A provider can report a status
+ * before the sender has stored the message's ID.
  */
 const gracePeriodMs = 60_000;
 
 /**
  * Updates the status of an outgoing message: sent, delivered, read or failed.
- * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is ignored because
- * the message was sent by another application.
+ * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is
+ * ignored because another application sent the message.
  */
 export const followMessage = (
   { integration, transaction, ageMs }: ChannelContext,
@@ -59,8 +59,8 @@ export const followMessage = (
       return;
     }
     // Statuses can arrive in any order: a late "sent" must not replace "read".
-    const later = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
-    if (!later) return;
+    const isLater = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
+    if (!isLater) return;
     await tables
       .updateTable('crm_messages')
       .set({ status })

@@ -8,10 +8,10 @@ const messagingChannel = (label: string, kind: string): Channel => ({
   ...meta,
   label,
   events: ({ raw }) => messagingEvents(jsonObject(readJson(raw)), kind),
-  process: ({ id, data }, work) => {
+  process: ({ id, data }, context) => {
     const { sender, message } = jsonObject(data);
     const from = jsonText(jsonObject(sender).id);
-    return storeMessage(work, { id, from, text: jsonText(jsonObject(message).text) || '[attachment]' });
+    return storeMessage(context, { id, from, text: jsonText(jsonObject(message).text) || '[attachment]' });
   },
 });
 

@@ -33,8 +33,9 @@ export const leadAdsNeeds: FieldRequirements = {
 };
 
 /**
- * Meta Lead Ads. A delivery only contains a lead's ID; its fields are fetched from the Graph API. Each leadgen ID
- * creates one lead per organization, however often it is delivered. The lead is a stub until the fetch succeeds.
+ * Meta Lead Ads. A delivery contains only the ID of a lead, whose fields are fetched from the Graph API. Each
+ * leadgen ID creates one lead per organization, however often it is delivered. The lead is a stub until the
+ * fetch succeeds.
  */
 export const metaLeadAds: Channel = {
   ...meta,
@@ -59,7 +60,7 @@ export const metaLeadAds: Channel = {
       }))
       .filter((event) => isLeadgenId(event.id));
   },
-  process: async ({ data }, work) => {
+  process: async ({ data }, context) => {
     const {
       leadgen = '',
       form = '',
@@ -69,19 +70,19 @@ export const metaLeadAds: Channel = {
     if (!isLeadgenId(leadgen)) throw new PermanentError('the event does not contain a lead ID');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
     if (isStubbed === undefined)
-      await work.webhooks.database.admitRecords?.(work.integration.organization, 1);
-    const id = await work.transaction(async (tables) => {
+      await context.webhooks.database.admitRecords?.(context.integration.organization, 1);
+    const id = await context.transaction(async (tables) => {
       if (isStubbed === undefined) {
-        await createStub(tables, work, ids);
-        await work.remember(tables, { leadgen, form, ad, made: 'yes' });
+        await createStub(tables, context, ids);
+        await context.remember(tables, { leadgen, form, ad, made: 'yes' });
       }
-      return findLead(tables, work, leadgen);
+      return findLead(tables, context, leadgen);
     });
-    // A user has deleted the lead: do not create it again.
+    // A user has deleted the lead, so it must not be created again.
     if (id === undefined) return;
-    const fetched = await fetchLead(work, leadgen);
-    const fields = { ...fieldsOf(fetched), ...idsOf(fetched) };
-    await work.transaction((tables) => recordsOf(tables, work).patch('leads', id, fields));
+    const lead = await fetchLead(context, leadgen);
+    const fields = { ...fieldsOf(lead), ...idsOf(lead) };
+    await context.transaction((tables) => recordsOf(tables, context).patch('leads', id, fields));
   },
 };
 
@@ -92,20 +93,20 @@ const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Channel
     name: 'meta-lead-ads',
   });
 
-const findLead = (tables: Tables, work: ChannelContext, leadgen: string) =>
-  recordsOf(tables, work).find('leads', ['meta_leadgen_id', leadgen]);
+const findLead = (tables: Tables, context: ChannelContext, leadgen: string) =>
+  recordsOf(tables, context).find('leads', ['meta_leadgen_id', leadgen]);
 
 /** Creates the lead with its IDs unless it exists. Safe if two nodes try concurrently. */
 async function createStub(
   tables: Tables,
-  work: ChannelContext,
+  context: ChannelContext,
   ids: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const { organization } = work.integration;
+  const { organization } = context.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
-  if ((await findLead(tables, work, ids.meta_leadgen_id ?? '')) !== undefined) return;
-  const records = recordsOf(tables, work);
+  if ((await findLead(tables, context, ids.meta_leadgen_id ?? '')) !== undefined) return;
+  const records = recordsOf(tables, context);
   await records.create('leads', { source: 'Meta Lead Ads' }, ids);
 }
 
@@ -143,9 +144,9 @@ function fieldsOf(lead: Json): Record<string, string> {
     const value = values.get(formField);
     if (value) fields[leadField] = value;
   }
-  const full = values.get('full_name')?.trim();
-  if (full && fields.first_name === undefined && fields.last_name === undefined) {
-    const [first = '', ...rest] = full.split(/\s+/);
+  const fullName = values.get('full_name')?.trim();
+  if (fullName && fields.first_name === undefined && fields.last_name === undefined) {
+    const [first = '', ...rest] = fullName.split(/\s+/);
     fields.first_name = first;
     fields.last_name = rest.join(' ');
   }

@@ -23,11 +23,11 @@ export const telegram: Channel = {
     const id = jsonText(update.update_id);
     return id === '' ? [] : [{ id, data: update }];
   },
-  process: async ({ id, data }, work) => {
+  process: async ({ id, data }, context) => {
     const { message } = jsonObject(data);
     if (message === undefined) return;
     const { from, chat, text } = jsonObject(message);
     const sender = jsonText(jsonObject(from).id) || jsonText(jsonObject(chat).id);
-    await storeMessage(work, { id, from: sender, text: jsonText(text) || '[attachment]' });
+    await storeMessage(context, { id, from: sender, text: jsonText(text) || '[attachment]' });
   },
 };

@@ -67,9 +67,9 @@ export const twilio: Channel = {
     const id = jsonText(data.MessageSid);
     return id === '' ? [] : [{ id, data }];
   },
-  process: async ({ id, data }, work) => {
+  process: async ({ id, data }, context) => {
     const { From, Body, NumMedia } = jsonObject(data);
     const text = jsonText(Body) || (jsonText(NumMedia) > '0' ? '[attachment]' : '');
-    await storeMessage(work, { id, from: jsonText(From), text: text });
+    await storeMessage(context, { id, from: jsonText(From), text });
   },
 };

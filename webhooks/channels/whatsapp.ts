@@ -24,16 +24,16 @@ export const whatsapp: Channel = {
         .map((status) => ({ id: `${jsonText(status.id)} ${jsonText(status.status)}`, data: { status } })),
     ].filter((event) => event.id.trim() !== '');
   },
-  process: async ({ data }, work) => {
+  process: async ({ data }, context) => {
     const { message, status } = jsonObject(data);
     if (status !== undefined) {
-      const { id, status: now } = jsonObject(status);
+      const { id, status: newStatus } = jsonObject(status);
       if (jsonText(id) === '') throw new PermanentError('the event does not contain a message ID');
-      return followMessage(work, { id: jsonText(id), status: jsonText(now).slice(0, 40) });
+      return followMessage(context, { id: jsonText(id), status: jsonText(newStatus).slice(0, 40) });
     }
     const { id, from, type, text: body } = jsonObject(message);
     const text = jsonText(jsonObject(body).body);
-    return storeMessage(work, {
+    return storeMessage(context, {
       id: jsonText(id),
       from: jsonText(from),
       text: text || `[${jsonText(type)}]`,

@@ -4,7 +4,7 @@ import type { Body } from '../../engine/records/index.ts';
 import { ownProperty } from './own-property.ts';
 
 /**
- * Returns the string values of the given keys. Null and missing keys are omitted, other keys are ignored.
+ * Returns the string values of the given keys. Null and missing keys are omitted; other keys are ignored.
  * @throws HttpError 400 listing each value that is not a string or contains U+0000 or a lone surrogate
  */
 export function stringFields(body: Body, names: readonly string[]): Record<string, string> {

@@ -6,8 +6,8 @@ import { type TableRows, tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 
 /**
- * Creates a check that the encrypted secrets of a table can be decrypted.
- * @param noun the kind of row, as in "integration 7"
+ * Creates a check that a table's encrypted secrets can be decrypted.
+ * @param noun the kind of row, for example "integration"
  * @param columns the columns with encrypted secrets
  * @param advice how to enter the secrets again
  */
@@ -25,7 +25,7 @@ export const sealedCheck = (
       select o.slug, t.id::text as id, ${refs} from ${sql.table(table)} t
       join crm_organizations o on o.id = t.organization_id order by o.slug, t.id`.execute(tablesOf(database));
     const { open } = sealing(secrets);
-    const opened = rows.map(async (row) => {
+    const findings = rows.map(async (row) => {
       try {
         for (const column of columns) await open(row[column] ?? '');
         return [];
@@ -35,6 +35,6 @@ export const sealedCheck = (
         return [{ place: `organization ${row.slug}`, problem, advice }];
       }
     });
-    return (await Promise.all(opened)).flat();
+    return (await Promise.all(findings)).flat();
   },
 });

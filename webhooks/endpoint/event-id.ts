@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 
-/** Maximum number of characters of an ID that fits into an index in any script. */
+/** Maximum number of characters of an ID, so that it fits into an index in any script. */
 const maxLength = 200;
 
 /**
- * Makes a provider's ID indexable: removes characters that PostgreSQL rejects, and replaces a very long ID with its
- * digest, so that different IDs stay different.
+ * Makes a provider's ID indexable. Removes characters that PostgreSQL rejects, and replaces a long ID with
+ * its digest, so that different IDs remain different.
  */
 export function indexable(name: string): string {
   const text = name.toWellFormed().replaceAll('\0', '');

@@ -1,9 +1,9 @@
 import { int64 } from '../../engine/fields/index.ts';
 import type { Records } from '../../engine/records/index.ts';
 
-const converted = 'Closed - Converted';
+const convertedStatus = 'Closed - Converted';
 /** The final states of a lead. */
-const closed = [converted, 'Closed - Not Converted'];
+const finalStatuses = [convertedStatus, 'Closed - Not Converted'];
 /** Minimum number of digits in an international phone number. */
 const minDigits = 7;
 
@@ -27,7 +27,7 @@ export async function findLead(
   if (email !== '') criteria.push(['email', email]);
   if (phone.replace(/\D/g, '').length >= minDigits) criteria.push(['phone', phone]);
   for (const criterion of criteria) {
-    const lead = await records.find('leads', criterion, ['status', closed]);
+    const lead = await records.find('leads', criterion, ['status', finalStatuses]);
     if (lead !== undefined) return lead;
   }
   return undefined;
@@ -35,4 +35,4 @@ export async function findLead(
 
 /** Marks a lead as converted. */
 export const convertLead = (records: Records, id: string): Promise<void> =>
-  records.patch('leads', id, { status: converted });
+  records.patch('leads', id, { status: convertedStatus });

@@ -1,16 +1,19 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Scheme } from '../settings/index.ts';
 
-/** Compares two strings in constant time. Compares digests, so that the lengths do not matter. */
+/** Compares two strings in constant time. It compares digests, so that their lengths are not revealed. */
 const isEqual = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
-/** Returns whether a text is one of the secrets. Compares all of them, so that timing does not reveal which one matched. */
+/**
+ * Returns whether a text is one of the secrets. All secrets are compared, so that timing does not reveal
+ * which one matched.
+ */
 export const matchesAnySecret = (candidate: string, secrets: readonly string[]): boolean =>
   secrets.map((secret) => isEqual(candidate, secret)).includes(true);
 
-/** The signed data, and the header with the signature. */
-export interface Signed {
+/** Signed data, and the header with its signature. */
+export interface SignedRequest {
   readonly header: string;
   /** Raw bytes of the body. */
   readonly raw: Buffer;
@@ -24,7 +27,7 @@ const hmac = (secret: string, encoding: 'hex' | 'base64', ...parts: (string | Bu
   return mac.digest(encoding);
 };
 
-/** Computes the header for each scheme. The simulator sends it, and the endpoint compares it. */
+/** Computes the signature header for each scheme. The simulator sends it; the endpoint compares it. */
 export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, now: number) => string>> = {
   key: (secret) => secret,
   'hmac-sha256-hex': (secret, raw) => hmac(secret, 'hex', raw),
@@ -38,7 +41,7 @@ const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(se
 const toleranceSeconds = 300;
 
 /** Verifies the header for each scheme. */
-const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boolean>> = {
+const schemes: Readonly<Record<Scheme, (secret: string, request: SignedRequest) => boolean>> = {
   key: (secret, { header, raw, now }) => isEqual(header, signatures.key(secret, raw, now)),
   'hmac-sha256-hex': (secret, { header, raw, now }) =>
     isEqual(header.toLowerCase(), signatures['hmac-sha256-hex'](secret, raw, now)),
@@ -58,7 +61,11 @@ const schemes: Readonly<Record<Scheme, (secret: string, signed: Signed) => boole
  * Returns the secret that the header was signed with, or undefined. Tries all secrets, so that timing does not reveal
  * which one matched.
  */
-export function signedWith(scheme: Scheme, secrets: readonly string[], signed: Signed): string | undefined {
-  const matches = secrets.map((secret) => schemes[scheme](secret, signed));
+export function signedWith(
+  scheme: Scheme,
+  secrets: readonly string[],
+  request: SignedRequest,
+): string | undefined {
+  const matches = secrets.map((secret) => schemes[scheme](secret, request));
   return secrets[matches.indexOf(true)];
 }

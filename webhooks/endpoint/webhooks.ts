@@ -7,7 +7,7 @@ import { type SecretUse, secretUse } from './secret-use.ts';
 import { secretUseTables } from './tables.ts';
 import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
 
-/** Services needed by webhooks. */
+/** Services that webhooks require. */
 export interface WebhookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -18,9 +18,9 @@ export interface WebhookServices {
 /** Context shared by all endpoints. */
 export interface Webhooks extends WebhookServices {
   /** Tracks the last use of each secret, so that unused secrets can be removed. */
-  readonly used: SecretUse;
-  /** Counts wrong secrets, to rate-limit clients that guess. */
-  readonly wrong: WrongSecrets;
+  readonly secretUse: SecretUse;
+  /** Counts wrong secrets, to rate-limit clients that guess them. */
+  readonly wrongSecrets: WrongSecrets;
   readonly log: (details: object, text: string) => void;
 }
 
@@ -61,8 +61,8 @@ export const endpoint: Module<WebhookServices> = {
       resources,
       secrets,
       settings,
-      used: secretUse(app, database),
-      wrong: wrongSecrets(),
+      secretUse: secretUse(app, database),
+      wrongSecrets: wrongSecrets(),
       log: (details, text) => app.log.info(details, text),
     });
   },

@@ -31,7 +31,7 @@ const fields = {
   description: 'Additional information.',
 } as const;
 /** Fields of which at least one is required. */
-const identifying = ['first_name', 'last_name', 'email'] as const;
+const identifyingFields = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;
 /** Lead fields written by this endpoint. The campaign's name becomes part of the description. */
@@ -45,10 +45,13 @@ const needs: FieldRequirements = {
   ),
 };
 
-/** Registers POST /webhooks/inbound-leads, with which ad, newsletter and form tools create leads. */
-function inboundLeads(app: FastifyInstance, { settings, database, resources, used, wrong }: Webhooks): void {
+/** Registers POST /webhooks/inbound-leads, which ad, newsletter and form tools use to create leads. */
+function inboundLeads(
+  app: FastifyInstance,
+  { settings, database, resources, secretUse, wrongSecrets }: Webhooks,
+): void {
   app.post(inboundLeadsPath, {
-    // Check the configuration (501) and the secret (401) before the body is read.
+    // The configuration (501) and the secret (401) are checked before the body is read.
     onRequest: async (request) => {
       const { secrets } = settings.current.partners.inbound_leads;
       if (secrets.length === 0) throw errors.notConfigured();
@@ -57,19 +60,24 @@ function inboundLeads(app: FastifyInstance, { settings, database, resources, use
         ...[bearerOf(request.headers.authorization) ?? []].flat(),
       ];
       if (candidates.length === 0) throw errors.unauthenticated();
-      // If both headers are sent, both must be valid: a caller with two different secrets is misconfigured.
+      // If both headers are sent, both must be valid. A caller that sends two different secrets is
+      // misconfigured.
       if (!candidates.every((secret) => matchesAnySecret(secret, secrets))) {
-        throw await wrong.refusal(request, inboundLeadsPath);
+        throw await wrongSecrets.errorFor(request, inboundLeadsPath);
       }
       if (request.headers.authorization !== undefined && !/^Bearer /i.test(request.headers.authorization)) {
         throw errors.unauthenticated();
       }
-      used.record('inbound_leads', candidates[0] ?? '');
+      secretUse.record('inbound_leads', candidates[0] ?? '');
     },
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
-      if (identifying.every((name) => (body[name] ?? '').trim() === '')) {
-        throw new HttpError(400, 'invalid_input', `at least one of ${identifying.join(', ')} is required`);
+      if (identifyingFields.every((name) => (body[name] ?? '').trim() === '')) {
+        throw new HttpError(
+          400,
+          'invalid_input',
+          `at least one of ${identifyingFields.join(', ')} is required`,
+        );
       }
       const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);
@@ -110,7 +118,7 @@ const paths: Fragment['paths'] = {
           schema: { type: 'string' },
         },
       ],
-      requestBody: requestOf(fields, `At least one of ${identifying.join(', ')}.`, {
+      requestBody: requestOf(fields, `At least one of ${identifyingFields.join(', ')}.`, {
         first_name: 'Annika',
         last_name: 'Petersen',
         email: 'annika.petersen@nordlicht-energie.example',

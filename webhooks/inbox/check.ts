@@ -2,8 +2,8 @@ import type { Database } from '../../engine/database/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 
-/** Reports disabled integrations: providers get 404 and might stop sending. */
-export const integrationsOff: DoctorCheck<{ readonly database: Database }> = {
+/** Reports disabled integrations, because providers receive 404 and might stop sending. */
+export const disabledIntegrations: DoctorCheck<{ readonly database: Database }> = {
   name: 'integrations',
   needs: ['database'],
   run: async ({ database }) => {

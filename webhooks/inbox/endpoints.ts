@@ -27,11 +27,11 @@ declare module 'fastify' {
 const maxEvents = 2000;
 
 /**
- * Registers /webhooks/channels/<provider>/<endpoint>. Authenticated deliveries are stored before the response is sent;
- * the worker processes them afterwards.
+ * Registers /webhooks/channels/<provider>/<endpoint>. Authenticated deliveries are stored before the response
+ * is sent, and the worker processes them afterwards.
  */
 export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void {
-  const { database, secrets, settings, wrong } = webhooks;
+  const { database, secrets, settings, wrongSecrets } = webhooks;
   const sealed = cachedOpener(sealing(secrets));
   const worker = startWorker<InboxClaim>(app, database, inboxQueue, (item) =>
     processEvent(webhooks, sealed, item),
@@ -48,7 +48,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   app.decorateRequest('integration', null);
   for (const [provider, channel] of Object.entries(channels)) {
     const path = endpointPath(provider, ':endpoint');
-    // Look up the endpoint before the body is read.
+    // The endpoint is looked up before the body is read.
     const onRequest = async (request: FastifyRequest) => {
       const { endpoint } = request.params as { endpoint: string };
       const integration = /^[\w-]{10,64}$/.test(endpoint)
@@ -66,7 +66,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
       if (challenge !== undefined) return challenge;
       const rejection = new HttpError(403, 'forbidden', 'wrong verify token');
-      throw await wrong.refusal(request, endpointPath(provider, integration.endpoint), rejection);
+      throw await wrongSecrets.errorFor(request, endpointPath(provider, integration.endpoint), rejection);
     });
 
     app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
@@ -77,7 +77,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
         url: request.url,
       };
       if (!channel.verify(delivery, integration.secret, settings.current.public_url)) {
-        throw await wrong.refusal(request, endpointPath(provider, integration.endpoint));
+        throw await wrongSecrets.errorFor(request, endpointPath(provider, integration.endpoint));
       }
       if (!channel.accepts.test(request.headers['content-type'] ?? '')) {
         throw errors.invalidJson('unexpected Content-Type for this provider');
@@ -86,9 +86,9 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       if (events.length > maxEvents) throw errors.invalidJson(`more than ${maxEvents} events`);
       const { organization } = integration;
       if (events.length > 0) await inboxBacklog.admit(organization, settings.current.inbox.max_waiting);
-      const stored = await store(tablesOf(database), integration, events);
-      inboxBacklog.add(organization, stored);
-      if (stored > 0) worker.wake();
+      const storedCount = await store(tablesOf(database), integration, events);
+      inboxBacklog.add(organization, storedCount);
+      if (storedCount > 0) worker.wake();
       reply.header('content-type', channel.reply.type);
       return channel.reply.body;
     });

@@ -27,14 +27,15 @@ export interface InboxClaim {
 }
 
 /**
- * Stores events that are not stored yet, and returns how many. Respond to the provider only after this has succeeded.
+ * Stores new events and returns their number. The provider must not receive a response before this has
+ * succeeded.
  */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,
   events: readonly ChannelEvent[],
 ): Promise<number> {
-  let stored = 0;
+  let storedCount = 0;
   // The number of parameters per statement is limited, and Lead Ads sends up to 1,000 events per delivery.
   for (let start = 0; start < events.length; start += 500) {
     const rows = await tables
@@ -53,7 +54,7 @@ export async function store(
       )
       .returning('id')
       .execute();
-    stored += rows.length;
+    storedCount += rows.length;
   }
-  return stored;
+  return storedCount;
 }

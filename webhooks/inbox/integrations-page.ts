@@ -238,11 +238,11 @@ export function integrationPages(
           secret: field(form, 'secret'),
           token: field(form, 'token'),
         };
-        const created = await transact((tables) => addIntegration(tables, actor, sealed, input));
+        const integration = await transact((tables) => addIntegration(tables, actor, sealed, input));
         const hasToken = channelOf(input.provider)?.handshake === true;
         return {
           view: {
-            marked: created.id,
+            marked: integration.id,
             made: {
               title: `Copy this to the provider of ${input.name}`,
               text: hasToken
@@ -252,7 +252,7 @@ export function integrationPages(
                 {
                   id: 'callback',
                   label: 'Callback URL',
-                  value: `${origin(request)}${created.path}`,
+                  value: `${origin(request)}${integration.path}`,
                   copy: 'Copy URL',
                 },
                 ...(hasToken
@@ -260,7 +260,7 @@ export function integrationPages(
                       {
                         id: 'verify-token',
                         label: 'Verify token, shown only once',
-                        value: created.verifyToken,
+                        value: integration.verifyToken,
                         copy: 'Copy token',
                       },
                     ]

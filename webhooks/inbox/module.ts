@@ -5,7 +5,7 @@ import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
 import { deliveryPages, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
-import { integrationsOff } from './check.ts';
+import { disabledIntegrations } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue } from './inbox.ts';
 import { listIntegrations } from './integrations.ts';
@@ -49,7 +49,7 @@ export const inboxModule: Module<
       queue: inboxQueue,
     }),
   checks: [
-    integrationsOff,
+    disabledIntegrations,
     queueCheck(inboxQueue, 'inbox'),
     sealedCheck(
       'integration',

@@ -8,8 +8,8 @@ import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { InboxClaim } from './inbox.ts';
 
 /**
- * Returns the reason shown to administrators: the message of our own errors, otherwise only the error's name, because
- * other messages might contain personal data.
+ * Returns the reason shown to administrators: the message of an error from this code base, otherwise only the
+ * error's name, because other messages can contain personal data.
  */
 const reasonOf = (cause: unknown): string =>
   [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
@@ -17,12 +17,12 @@ const reasonOf = (cause: unknown): string =>
     : `failed: ${(cause as Error).name}`;
 
 /**
- * Returns whether a retry would fail in the same way, because the event is malformed or the database cannot store it.
- * Such events become dead letters immediately.
+ * Returns whether a retry would fail in the same way, because the event is malformed or the database cannot
+ * store it. Such events become dead letters immediately.
  */
-const isHopeless = (cause: unknown): boolean =>
+const isPermanent = (cause: unknown): boolean =>
   [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
-  // There is room again once records are deleted, or the operator allows more.
+  // A quota is not permanent: records can be deleted, or the operator can raise it.
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
 
@@ -38,8 +38,8 @@ export async function processEvent(
   } catch (cause) {
     if (cause instanceof HttpError && cause.code === 'rejected_by_database')
       webhooks.database.reportRejection?.(`inbox-${item.id}`, cause.cause);
-    const isGivenUp = isHopeless(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
-    return { reason: reasonOf(cause), ...(!isGivenUp && { retryMs: backoff(item.attempts) }) };
+    const isDeadLetter = isPermanent(cause) || item.attempts >= webhooks.settings.current.inbox.attempts;
+    return { reason: reasonOf(cause), ...(!isDeadLetter && { retryMs: backoff(item.attempts) }) };
   }
 }
 

@@ -5,8 +5,8 @@ import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
 import { disabledEndpoints, type SettingsFile, unknownOrganizations } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
-/** Reports endpoints without a secret. For endpoints of the shipped file, this is only a note. */
-export const offCheck: DoctorCheck<{
+/** Reports endpoints without a secret. If they are part of the shipped file, this is only a note. */
+export const disabledCheck: DoctorCheck<{
   readonly config: { readonly environment: Environment };
   readonly settingsFile: SettingsFile;
 }> = {
@@ -35,7 +35,7 @@ export const misconfiguredCheck: DoctorCheck<{
   run: async ({ settingsFile, database }) => {
     const tables = tablesOf(database);
     const slugs = await organizationSlugs(tables);
-    const unknown = unknownOrganizations(settingsFile, slugs).map(
+    const unknownFindings = unknownOrganizations(settingsFile, slugs).map(
       ({ file, line, column, message }): Finding => ({
         place: `${file}:${line}:${column}`,
         problem: message,
@@ -48,7 +48,7 @@ export const misconfiguredCheck: DoctorCheck<{
         state === 'misconfigured' && (organization === null || slugs.includes(organization)),
     );
     return [
-      ...unknown,
+      ...unknownFindings,
       ...misconfigured.map(
         ({ name, path, problem }): Finding => ({
           place: `${name} of ${settingsFile.parsed.file}`,

@@ -2,7 +2,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
-import { misconfiguredCheck, offCheck } from './check.ts';
+import { disabledCheck, misconfiguredCheck } from './check.ts';
 import { partnerPage } from './page.ts';
 
 /** Status of the partner endpoints: on, off or misconfigured. */
@@ -14,5 +14,5 @@ export const partnerStatusModule: Module<
   name: 'partner-status',
   pages: partnerPage,
   commands: async (line) => (await import('./commands.ts')).partnerCommands(line),
-  checks: [offCheck, misconfiguredCheck],
+  checks: [disabledCheck, misconfiguredCheck],
 };

@@ -50,19 +50,19 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
       const { organization, slug } = member.membership;
       const tables = tablesOf(database);
       const endpoints = await endpointsOf(member);
-      const unmatched = await unmatchedPayments(tables, organization, maxPayments);
+      const unmatchedItems = await unmatchedPayments(tables, organization, maxPayments);
       const path = `/setup/o/${slug}/partners`;
       const isPayments = parametersOf(request).show === 'payments';
       const chips = [
         { label: 'Endpoints', href: path, current: !isPayments },
         {
-          label: `Payments without a lead (${unmatched.length})`,
+          label: `Payments without a lead (${unmatchedItems.length})`,
           href: linkWithParameters(path, {}, { show: 'payments' }),
           current: isPayments,
         },
       ];
       if (isPayments) {
-        const page = listing(request, unmatched, {
+        const page = listing(request, unmatchedItems, {
           searchLabel: 'Search payments',
           text: ({ customer, eventId, payload }) => `${customer} ${eventId} ${payload}`,
           columns: [

@@ -42,7 +42,7 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
       last_used_at: uses.get(`${name} ${fingerprint(secret)}`)?.toISOString() ?? null,
     })),
   });
-  const missing = (slug: string) => (slugs.has(slug) ? '' : `organization "${slug}" does not exist`);
+  const missingProblem = (slug: string) => (slugs.has(slug) ? '' : `organization "${slug}" does not exist`);
   const senderSlug = booking_forms_whatsapp.organization;
   return [
     status(
@@ -57,7 +57,7 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
       bookingFormsPath,
       booking_forms_whatsapp.secrets,
       senderSlug,
-      missing(senderSlug) || senderProblem(settings, senderSlug),
+      missingProblem(senderSlug) || senderProblem(settings, senderSlug),
     ),
     ...Object.entries(payments).map(([customer, { organization, verify }]) =>
       status(
@@ -65,7 +65,7 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
         paymentPath(hookOf(customer)),
         verify.secrets,
         organization,
-        missing(organization),
+        missingProblem(organization),
       ),
     ),
   ];

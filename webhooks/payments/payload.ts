@@ -73,10 +73,10 @@ function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
   if (match === null) throw new HttpError(400, 'invalid_input', 'the amount is not a number');
-  const [, sign = '', whole = '', fraction = ''] = match;
+  const [, sign = '', integer = '', fraction = ''] = match;
   if (!minor) return text;
   const places = fractionDigits(currency);
-  const digits = whole.padStart(places + 1, '0');
+  const digits = integer.padStart(places + 1, '0');
   const split = digits.length - places;
   const decimals = `${digits.slice(split)}${fraction}`;
   return `${sign}${digits.slice(0, split)}${decimals === '' ? '' : `.${decimals}`}`;

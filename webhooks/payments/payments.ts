@@ -55,7 +55,7 @@ export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
 /** Registers POST /webhooks/<customer>-payment for the entries in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
-  const { settings, database, used, wrong } = webhooks;
+  const { settings, database, secretUse, wrongSecrets } = webhooks;
   const entryOf = (request: FastifyRequest) => {
     const { hook } = request.params as { hook: string };
     const customer = customerOf(hook);
@@ -78,8 +78,8 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const now = Date.now() / 1000;
       if (typeof signature !== 'string') throw errors.unauthenticated();
       const secret = signedWith(scheme, secrets, { header: signature, raw, now });
-      if (secret === undefined) throw await wrong.refusal(request, paymentPath(hookOf(customer)));
-      used.record(`payments.${customer}`, secret);
+      if (secret === undefined) throw await wrongSecrets.errorFor(request, paymentPath(hookOf(customer)));
+      secretUse.record(`payments.${customer}`, secret);
       const payload = withoutTextConversion(readBody(request.headers['content-type'], raw));
       if (!matchesConditions(entry, payload)) return '{"ok":true,"ignored":true}';
       const payment = readPayment(entry, payload, request, raw);
@@ -94,7 +94,7 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   rejectOtherMethods(app, paymentPath(':hook'), ['POST']);
 }
 
-const unmatched = '{"ok":true,"matched":false';
+const unmatchedResponse = '{"ok":true,"matched":false';
 
 /** Claims the event, converts the lead and creates the opportunity, in one transaction and once per event. */
 async function apply(
@@ -114,7 +114,7 @@ async function apply(
       answer: null,
       payload: withoutUnstorable(raw.toString('utf8')),
     })
-    // Of two concurrent deliveries, the second one waits here for the first.
+    // If two deliveries arrive concurrently, the second one waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
@@ -126,11 +126,11 @@ async function apply(
       .where('customer', '=', customer)
       .where('event_id', '=', eventId)
       .executeTakeFirstOrThrow();
-    return `${previous.answer ?? unmatched},"duplicate":true}`;
+    return `${previous.answer ?? unmatchedResponse},"duplicate":true}`;
   }
   const records = partnerRecords(tables, resources, partner);
   const leadId = await findLead(records, lead);
-  if (leadId === undefined) return `${unmatched}}`;
+  if (leadId === undefined) return `${unmatchedResponse}}`;
   await convertLead(records, leadId);
   const opportunityId = await records.create('opportunities', opportunity);
   // IDs are written as JSON integers without rounding.

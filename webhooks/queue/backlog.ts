@@ -4,7 +4,7 @@ import { errors } from '../../engine/errors.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** Limits how many events of an organization can wait. */
+/** Limits the number of waiting events per organization. */
 export interface Backlog {
   /** Checks the limit. @throws HttpError 503, so that the provider retries, if at least `max` events are waiting */
   readonly admit: (organization: string, max: number) => Promise<void>;
@@ -13,8 +13,8 @@ export interface Backlog {
 }
 
 /**
- * Creates a backlog. Each node caches the count briefly, so that a flood does not require a count per delivery. Several
- * nodes can therefore exceed the limit slightly.
+ * Creates a backlog. Each node caches the count briefly, so that a flood of deliveries does not require a
+ * query per delivery. Therefore, several nodes can slightly exceed the limit.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
   const counts = ttlCache('backlogs', async (organization) => {

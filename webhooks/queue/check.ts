@@ -4,7 +4,7 @@ import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** Minutes after which a due item is reported as not being processed. */
+/** Minutes after which a due item is reported as overdue. */
 const lateMinutes = 10;
 
 interface Row {
@@ -25,10 +25,10 @@ export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly d
   run: async ({ database }) => {
     const tables = tablesOf(database);
     const [items, owners] = [sql.table(queue.table), sql.table(queue.owner.table)];
-    const dead = await sql<Row>`
+    const deadLetters = await sql<Row>`
       select o.slug, count(*)::text as count from ${items} i join crm_organizations o on o.id = i.organization_id
       where i.status = 'dead' group by 1 order by 1`.execute(tables);
-    const late = await sql<Row>`
+    const overdueItems = await sql<Row>`
       select o.slug, count(*)::text as count from ${items} w
       join ${owners} g on g.organization_id = w.organization_id and g.id = ${sql.ref(`w.${queue.owner.column}`)}
       join crm_organizations o on o.id = w.organization_id
@@ -36,14 +36,14 @@ export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly d
         and ${sql.raw(queue.owner.isOpen)} and ${sql.raw(queue.isReady ?? 'true')}
       group by 1 order by 1`.execute(tables);
     return [
-      ...dead.rows.map(
+      ...deadLetters.rows.map(
         ({ slug, count }): Finding => ({
           place: `organization ${slug}`,
           problem: `${pluralize(count, queue.item)} failed permanently`,
           advice: `See the reason with "crm ${noun} list --org ${slug} --status dead". Retry with "crm ${noun} replay <id> --org ${slug}".`,
         }),
       ),
-      ...late.rows.map(
+      ...overdueItems.rows.map(
         ({ slug, count }): Finding => ({
           place: `organization ${slug}`,
           problem: `${pluralize(count, queue.item)} ${count === '1' ? 'has' : 'have'} been due for more than ${lateMinutes} minutes`,

@@ -26,12 +26,12 @@ interface ClaimedRow {
   readonly age_ms: number;
 }
 
-/** Which items a node requests. */
+/** The items that a node requests. */
 export interface ClaimRequest {
   readonly limit: number;
   /** Organizations and owners to skip. */
-  readonly without: readonly string[];
-  readonly withoutOwners: readonly string[];
+  readonly excludedOrganizations: readonly string[];
+  readonly excludedOwners: readonly string[];
   /** The organization of the previous claim's last item. Organizations with a greater ID come first. */
   readonly after: string;
 }
@@ -47,17 +47,17 @@ export interface ClaimRequest {
 export function claimStatement(
   tables: Tables,
   queue: Queue,
-  { limit, without, withoutOwners, after }: ClaimRequest,
+  { limit, excludedOrganizations, excludedOwners, after }: ClaimRequest,
 ): CompiledQuery {
   const [items, owners] = [sql.table(queue.table), sql.table(queue.owner.table)];
   const ownerOf = (alias: string) => sql.ref(`${alias}.${queue.owner.column}`);
   const ids = (list: readonly string[]) => sql`string_to_array(${list.join(',')}::text, ',')::bigint[]`;
-  const isOpen = sql`${sql.raw(queue.owner.isOpen)} and g.id <> all (${ids(withoutOwners)})`;
+  const isOpen = sql`${sql.raw(queue.owner.isOpen)} and g.id <> all (${ids(excludedOwners)})`;
   const isDue = sql`w.organization_id = g.organization_id and ${ownerOf('w')} = g.id
             and w.status = 'waiting' and w.next_at <= now() and ${sql.raw(queue.isReady ?? 'true')}`;
-  // The ring starts after the previous organization and wraps around once ("lap"). PostgreSQL evaluates a recursive
-  // query lazily, so "limit" ends the walk. Limits are literals, because with a parameter the planner would choose
-  // sequential scans.
+  // The ring starts after the previous organization and wraps around once ("lap"). PostgreSQL evaluates a
+  // recursive query lazily, so "limit" ends the walk. Limits are literals, because the planner would choose
+  // sequential scans for a parameter.
   const maxRows = sql.lit(limit);
   return sql`
     with recursive ring (organization_id, lap) as (
@@ -82,7 +82,7 @@ export function claimStatement(
           order by w.next_at limit 1) first
         where g.organization_id = r.organization_id and ${isOpen}
         limit 1) any_due
-      where r.organization_id <> all (${ids(without)})
+      where r.organization_id <> all (${ids(excludedOrganizations)})
         -- The first row of the ring is only the starting point.
         and (r.organization_id, r.lap) <> (${after}::bigint, 0)
       limit ${maxRows}
@@ -120,8 +120,9 @@ export function claimStatement(
 }
 
 /**
- * Configures the transaction of a claim. Forces index scans, because with outdated statistics the planner would scan the
- * whole table. Commits asynchronously, because a claim lost in a database crash is simply repeated.
+ * Configures a claim's transaction. Forces index scans, because the planner would scan the whole table if its
+ * statistics were outdated. Commits asynchronously, because a claim that is lost in a database crash is
+ * repeated.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
@@ -131,7 +132,7 @@ export const byIndexes = (within: Tables) =>
 
 /**
  * Claims due items for this node. Other nodes can claim them again when the lease expires.
- * @param within a separate transaction
+ * @param tables a separate transaction
  * @returns the items in ring order; pass the last item's organization to the next claim
  */
 export async function claim<Row>(
@@ -173,8 +174,8 @@ export interface ItemOutcome {
 export type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
 
 /**
- * Records outcomes of claimed items. Ignores items that were replayed or claimed by another node, which changes
- * `attempts`.
+ * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because
+ * their `attempts` have changed.
  * @returns whether this made other items ready
  */
 async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {

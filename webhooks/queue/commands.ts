@@ -29,8 +29,8 @@ export interface QueueCommands {
 /** Adds the commands `list`, `show` and `replay` for a queue's items. */
 export function queueCommands(line: Line, commands: QueueCommands): void {
   const { program, run } = line;
-  const ofQueue = program.command(commands.noun).description(commands.description);
-  ofQueue
+  const queueCommand = program.command(commands.noun).description(commands.description);
+  queueCommand
     .command('list')
     .description('list deliveries, newest first')
     .addOption(organizationOption())
@@ -38,13 +38,13 @@ export function queueCommands(line: Line, commands: QueueCommands): void {
     .option('--limit <n>', 'maximum number of deliveries', '50')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, list(line, commands, options)));
-  ofQueue
+  queueCommand
     .command('show <id>')
     .description('show a delivery and its details')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
-  ofQueue
+  queueCommand
     .command('replay <id>')
     .description('process a delivery again, whatever its state')
     .addOption(organizationOption())

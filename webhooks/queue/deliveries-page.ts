@@ -160,8 +160,8 @@ export function deliveryPages(
       replay: async ({ membership: { organization }, actor, transact }, form) => {
         const id = idField(form, 'id');
         await transact((tables) => replayItem(tables, queue, actor, organization, id));
-        const { title: replayed } = await showItem(tablesOf(database), queue, organization, id, 1);
-        return { done: `${name}-replayed`, name: replayed, id };
+        const { title: itemTitle } = await showItem(tablesOf(database), queue, organization, id, 1);
+        return { done: `${name}-replayed`, name: itemTitle, id };
       },
       'replay-all': async ({ membership: { organization }, actor, transact }, form) => {
         const owner = field(form, 'owner');

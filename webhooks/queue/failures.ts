@@ -1,6 +1,9 @@
-/** Logs failures: the first one immediately, repeated ones once a minute with a count. */
+/** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
 export interface FailureLog {
-  /** Reports a failure. Failures with the same key count as repeated; the log entry has the details of the latest. */
+  /**
+   * Reports a failure. Failures with the same key are repetitions; the log entry contains the details of the
+   * latest.
+   */
   readonly report: (key: string, details: object, text: string) => void;
   /** Logs the remaining counts and stops. */
   readonly close: () => void;
@@ -17,24 +20,24 @@ const maxKeys = 100;
 
 /** Creates a failure log. @param intervalMs interval between log entries for a repeated failure, in milliseconds */
 export function failureLog(log: (details: object, text: string) => void, intervalMs = 60_000): FailureLog {
-  const counted = new Map<string, FailureCount>();
+  const counts = new Map<string, FailureCount>();
   const flush = () => {
-    for (const [key, { count, details, text }] of [...counted]) {
-      // Forget a failure that was not repeated within the interval.
-      if (count === 0) counted.delete(key);
+    for (const [key, { count, details, text }] of [...counts]) {
+      // A failure that was not repeated within the interval is forgotten.
+      if (count === 0) counts.delete(key);
       else {
         log({ ...details, count }, text);
-        counted.set(key, { count: 0, details, text });
+        counts.set(key, { count: 0, details, text });
       }
     }
   };
   const timer = setInterval(flush, intervalMs).unref();
   return {
     report: (key, details, text) => {
-      const countedKey = counted.has(key) || counted.size < maxKeys ? key : '';
-      const entry = counted.get(countedKey);
+      const countKey = counts.has(key) || counts.size < maxKeys ? key : '';
+      const entry = counts.get(countKey);
       if (entry === undefined) log({ ...details, count: 1 }, text);
-      counted.set(countedKey, { count: entry === undefined ? 0 : entry.count + 1, details, text });
+      counts.set(countKey, { count: entry === undefined ? 0 : entry.count + 1, details, text });
     },
     close: () => {
       clearInterval(timer);

@@ -17,7 +17,7 @@ export interface QueueItem {
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
-  /** Only if requested. */
+  /** Present only if requested. */
   readonly detail?: string;
 }
 

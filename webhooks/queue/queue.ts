@@ -7,7 +7,7 @@ export type QueueTable = {
 }[keyof TableRows];
 
 /**
- * Definition of a queue. Each item belongs to an owner (an integration or subscription), which belongs to an organization.
+ * Definition of a queue. Each item belongs to an owner (an integration or subscription) of an organization.
  * The SQL fragments must not contain values from requests.
  */
 export interface Queue {
@@ -20,12 +20,12 @@ export interface Queue {
     readonly table: keyof TableRows;
     /** Column of the items that references the owner. */
     readonly column: string;
-    /** SQL condition: the items of owner `g` can be processed now. */
+    /** SQL condition that items of owner `g` can be processed now. */
     readonly isOpen: string;
   };
-  /** SQL condition: the due item `w` can be processed. Default: always. */
+  /** SQL condition that the due item `w` can be processed. Default: always. */
   readonly isReady?: string;
-  /** SQL condition: other items were not ready because of item `i`. Default: never. */
+  /** SQL condition that other items were not ready because of item `i`. Default: never. */
   readonly isFollowed?: string;
   /** SQL expression for the title of item `i`. */
   readonly title: string;

@@ -1,18 +1,21 @@
-/** Identifies whose work occupies a slot. */
+/** The organization and owner whose work occupies a slot. */
 export interface SlotHolder {
   readonly organization: string;
   /** ID of the integration or subscription. */
   readonly owner: string;
 }
 
-/** Slots for work in progress, shared so that other organizations and owners always find a free one. */
+/** Slots for work in progress, distributed so that other organizations and owners always find a free slot. */
 export interface Slots {
   readonly free: () => number;
-  /** Returns how many slots to fill at a time: a fraction of the free ones, to leave some for later organizations. */
+  /**
+   * Returns the number of slots to fill at a time: a fraction of the free ones, to keep some for later
+   * organizations.
+   */
   readonly share: () => number;
-  /** Returns organizations that occupy at least as many slots as are free. They get no more. */
-  readonly full: () => readonly string[];
-  /** Returns owners that occupy at least half as many slots as are free. They get no more. */
+  /** Returns organizations that occupy at least as many slots as are free, and must not get more. */
+  readonly fullOrganizations: () => readonly string[];
+  /** Returns owners that occupy at least half as many slots as are free, and must not get more. */
   readonly fullOwners: () => readonly string[];
   /** Occupies a slot until the work is finished. The promise must not reject. */
   readonly hold: (holder: SlotHolder, work: Promise<void>, onRelease: () => void) => void;
@@ -21,15 +24,16 @@ export interface Slots {
 }
 
 /**
- * Creates slots. A single organization gets half of them, two get a third each, and so on, so another organization always
- * finds a free slot, however long their work takes. The same applies to owners within an organization.
- * @param maxShare slots to fill at a time
+ * Creates slots. A single organization gets half of them, two organizations get a third each, and so on.
+ * Therefore, another organization always finds a free slot, however long the work takes. The same applies to
+ * owners within an organization.
+ * @param maxShare maximum number of slots to fill at a time
  */
 export function slots(concurrency: number, maxShare: number): Slots {
   const organizations = new Map<string, number>();
   const owners = new Map<string, number>();
-  const busy = new Set<Promise<void>>();
-  const free = () => concurrency - busy.size;
+  const occupied = new Set<Promise<void>>();
+  const free = () => concurrency - occupied.size;
   const change = (counts: Map<string, number>, key: string, delta: number) => {
     const count = (counts.get(key) ?? 0) + delta;
     if (count === 0) counts.delete(key);
@@ -40,7 +44,7 @@ export function slots(concurrency: number, maxShare: number): Slots {
   return {
     free,
     share: () => Math.min(maxShare, Math.ceil(free() / 4)),
-    full: () => atLeast(organizations, free()),
+    fullOrganizations: () => atLeast(organizations, free()),
     fullOwners: () => atLeast(owners, free() / 2),
     hold: ({ organization, owner }, work, onRelease) => {
       const count = (delta: number) => {
@@ -49,14 +53,14 @@ export function slots(concurrency: number, maxShare: number): Slots {
       };
       count(1);
       const slot = work.finally(() => {
-        busy.delete(slot);
+        occupied.delete(slot);
         count(-1);
         onRelease();
       });
-      busy.add(slot);
+      occupied.add(slot);
     },
     done: async () => {
-      await Promise.all(busy);
+      await Promise.all(occupied);
     },
   };
 }

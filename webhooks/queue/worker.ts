@@ -7,10 +7,13 @@ import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
 import { type Slots, slots } from './slots.ts';
 
-/** Interval for polling items that other nodes have queued or whose retry is due, in milliseconds. */
+/** Interval of polling for items that other nodes have queued or whose retry is due, in milliseconds. */
 const pollMs = 1000;
 
-/** Returns the delay after the n-th failure, in milliseconds. Doubles from 2 s up to `maxMs`; half of it is random. */
+/**
+ * Returns the delay after the n-th failure, in milliseconds. It doubles from 2 s up to `maxMs`; half of it is
+ * random.
+ */
 export function backoff(attempts: number, maxMs = 3_600_000, random: () => number = Math.random): number {
   const delay = Math.min(2000 * 2 ** (attempts - 1), maxMs);
   return delay / 2 + (delay / 2) * random();
@@ -33,7 +36,7 @@ export function startWorker<Row>(
   process: ProcessItem<Row>,
 ): Worker {
   const failures = failureLog((details, text) => app.log.warn(details, text));
-  const unreadable = (cause: { code?: string } | undefined) =>
+  const reportFailure = (cause: { code?: string } | undefined) =>
     failures.report(
       'unreadable',
       { code: cause?.code },
@@ -44,76 +47,78 @@ export function startWorker<Row>(
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
   const work = async (item: ClaimedItem<Row>): Promise<void> => {
-    // The embedded database responds within the same iteration of the event loop. Without this, a full queue would
+    // The embedded database responds within the same iteration of the event loop, so a full queue would
     // prevent the process from reading requests.
     await requestsFirst();
     const outcome = await process(item);
     const { reason, retryMs } = outcome;
     if (reason !== '') {
       const { id, attempts, organization, owner } = item;
-      const givenUp = retryMs === undefined;
+      const isDeadLetter = retryMs === undefined;
       const details = {
         organization,
         [queue.owner.column.replace(/_id$/, '')]: owner,
         item: id,
         attempts,
-        given_up: givenUp,
+        given_up: isDeadLetter,
       };
-      failures.report(`${owner} ${givenUp} ${reason}`, details, reason);
+      failures.report(`${owner} ${isDeadLetter} ${reason}`, details, reason);
     }
     if (await settle(item, outcome)) isFollowed = true;
   };
-  const busy: Slots = slots(queue.concurrency, queue.batch);
-  let stopping = false;
+  const itemSlots: Slots = slots(queue.concurrency, queue.batch);
+  let isStopping = false;
   /** The organization of the last claimed item. */
   let lastOrganization = '0';
-  /** Whether the last claim may have left due items, and the items started and finished since. */
+  /**
+   * Whether the last claim might have left due items, and the numbers of items started and finished since.
+   */
   let hasMore = false;
-  let started = 0;
-  let finished = 0;
+  let startedCount = 0;
+  let finishedCount = 0;
   const start = (item: ClaimedItem<Row>): void => {
     lastOrganization = item.organization;
-    started += 1;
-    busy.hold(item, work(item).catch(unreadable), () => {
-      finished += 1;
-      if (isFollowed || (hasMore && finished >= Math.min(queue.batch, started))) wake();
+    startedCount += 1;
+    itemSlots.hold(item, work(item).catch(reportFailure), () => {
+      finishedCount += 1;
+      if (isFollowed || (hasMore && finishedCount >= Math.min(queue.batch, startedCount))) wake();
     });
   };
   /** Claims due items while slots are free. A slow item does not delay items of other organizations. */
   const drain = async (): Promise<void> => {
-    started = 0;
-    finished = 0;
+    startedCount = 0;
+    finishedCount = 0;
     isFollowed = false;
     do {
-      const limit = busy.share();
-      const [without, withoutOwners] = [busy.full(), busy.fullOwners()];
-      hasMore = limit === 0 || without.length > 0 || withoutOwners.length > 0;
+      const limit = itemSlots.share();
+      const [excludedOrganizations, excludedOwners] = [itemSlots.fullOrganizations(), itemSlots.fullOwners()];
+      hasMore = limit === 0 || excludedOrganizations.length > 0 || excludedOwners.length > 0;
       if (limit === 0) return;
-      const request = { limit, without, withoutOwners, after: lastOrganization };
-      const items = await transaction(database, (within) => claim<Row>(within, queue, request));
+      const request = { limit, excludedOrganizations, excludedOwners, after: lastOrganization };
+      const items = await transaction(database, (tables) => claim<Row>(tables, queue, request));
       items.forEach(start);
       if (items.length < limit || app.isReadOnly?.() === true) return;
       hasMore = true;
-    } while (!stopping);
+    } while (!isStopping);
   };
-  let running: Promise<void> | undefined;
+  let runningDrain: Promise<void> | undefined;
   let isRequested = false;
   const wake = () => {
     isRequested = true;
-    if (stopping || running !== undefined || app.isReadOnly?.() === true) return;
+    if (isStopping || runningDrain !== undefined || app.isReadOnly?.() === true) return;
     isRequested = false;
-    running = drain()
-      .catch(unreadable)
+    runningDrain = drain()
+      .catch(reportFailure)
       .finally(() => {
-        running = undefined;
+        runningDrain = undefined;
         if (isRequested) wake();
       });
   };
   const { runNow: now } = app.background.every(app, queue.name, pollMs, wake);
   app.addHook('preClose', async () => {
-    stopping = true;
-    await running;
-    await busy.done();
+    isStopping = true;
+    await runningDrain;
+    await itemSlots.done();
     failures.close();
   });
   return { wake: now };

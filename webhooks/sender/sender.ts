@@ -47,8 +47,8 @@ export async function send(
     return id;
   } catch (cause) {
     if (!(cause instanceof SendError)) throw cause;
-    const failed = { status: 'failed', provider_id: null, error: cause.message };
-    await storeMessage(tablesOf(database), organization, message, failed);
+    const failure = { status: 'failed', provider_id: null, error: cause.message };
+    await storeMessage(tablesOf(database), organization, message, failure);
     throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
   }
 }

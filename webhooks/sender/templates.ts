@@ -12,7 +12,7 @@ const templates = new Map(
     .filter((file) => file.endsWith('.hbs'))
     .map((file) => {
       const text = readFileSync(join(folder, file), 'utf8').trim();
-      // Plain text: do not escape HTML.
+      // Messages are plain text, so HTML must not be escaped.
       return [file.slice(0, -4), engine.compile(text, { noEscape: true, strict: true })] as const;
     }),
 );

@@ -11,7 +11,7 @@ const phoneNumber = /^\+?[\d ().-]{5,30}$/;
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
-  // Only digits are sent, so any other text could become a stranger's phone number.
+  // Only digits are sent, so another text could turn into the phone number of a stranger.
   if (!phoneNumber.test(message.to)) throw new SendError('the recipient is not a phone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');

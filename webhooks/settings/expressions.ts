@@ -37,8 +37,8 @@ export function evaluator(): Evaluate {
 }
 
 /**
- * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own `toString`. That
- * text cannot be stored, so an object is rejected as an amount, for example.
+ * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own
+ * `toString`. This text cannot be stored, so that, for example, an object is rejected as an amount.
  */
 const unusableText = { value: () => '\0', enumerable: false };
 
@@ -48,7 +48,7 @@ export function withoutTextConversion<T>(payload: T): T {
   while (pending.length > 0) {
     const value = pending.pop();
     if (typeof value !== 'object' || value === null || value instanceof ExactNumber) continue;
-    // Not push(...values): an array can have more items than a call can have arguments.
+    // `push(...values)` would fail, because an array can have more items than a call can have arguments.
     for (const child of Object.values(value)) pending.push(child);
     Object.defineProperty(value, 'toString', unusableText);
   }
@@ -57,14 +57,14 @@ export function withoutTextConversion<T>(payload: T): T {
 
 /** Returns the error message for an invalid expression, or undefined if it is valid. */
 export function expressionProblem(text: string): string | undefined {
-  const opened = text.split('{{').length;
-  const closed = text.split('}}').length;
-  if (opened > closed) return '"{{" has no closing "}}"';
-  if (opened < closed) return '"}}" has no opening "{{"';
+  const openingCount = text.split('{{').length;
+  const closingCount = text.split('}}').length;
+  if (openingCount > closingCount) return '"{{" has no closing "}}"';
+  if (openingCount < closingCount) return '"}}" has no opening "{{"';
   const block = /\{\{\s*([#^/>!&]|else)/.exec(text)?.[1];
   if (block !== undefined) return `"{{${block}…}}" is not supported. Use a path, for example {{a.b}}.`;
   try {
-    // Compilation is lazy, so run the template to detect errors.
+    // Templates are compiled lazily, so the template must run to detect errors.
     compile(text)({});
     return undefined;
   } catch (cause) {

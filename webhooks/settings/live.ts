@@ -16,16 +16,16 @@ export interface Log {
 export interface LiveSettings {
   /** The current settings, immutable. */
   readonly current: Settings;
-  /** Why the latest version of the file was rejected, or undefined if it is in use. */
+  /** Why the latest version of the file was rejected; undefined if it is in use. */
   readonly problem: string | undefined;
   /** Reloads the file. If it is invalid, logs the error and keeps the previous settings. */
   readonly reload: () => Promise<void>;
   readonly close: () => void;
 }
 
-/** Delay before a changed file is read, because editors save in several steps. */
+/** Delay before a changed file is read, because editors save in several steps, in milliseconds. */
 const settleMs = 100;
-/** Additional delay for an empty file, which may be in the process of being saved. */
+/** Additional delay for an empty file, which might be in the process of being saved, in milliseconds. */
 const emptyMs = 1000;
 
 /**
@@ -42,13 +42,13 @@ export async function liveSettings(
   await onLoad(initial);
   let current = initial.settings;
   let problem: string | undefined;
-  let closed = false;
-  const readAgain = async () => {
+  let isClosed = false;
+  const reloadFile = async () => {
     try {
       const { size } = await stat(config.settingsFile).catch(() => ({ size: -1 }));
       if (size === 0) await pause(emptyMs, undefined, { ref: false });
       const next = await readSettingsFile(config);
-      if (closed) return;
+      if (isClosed) return;
       current = next.settings;
       problem = undefined;
       log.info(`reloaded ${config.settingsFile}`);
@@ -59,15 +59,15 @@ export async function liveSettings(
       log.error(`rejected a change to the settings, the previous settings stay in use: ${reason}`);
     }
   };
-  // Sequential, so that an older version never overwrites a newer one.
-  let reading = Promise.resolve();
+  // Reloads run sequentially, so that an older version never overwrites a newer one.
+  let pendingReload = Promise.resolve();
   const reload = () => {
-    reading = reading.then(readAgain);
-    return reading;
+    pendingReload = pendingReload.then(reloadFile);
+    return pendingReload;
   };
   let timer: NodeJS.Timeout | undefined;
-  // Watch the folder instead of the file: editors and deployments replace the file, and Kubernetes changes the target of
-  // the symbolic link "..data".
+  // Watches the folder instead of the file, because editors and deployments replace the file, and Kubernetes
+  // changes the target of the symbolic link "..data".
   const names = [basename(config.settingsFile), '..data', null];
   const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
     if (!names.includes(name)) return;
@@ -87,7 +87,7 @@ export async function liveSettings(
     },
     reload,
     close: () => {
-      closed = true;
+      isClosed = true;
       clearTimeout(timer);
       watcher.close();
       process.off('SIGHUP', onSignal);

@@ -54,7 +54,7 @@ export const parseSettings = (source: Source, environment: Environment): Setting
 export interface SettingsFile {
   readonly settings: Settings;
   /** The settings with defaults, but with unresolved references to the environment. */
-  readonly written: Settings;
+  readonly unresolved: Settings;
   readonly parsed: Parsed;
 }
 
@@ -65,19 +65,19 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   // An empty file is valid, because every key has a default.
   const file = { ...parsed, data: parsed.data ?? {} };
   checkReferences(file, file.data, issues);
-  // An invalid reference also violates the schema's pattern: report it only once.
-  const reported = new Set(issues.map(({ line, column }) => `${line}:${column}`));
+  // An invalid reference also violates the schema's pattern but must be reported only once.
+  const reportedLocations = new Set(issues.map(({ line, column }) => `${line}:${column}`));
   const shapeIssues: YamlIssue[] = [];
-  const shaped = hasShape(file, shapeIssues);
-  issues.push(...shapeIssues.filter(({ line, column }) => !reported.has(`${line}:${column}`)));
+  const hasValidShape = hasShape(file, shapeIssues);
+  issues.push(...shapeIssues.filter(({ line, column }) => !reportedLocations.has(`${line}:${column}`)));
   checkPayments(file, issues);
   checkSecrets(file, environment, issues);
   checkSenders(file, issues);
   checkResolved(file, environment, issues);
-  if (!shaped || issues.length > 0) throw new YamlError(sortIssues(issues));
+  if (!hasValidShape || issues.length > 0) throw new YamlError(sortIssues(issues));
   const raw = file.data;
   const { partners = {}, messaging = defaults.messaging, graph = {} } = raw;
-  const written: Settings = {
+  const unresolved: Settings = {
     partners: {
       inbound_leads: { ...defaults.partners.inbound_leads, ...partners.inbound_leads },
       booking_forms_whatsapp: {
@@ -99,7 +99,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
     retention: { ...defaults.retention, ...raw.retention },
     backups: { ...defaults.backups, ...raw.backups },
   };
-  return { settings: freeze(resolved(written, environment)) as Settings, written, parsed };
+  return { settings: freeze(resolveReferences(unresolved, environment)) as Settings, unresolved, parsed };
 }
 
 /** Adds an evaluator to each payment entry. A reload creates new ones, which drops the cached expressions. */
@@ -112,18 +112,18 @@ const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonl
 const reference = /\$\{([^}]*)(\}?)/g;
 
 /** Replaces `${NAME}` with the variable's value in all texts, and removes blank secrets. */
-function resolved(value: unknown, environment: Environment, key = ''): unknown {
+function resolveReferences(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
     return value.replace(reference, (_, name: string) =>
       Object.hasOwn(environment, name) ? (environment[name] ?? '') : '',
     );
   if (Array.isArray(value)) {
-    const items = value.map((item) => resolved(item, environment));
+    const items = value.map((item) => resolveReferences(item, environment));
     return key === 'secrets' ? items.filter((item) => typeof item === 'string' && item.trim() !== '') : items;
   }
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, child]) => [name, resolved(child, environment, name)]),
+    Object.entries(value).map(([name, child]) => [name, resolveReferences(child, environment, name)]),
   );
 }
 
@@ -133,7 +133,7 @@ export const variableReferences = (text: string): string[] =>
 
 /** Returns whether a text is not blank once its references are resolved. */
 export const isNotBlank = (text: string, environment: Environment): boolean =>
-  String(resolved(text, environment)).trim() !== '';
+  String(resolveReferences(text, environment)).trim() !== '';
 
 function freeze(value: unknown): unknown {
   if (typeof value === 'object' && value !== null) {
@@ -169,8 +169,10 @@ function checkReferences(
 
 const { public_url, mail, graph } = schema.properties;
 
-/** Values with patterns that can come from the environment, where the schema only sees the reference. */
-const patterned = [
+/**
+ * Values with patterns that can come from the environment, because the schema can check only the reference.
+ */
+const patternedValues = [
   { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
   { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
   { path: ['mail', 'url'], fallback: defaults.mail.url, rule: mail.properties.url },
@@ -179,17 +181,17 @@ const patterned = [
 
 /** Checks the patterns of values after resolving references. Blank values count as absent. */
 function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
-  for (const { path, fallback, rule } of patterned) {
+  for (const { path, fallback, rule } of patternedValues) {
     const [first, ...keys] = path;
-    const literal = keys.reduce<unknown>((value, key) => part(value)[key], part(parsed.data)[first]);
-    const written = literal === undefined ? fallback : literal;
-    if (typeof written !== 'string' || !isNotBlank(written, environment)) continue;
-    const value = String(resolved(written, environment)).trim();
+    const literal = keys.reduce<unknown>((value, key) => objectOf(value)[key], objectOf(parsed.data)[first]);
+    const text = literal === undefined ? fallback : literal;
+    if (typeof text !== 'string' || !isNotBlank(text, environment)) continue;
+    const value = String(resolveReferences(text, environment)).trim();
     const isUrl = rule !== mail.properties.from;
     if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
-    const names = variableReferences(written);
+    const names = variableReferences(text);
     // The schema reports literals that do not match the pattern.
-    if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(written)) continue;
+    if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(text)) continue;
     const subject = names.length === 0 ? path.join('.') : names.join(' and ');
     issues.push(parsed.problem({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
   }
@@ -200,24 +202,24 @@ export const shortestSecret = 16;
 
 /** Checks the length of all endpoint secrets after resolving references. Blank secrets are ignored. */
 function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
-  const partners = part(part(parsed.data).partners);
+  const partners = objectOf(objectOf(parsed.data).partners);
   const lists = [
     ...(['inbound_leads', 'booking_forms_whatsapp'] as const).map((name) => ({
       path: ['partners', name, 'secrets'],
-      secrets: part(partners[name]).secrets ?? defaults.partners[name].secrets,
+      secrets: objectOf(partners[name]).secrets ?? defaults.partners[name].secrets,
     })),
-    ...Object.entries(part(partners.payments)).map(([customer, payment]) => ({
+    ...Object.entries(objectOf(partners.payments)).map(([customer, payment]) => ({
       path: ['partners', 'payments', customer, 'verify', 'secrets'],
-      secrets: part(part(payment).verify).secrets,
+      secrets: objectOf(objectOf(payment).verify).secrets,
     })),
   ];
   for (const { path, secrets } of lists) {
     if (!Array.isArray(secrets)) continue;
-    for (const [index, written] of (secrets as unknown[]).entries()) {
-      const secret = String(resolved(written, environment)).trim();
-      if (typeof written !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
+    for (const [index, text] of (secrets as unknown[]).entries()) {
+      const secret = String(resolveReferences(text, environment)).trim();
+      if (typeof text !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
       // Messages can contain a reference, but never a secret.
-      const name = /^\$\{\w+\}$/.test(written) ? written : `item ${index + 1} of secrets`;
+      const name = /^\$\{\w+\}$/.test(text) ? text : `item ${index + 1} of secrets`;
       const message = `${name} must have at least ${shortestSecret} characters`;
       issues.push(parsed.problem({ path: [...path, index] }, message));
     }
@@ -225,19 +227,21 @@ function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssu
 }
 
 /** Returns a value as an object, or an empty object for other types, which are schema issues. */
-const part = (value: unknown): Readonly<Record<string, unknown>> =>
+const objectOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 
 /** Checks the expressions and required values of all payment entries. */
 function checkPayments(parsed: Parsed, issues: YamlIssue[]): void {
-  for (const [customer, entry] of Object.entries(part(part(part(parsed.data).partners).payments))) {
+  for (const [customer, entry] of Object.entries(
+    objectOf(objectOf(objectOf(parsed.data).partners).payments),
+  )) {
     const base = ['partners', 'payments', customer];
-    const payment = part(entry);
+    const payment = objectOf(entry);
     for (const { path, text } of expressions(payment)) {
       const issue = expressionProblem(text);
       if (issue !== undefined) issues.push(parsed.problem({ path: [...base, ...path] }, issue));
     }
-    if (Object.keys(part(payment.lead)).length === 0) {
+    if (Object.keys(objectOf(payment.lead)).length === 0) {
       const message = 'at least one of lead.id, lead.email and lead.phone is required to find the lead';
       issues.push(parsed.problem({ path: base, key: true }, message));
     }
@@ -248,19 +252,22 @@ function checkPayments(parsed: Parsed, issues: YamlIssue[]): void {
 }
 
 /** Returns the expressions of a payment entry with their paths. */
-function expressions(payment: ReturnType<typeof part>): { path: string[]; text: string }[] {
+function expressions(payment: ReturnType<typeof objectOf>): { path: string[]; text: string }[] {
   const texts = [
     { path: ['event_id'], text: payment.event_id },
-    ...Object.entries(part(payment.lead)).map(([key, text]) => ({ path: ['lead', key], text })),
-    ...Object.entries(part(payment.opportunity)).map(([key, text]) => ({ path: ['opportunity', key], text })),
-    ...Object.keys(part(payment.when)).map((text) => ({ path: ['when', text], text })),
+    ...Object.entries(objectOf(payment.lead)).map(([key, text]) => ({ path: ['lead', key], text })),
+    ...Object.entries(objectOf(payment.opportunity)).map(([key, text]) => ({
+      path: ['opportunity', key],
+      text,
+    })),
+    ...Object.keys(objectOf(payment.when)).map((text) => ({ path: ['when', text], text })),
   ];
   return texts.flatMap(({ path, text }) => (typeof text === 'string' ? [{ path, text }] : []));
 }
 
 function checkSenders(parsed: Parsed, issues: YamlIssue[]): void {
-  for (const [slug, entry] of Object.entries(part(part(parsed.data).messaging))) {
-    const sender = part(entry);
+  for (const [slug, entry] of Object.entries(objectOf(objectOf(parsed.data).messaging))) {
+    const sender = objectOf(entry);
     if (sender.sender !== 'whatsapp_cloud') continue;
     for (const key of ['phone_number_id', 'access_token']) {
       if (sender[key] === undefined) {

@@ -93,8 +93,8 @@ export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
   };
 };
 
-/** Removes a trailing slash from a URL, to append a path. */
-export const withoutSlash = (address: string): string => address.replace(/\/$/, '');
+/** Removes the trailing slash from a URL, so that a path can be appended. */
+export const withoutSlash = (url: string): string => url.replace(/\/$/, '');
 
 /** Default settings. A test checks that the shipped config.yaml has the same values. */
 export const defaults = {

@@ -5,17 +5,19 @@ import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
 /** A warning about an endpoint without a secret. */
-export interface EndpointOff extends YamlIssue {
+export interface DisabledEndpoint extends YamlIssue {
   /** Whether the endpoint exists in every instance. */
   readonly isShipped: boolean;
 }
 
-/** Returns warnings about endpoints that are off because they have no secret or its variable is not set. */
+/**
+ * Returns warnings about endpoints that are disabled because they have no secret or its variable is not set.
+ */
 export function disabledEndpoints(
-  { written, parsed }: SettingsFile,
+  { unresolved, parsed }: SettingsFile,
   environment: Environment,
-): EndpointOff[] {
-  const { inbound_leads, booking_forms_whatsapp, payments = {} } = written.partners;
+): DisabledEndpoint[] {
+  const { inbound_leads, booking_forms_whatsapp, payments = {} } = unresolved.partners;
   const endpoints = [
     { name: 'inbound_leads', path: ['inbound_leads'], ...inbound_leads },
     { name: 'booking_forms_whatsapp', path: ['booking_forms_whatsapp'], ...booking_forms_whatsapp },
@@ -28,16 +30,16 @@ export function disabledEndpoints(
   return endpoints
     .filter(({ secrets }) => !secrets.some((secret) => isNotBlank(secret, environment)))
     .map(({ name, path, secrets }) => {
-      const unset = secrets.flatMap(variableReferences);
-      const why =
-        unset.length === 0
+      const unsetNames = secrets.flatMap(variableReferences);
+      const reason =
+        unsetNames.length === 0
           ? 'it has no secret'
-          : `${unset.join(' and ')} ${unset.length === 1 ? 'is' : 'are'} not set`;
-      const problem = parsed.problem(
+          : `${unsetNames.join(' and ')} ${unsetNames.length === 1 ? 'is' : 'are'} not set`;
+      const issue = parsed.problem(
         { path: ['partners', ...path, 'secrets'] },
-        `${name} is off (501): ${why}`,
+        `${name} is off (501): ${reason}`,
       );
-      return { ...problem, isShipped: Object.hasOwn(defaults.partners, name) };
+      return { ...issue, isShipped: Object.hasOwn(defaults.partners, name) };
     });
 }
 
@@ -46,13 +48,13 @@ export function disabledEndpoints(
  * a variable that is no longer used; see {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
-  const shipped = new Set(leaves(defaults).map(({ value }) => value));
+  const defaultValues = new Set(leaves(defaults).map(({ value }) => value));
   return leaves(parsed.data).flatMap(({ path, value }) => {
-    if (typeof value !== 'string' || shipped.has(value) || path.includes('secrets')) return [];
-    const unset = variableReferences(value).filter((name) => (environment[name] ?? '').trim() === '');
-    if (unset.length === 0) return [];
-    const [names, are] = [unset.join(' and '), unset.length === 1 ? 'is' : 'are'];
-    return [parsed.problem({ path }, `${names} ${are} not set, so ${path.join('.')} is incomplete`)];
+    if (typeof value !== 'string' || defaultValues.has(value) || path.includes('secrets')) return [];
+    const unsetNames = variableReferences(value).filter((name) => (environment[name] ?? '').trim() === '');
+    if (unsetNames.length === 0) return [];
+    const [names, verb] = [unsetNames.join(' and '), unsetNames.length === 1 ? 'is' : 'are'];
+    return [parsed.problem({ path }, `${names} ${verb} not set, so ${path.join('.')} is incomplete`)];
   });
 }
 
@@ -93,7 +95,7 @@ export function unknownOrganizations(
   { settings, parsed }: SettingsFile,
   slugs: readonly string[],
 ): YamlIssue[] {
-  // Ignore the default organization: instances without demo data can keep the defaults.
+  // The default organization is ignored, because instances without demo data can keep the defaults.
   const { organization } = defaults.partners.booking_forms_whatsapp;
   return namedSlugs(settings)
     .filter(({ slug }) => slug !== organization && !slugs.includes(slug))

@@ -11,12 +11,12 @@ import {
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-/** Returns the size of a text that fits into a delivery together with its envelope. */
+/** Returns the size of a large text that fits into a delivery together with its envelope. */
 const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), isAccepted: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
 /** Marks digits to be written as a JSON number without rounding. */
-const bare = (text: string) => `{"bare":${text}}`;
+const asNumber = (text: string) => `{"bare":${text}}`;
 const withBare = (value: object) => JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
 
 const messenger = (object: string): Script => ({
@@ -95,7 +95,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
               {
                 field: 'leadgen',
                 value: {
-                  leadgen_id: bare(id),
+                  leadgen_id: asNumber(id),
                   page_id: '153125381133',
                   form_id: '12312312312',
                   ad_id: '67546546546',
@@ -119,7 +119,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
     eventId: ({ id }) => id,
     body: (event) =>
       withBare({
-        update_id: bare(event.id),
+        update_id: asNumber(event.id),
         message: {
           message_id: 1365,
           date: seconds(),

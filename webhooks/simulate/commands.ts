@@ -16,7 +16,12 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
 import { simulate as run, type SimulationResult, type StepName, stepNames, type Target } from './run.ts';
-import { type InstanceAccess, type PreparedSimulation, prepareSimulation, simulated } from './simulate.ts';
+import {
+  type InstanceAccess,
+  type PreparedSimulation,
+  prepareSimulation,
+  simulatedProviders,
+} from './simulate.ts';
 
 type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
@@ -37,7 +42,7 @@ export function simulateCommands(line: Line): void {
   line.program
     .command('simulate <provider>')
     .description(
-      `send test deliveries like a provider (${simulated.join(', ')} or <customer>-payment); they create real records`,
+      `send test deliveries like a provider (${simulatedProviders.join(', ')} or <customer>-payment); they create real records`,
     )
     .addOption(organizationOption())
     .option('--url <origin>', 'a running instance; default: start this instance for the simulation')
@@ -82,7 +87,7 @@ async function runCommand(
   const input = { org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
-    // The server and its embedded database may be on another machine.
+    // The server and its embedded database might be on another machine.
     if (config.databaseAddress === undefined && !(await hasRunningOwner(config))) {
       const settings = await readSettings(config);
       const prepared = await prepareSimulation(provider, input, settings, undefined);
@@ -122,21 +127,21 @@ async function runAgainst(
   const access: InstanceAccess = { tables: tablesOf(database), resources, sealed: sealing(secrets) };
   const prepared = await prepareSimulation(provider, input, settings, access);
   const outcome = await run(prepared.script, targetOf(prepared, origin, settings), plan);
-  let arrived = await prepared.arrived(access, outcome.eventIds);
+  let storedCounts = await prepared.countStored(access, outcome.eventIds);
   let progress = performance.now();
-  while ((arrived.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
+  while ((storedCounts.waiting ?? 0) > 0 && performance.now() - progress < settleMs) {
     await pause(100);
-    const before = arrived.waiting;
-    arrived = await prepared.arrived(access, outcome.eventIds);
-    if (arrived.waiting !== before) progress = performance.now();
+    const previous = storedCounts.waiting;
+    storedCounts = await prepared.countStored(access, outcome.eventIds);
+    if (storedCounts.waiting !== previous) progress = performance.now();
   }
-  return report(provider, outcome, arrived);
+  return report(provider, outcome, storedCounts);
 }
 
 function report(
   provider: string,
   { results, eventIds }: SimulationResult,
-  arrived: Readonly<Record<string, number>> | undefined,
+  storedCounts: Readonly<Record<string, number>> | undefined,
 ): CommandResult {
   const counts = (of: Readonly<Record<string, number>>) =>
     Object.entries(of)
@@ -150,11 +155,11 @@ function report(
     String(p99_ms),
   ]);
   const summary =
-    arrived === undefined
+    storedCounts === undefined
       ? "That server's database is not available here. See Setup, Deliveries for the stored events."
-      : `Sent ${eventIds.length} unique events. Stored: ${counts(arrived)}.`;
+      : `Sent ${eventIds.length} unique events. Stored: ${counts(storedCounts)}.`;
   return {
-    json: { provider, steps: results, events: eventIds.length, arrived: arrived ?? null },
+    json: { provider, steps: results, events: eventIds.length, arrived: storedCounts ?? null },
     text: `${formatTable(['step', 'sent', 'responses', 'p50 ms', 'p99 ms'], rows)}\n${summary}`,
   };
 }

@@ -43,7 +43,7 @@ export const bookingFormScript: Script = {
 export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
-  /** Returns identical bytes for the same event, because without an event ID their digest is used. */
+  /** Returns identical bytes for the same event, because their digest identifies events without an ID. */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
     for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');

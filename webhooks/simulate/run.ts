@@ -36,43 +36,45 @@ export async function simulate(
     text,
   });
   const large = event(4, 'x'.repeat(script.large.bytes));
-  const wrong = { ...target, secret: `not ${target.secret}` };
-  const deliver = (to: Target, sent: SimulatedEvent) => () => send(script, to, sent);
-  const plans: Readonly<Record<StepName, { calls: (() => Promise<Sent>)[]; arrive: SimulatedEvent[] }>> = {
-    good: { calls: [deliver(target, event(1))], arrive: [event(1)] },
-    duplicate: { calls: [deliver(target, event(1)), deliver(target, event(1))], arrive: [event(1)] },
+  const wrongTarget = { ...target, secret: `not ${target.secret}` };
+  const deliver = (to: Target, simulatedEvent: SimulatedEvent) => () => send(script, to, simulatedEvent);
+  const plans: Readonly<
+    Record<StepName, { calls: (() => Promise<DeliveryResult>)[]; expected: SimulatedEvent[] }>
+  > = {
+    good: { calls: [deliver(target, event(1))], expected: [event(1)] },
+    duplicate: { calls: [deliver(target, event(1)), deliver(target, event(1))], expected: [event(1)] },
     'out-of-order': {
       calls: [deliver(target, event(3)), deliver(target, event(2))],
-      arrive: [event(3), event(2)],
+      expected: [event(3), event(2)],
     },
     large: {
       calls: [deliver(target, large)],
-      arrive: script.large.isAccepted ? [large] : [],
+      expected: script.large.isAccepted ? [large] : [],
     },
-    'bad-signature': { calls: [deliver(wrong, event(5))], arrive: [] },
+    'bad-signature': { calls: [deliver(wrongTarget, event(5))], expected: [] },
     burst: {
       calls: Array.from({ length: burst }, (_, index) => deliver(target, event(10 + index))),
-      arrive: Array.from({ length: burst }, (_, index) => event(10 + index)),
+      expected: Array.from({ length: burst }, (_, index) => event(10 + index)),
     },
   };
   const results: StepResult[] = [];
   const ids = new Set<string>();
   for (const step of stepNames.filter((name) => steps.includes(name))) {
-    const { calls, arrive } = plans[step];
-    const limited = pLimit(step === 'burst' ? concurrency : 1);
-    results.push(summary(step, await Promise.all(calls.map((call) => limited(call)))));
-    for (const arrival of arrive) ids.add(script.eventId(arrival));
+    const { calls, expected } = plans[step];
+    const limit = pLimit(step === 'burst' ? concurrency : 1);
+    results.push(summary(step, await Promise.all(calls.map((call) => limit(call)))));
+    for (const expectedEvent of expected) ids.add(script.eventId(expectedEvent));
   }
   return { results, eventIds: [...ids] };
 }
 
 /** Result of a delivery: the response's status or the reason for its absence, and the duration. */
-interface Sent {
+interface DeliveryResult {
   readonly result: string;
   readonly ms: number;
 }
 
-async function send(script: Script, target: Target, event: SimulatedEvent): Promise<Sent> {
+async function send(script: Script, target: Target, event: SimulatedEvent): Promise<DeliveryResult> {
   const body = Buffer.from(script.body(event));
   const start = performance.now();
   const result = await fetch(target.url, {
@@ -94,11 +96,11 @@ async function send(script: Script, target: Target, event: SimulatedEvent): Prom
   return { result, ms: performance.now() - start };
 }
 
-function summary(step: string, sent: readonly Sent[]): StepResult {
+function summary(step: string, deliveries: readonly DeliveryResult[]): StepResult {
   const answers: Record<string, number> = {};
-  for (const { result } of sent) answers[result] = (answers[result] ?? 0) + 1;
-  const times = sent.map(({ ms }) => ms).sort((a, b) => a - b);
+  for (const { result } of deliveries) answers[result] = (answers[result] ?? 0) + 1;
+  const times = deliveries.map(({ ms }) => ms).sort((a, b) => a - b);
   const percentile = (share: number) =>
     Math.round((times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0) * 10) / 10;
-  return { step, sent: sent.length, answers, p50_ms: percentile(0.5), p99_ms: percentile(0.99) };
+  return { step, sent: deliveries.length, answers, p50_ms: percentile(0.5), p99_ms: percentile(0.99) };
 }

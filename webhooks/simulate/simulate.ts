@@ -13,7 +13,7 @@ import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.
 import type { Script } from './script.ts';
 
 /** Providers that can be simulated, in addition to the customers in config.yaml. */
-export const simulated = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
+export const simulatedProviders = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
 
 /** Services for reading the instance's database. */
 export interface InstanceAccess {
@@ -28,7 +28,7 @@ export interface PreparedSimulation {
   readonly path: string;
   readonly secret: string;
   /** Counts stored events by state. */
-  readonly arrived: (
+  readonly countStored: (
     access: InstanceAccess,
     eventIds: readonly string[],
   ) => Promise<Readonly<Record<string, number>>>;
@@ -60,7 +60,7 @@ export async function prepareSimulation(
       script: inboundLeadScript(input.org),
       path: inboundLeadsPath,
       secret: input.secret ?? firstOf(inbound_leads.secrets, provider),
-      arrived: leadsArrived(input.org),
+      countStored: countLeads(input.org),
     };
   }
   if (provider === 'booking-forms-whatsapp') {
@@ -69,13 +69,13 @@ export async function prepareSimulation(
       script: bookingFormScript,
       path: bookingFormsPath,
       secret: input.secret ?? firstOf(booking_forms_whatsapp.secrets, provider),
-      arrived: messagesArrived(booking_forms_whatsapp.organization),
+      countStored: countMessages(booking_forms_whatsapp.organization),
     };
   }
   const customer = customerOf(provider);
   const entry = ownProperty(payments, customer);
   if (entry === undefined) {
-    const names = [...simulated, ...Object.keys(payments).map(hookOf)];
+    const names = [...simulatedProviders, ...Object.keys(payments).map(hookOf)];
     throw new UserError(`Unknown provider "${provider}". Available: ${names.join(', ')}.`);
   }
   assertOrganization(entry.organization, provider, input);
@@ -83,7 +83,7 @@ export async function prepareSimulation(
     script: paymentScript(entry),
     path: paymentPath(provider),
     secret: input.secret ?? firstOf(entry.verify.secrets, provider),
-    arrived: paymentsArrived(entry.organization, customer),
+    countStored: countPayments(entry.organization, customer),
   };
 }
 
@@ -111,7 +111,7 @@ async function prepareChannel(
         "That server's database is not available here. Pass --endpoint and --secret-stdin.",
       );
     }
-    return { script, path: endpointPath(provider, endpoint), secret, arrived: async () => ({}) };
+    return { script, path: endpointPath(provider, endpoint), secret, countStored: async () => ({}) };
   }
   const { tables, sealed } = access;
   const organization = await organizationId(tables, org);
@@ -131,15 +131,15 @@ async function prepareChannel(
     script,
     path: endpointPath(provider, integration.endpoint),
     secret: secret ?? integration.secret,
-    arrived: inboxArrived(organization, integration.id),
+    countStored: countInbox(organization, integration.id),
   };
 }
 
 /** IDs per statement, because the number of parameters is limited. */
 const chunkSize = 1000;
 
-const inboxArrived =
-  (organization: string, integration: string): PreparedSimulation['arrived'] =>
+const countInbox =
+  (organization: string, integration: string): PreparedSimulation['countStored'] =>
   async ({ tables }, ids) => {
     const counts: Record<string, number> = {};
     for (let start = 0; start < ids.length; start += chunkSize) {
@@ -170,8 +170,8 @@ async function countStates(
   return counts;
 }
 
-const leadsArrived =
-  (slug: string): PreparedSimulation['arrived'] =>
+const countLeads =
+  (slug: string): PreparedSimulation['countStored'] =>
   async ({ tables, resources }, emails) => {
     const organization = await organizationId(tables, slug);
     const records = partnerRecords(tables, resources, { organization, requestId: '', name: 'simulate' });
@@ -181,8 +181,8 @@ const leadsArrived =
     });
   };
 
-const messagesArrived =
-  (slug: string): PreparedSimulation['arrived'] =>
+const countMessages =
+  (slug: string): PreparedSimulation['countStored'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
     return countStates(ids, [], async (id) => {
@@ -196,8 +196,8 @@ const messagesArrived =
     });
   };
 
-const paymentsArrived =
-  (slug: string, customer: string): PreparedSimulation['arrived'] =>
+const countPayments =
+  (slug: string, customer: string): PreparedSimulation['countStored'] =>
   async ({ tables }, ids) => {
     const organization = await organizationId(tables, slug);
     return countStates(ids, ['matched', 'unmatched'], async (id) => {

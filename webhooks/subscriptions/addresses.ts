@@ -8,7 +8,7 @@ import { isMetadata } from './metadata.ts';
 /** Settings that restrict receiver URLs. */
 export type AddressPolicy = Settings['events'];
 
-/** The only globally routed range of IPv6. The library knows which ranges inside it are not public. */
+/** The only globally routed range of IPv6. ipaddr.js knows which of its subranges are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
@@ -23,28 +23,28 @@ export function isPublic(address: string): boolean {
  * Parses a receiver URL.
  * @throws UserError if it is invalid or not allowed
  */
-export function receiverUrl(text: string, allowed: AddressPolicy): URL {
+export function receiverUrl(text: string, policy: AddressPolicy): URL {
   if (!URL.canParse(text) || text.length > 2000) throw new UserError('url must be an absolute URL');
   const url = new URL(text);
   const isHttp = url.protocol === 'http:';
-  if (url.protocol !== 'https:' && !(isHttp && allowed.allow_http)) {
-    throw new UserError(`url must start with ${allowed.allow_http ? 'https:// or http://' : 'https://'}`);
+  if (url.protocol !== 'https:' && !(isHttp && policy.allow_http)) {
+    throw new UserError(`url must start with ${policy.allow_http ? 'https:// or http://' : 'https://'}`);
   }
   if (url.username !== '' || url.password !== '')
     throw new UserError('url must not contain a user or password');
   if (url.hash !== '') throw new UserError('url must not contain a fragment');
   const port = Number(url.port || (isHttp ? 80 : 443));
-  if (!allowed.ports.includes(port)) {
-    throw new UserError(`url must use one of these ports: ${allowed.ports.join(', ')}`);
+  if (!policy.ports.includes(port)) {
+    throw new UserError(`url must use one of these ports: ${policy.ports.join(', ')}`);
   }
   const host = hostOf(url);
-  if (isIP(host) !== 0) assertAllowed([host], allowed);
+  if (isIP(host) !== 0) assertAllowed([host], policy);
   return url;
 }
 
 /**
- * Rejects addresses inside the operator's network. Metadata services are rejected whatever the settings allow, because
- * they hand out the machine's credentials.
+ * Rejects addresses in the operator's network. Metadata services are rejected regardless of the settings,
+ * because they return the machine's credentials.
  * @throws UserError if any of the IP addresses is rejected
  */
 function assertAllowed(addresses: readonly string[], { allow_private_addresses }: AddressPolicy): void {
@@ -65,28 +65,28 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
 
 /**
- * Resolves a URL's host to the IP address to connect to. It must be used for the connection, because a second lookup
- * could return another address.
+ * Resolves a URL's host to the IP address to connect to. The connection must use this address, because a
+ * second lookup could return another one.
  * @throws UserError if the host name cannot be resolved, or any of its addresses is not allowed
  */
 export async function pinnedAddress(
   url: URL,
-  allowed: AddressPolicy,
+  policy: AddressPolicy,
   resolve: Resolve = resolveByDns,
 ): Promise<LookupAddress> {
   const host = hostOf(url);
   const family = isIP(host);
-  const found =
+  const addresses =
     family === 0
       ? await resolve(host).catch(() => {
           throw new UserError('the host name cannot be resolved');
         })
       : [{ address: host, family }];
   assertAllowed(
-    found.map(({ address }) => address),
-    allowed,
+    addresses.map(({ address }) => address),
+    policy,
   );
-  const [first] = found;
+  const [first] = addresses;
   if (first === undefined) throw new UserError('the host name cannot be resolved');
   return first;
 }

@@ -42,7 +42,7 @@ export interface SubscriptionServices {
   /** Verifies cursors of the change feed. */
   readonly signing: TextSigner;
   /** Returns the current restrictions of receiver URLs. */
-  readonly allowed: () => Settings['events'];
+  readonly urlPolicy: () => Settings['events'];
   /** Triggers the fan-out and the delivery of events immediately. */
   readonly wake: () => void;
 }
@@ -66,9 +66,9 @@ interface SubscriptionRequest {
   readonly reply: FastifyReply;
 }
 
-/** Registers the API with which callers with a grant on `events` manage event subscriptions. */
+/** Registers the API for event subscriptions. Callers need a grant on `events`. */
 export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionServices): void {
-  const { config, database, resources, sealing, signing, allowed, wake } = services;
+  const { config, database, resources, sealing, signing, urlPolicy, wake } = services;
 
   const route = (
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
@@ -129,15 +129,15 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
 
   /** Validates the body of a create or an update. @throws HttpError 400 listing all issues */
   const inputOf = (
-    given: Readonly<Record<string, unknown>>,
+    values: Readonly<Record<string, unknown>>,
     existing?: Subscription,
   ): Partial<SubscriptionInput> => {
     const issues: FieldIssue[] = [];
-    const input = readSubscriptionInput(given, existing === undefined, resources, allowed(), issues);
+    const input = readSubscriptionInput(values, existing === undefined, resources, urlPolicy(), issues);
     const { filter = existing?.filter, resources: names = existing?.resources } = input;
     if (filter !== undefined && names !== undefined)
       checkFilter({ filter, resources: names }, resources, issues);
-    const { state } = given;
+    const { state } = values;
     if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
       issues.push({ field: 'state', message: 'state must be "on" or "off"' });
     if (issues.length > 0) throw errors.invalidFields(issues);
@@ -152,8 +152,8 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     const input = inputOf(body()) as SubscriptionInput;
     const profile = await profileOf(tables, principal);
     const { end: position } = await feedEnd(database);
-    const { id, secret } = await transaction(database, (within) =>
-      createSubscription(within, actor, sealing, { ...input, organization, profile, position }),
+    const { id, secret } = await transaction(database, (transactionTables) =>
+      createSubscription(transactionTables, actor, sealing, { ...input, organization, profile, position }),
     );
     wake();
     const [subscription] = await listSubscriptions(tables, organization, id);
@@ -165,17 +165,17 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
 
   route('PATCH', '/:id', 'update', async ({ principal, organization, actor, tables, load, body }) => {
     const existing = await load();
-    const given = body();
-    const input = inputOf(given, existing);
+    const values = body();
+    const input = inputOf(values, existing);
     const change = {
       ...input,
-      ...(given.state !== undefined && { state: given.state as 'on' | 'off' }),
-      // Otherwise, callers could redirect events to themselves that they are not allowed to read.
+      ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
+      // Otherwise, callers could redirect events that they are not allowed to read to themselves.
       ...(Object.values(input).some((value) => value !== undefined) &&
         !(await canReadAll(tables, principal, existing)) && { profile: await profileOf(tables, principal) }),
     };
-    await transaction(database, (within) =>
-      changeSubscription(within, actor, organization, existing.id, change),
+    await transaction(database, (transactionTables) =>
+      changeSubscription(transactionTables, actor, organization, existing.id, change),
     );
     wake();
     return toJson(await load());
@@ -183,14 +183,16 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
 
   route('DELETE', '/:id', 'delete', async ({ organization, actor, load }) => {
     const { id } = await load();
-    await transaction(database, (within) => removeSubscription(within, actor, organization, id));
+    await transaction(database, (transactionTables) =>
+      removeSubscription(transactionTables, actor, organization, id),
+    );
     return { ok: true };
   });
 
   route('POST', '/:id/secrets', 'update', async ({ organization, actor, load }) => {
     const { id } = await load();
-    const secret = await transaction(database, (within) =>
-      rotateSecret(within, actor, sealing, organization, id),
+    const secret = await transaction(database, (transactionTables) =>
+      rotateSecret(transactionTables, actor, sealing, organization, id),
     );
     return { secret };
   });
@@ -203,9 +205,9 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
 
   route('POST', '/:id/replay', 'update', async ({ organization, actor, load, body }) => {
     const { id } = await load();
-    const given = await replayOf(database, signing, organization, body());
-    const queued = await transaction(database, (within) =>
-      replaySubscription(within, actor, organization, id, given),
+    const range = await replayOf(database, signing, organization, body());
+    const queued = await transaction(database, (transactionTables) =>
+      replaySubscription(transactionTables, actor, organization, id, range),
     );
     wake();
     return { queued };
@@ -232,8 +234,8 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
   rejectOtherMethods(app, subscriptionsPath, ['GET', 'HEAD', 'POST']);
   rejectOtherMethods(app, `${subscriptionsPath}/:id`, ['GET', 'HEAD', 'PATCH', 'DELETE']);
   rejectOtherMethods(app, `${subscriptionsPath}/:id/deliveries`, ['GET', 'HEAD']);
-  for (const work of ['secrets', 'test', 'replay'])
-    rejectOtherMethods(app, `${subscriptionsPath}/:id/${work}`, ['POST']);
+  for (const subpath of ['secrets', 'test', 'replay'])
+    rejectOtherMethods(app, `${subscriptionsPath}/:id/${subpath}`, ['POST']);
 }
 
 /** Returns the ID of a caller's profile, which limits what the events of its subscriptions contain. */

@@ -32,7 +32,7 @@ export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
             : `has failed ${failures === 1 ? 'once' : `${failures} times`} since ${since} UTC`;
       return {
         place: `organization ${slug}`,
-        // Only the origin, because the path may contain a secret.
+        // Only the origin is shown, because the path can contain a secret.
         problem: `the receiver of event subscription ${id}, ${new URL(url).origin}, ${reason}`,
         advice:
           state === 'on'

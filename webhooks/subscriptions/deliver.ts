@@ -20,13 +20,22 @@ import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
-/** Minimum retry period, in milliseconds, and minimum number of attempts before an event becomes a dead letter. */
+/**
+ * Minimum retry period in milliseconds, and minimum number of attempts, before an event becomes a dead
+ * letter.
+ */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
-/** Consecutive failures and their duration after which a receiver is paused, and the longest pause (milliseconds). */
+/**
+ * Consecutive failures, and their duration in milliseconds, after which a receiver is paused, and the longest
+ * pause in milliseconds.
+ */
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
 /** Maximum `Retry-After` that is respected, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
-/** How long a stopping server waits for responses, in milliseconds. Unanswered events are sent again later. */
+/**
+ * Time that a stopping server waits for responses, in milliseconds. Events without a response are sent again
+ * later.
+ */
 const graceMs = 1000;
 /** Days without a success after which a subscription is disabled. */
 export const failedDays = 5;
@@ -77,7 +86,7 @@ export function deliverer(
   });
 
   /** Subscriptions whose last delivery failed. */
-  const failing = new Set<string>();
+  const failingOwners = new Set<string>();
 
   return async (item) => {
     const { organization, owner, row } = item;
@@ -108,15 +117,15 @@ export function deliverer(
     const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
-      // Include failures since the item was claimed.
-      if (failing.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
+      // `row.failures` does not include failures since the item was claimed.
+      if (failingOwners.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
       return { reason: '', values };
     }
     if (status === undefined && isStopping) {
       return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
     }
     const reason = status === undefined ? result.problem : `the receiver responded with ${status}`;
-    failing.add(owner);
+    failingOwners.add(owner);
     const retryMs = await recordFailure(tablesOf(database), item, result, () =>
       notify(organization, owner, reason),
     );
@@ -136,7 +145,10 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
   return grantMasks(rows);
 }
 
-/** Creates the function that builds an event's body. The record is read at that time, with the subscription's profile. */
+/**
+ * Creates the function that builds an event's body. The body contains the record at the time of the call, as
+ * visible to the subscription's profile.
+ */
 function eventBodies(
   database: Database,
   resources: readonly Resource[],
@@ -157,14 +169,14 @@ function eventBodies(
       row.action === 'delete'
         ? undefined
         : await reader.record(database, caller, String(row.object_id), row.filter);
-    const changed = (JSON.parse(row.changed) as string[]).filter((name) => reader.shown.has(name));
+    const changedNames = (JSON.parse(row.changed) as string[]).filter((name) => reader.loggedNames.has(name));
     const data = [
       `"position":"${row.position}"`,
       `"action":"${row.action}"`,
       `"resource":${JSON.stringify(row.object)}`,
       `"id":${row.object_id}`,
       `"version":${row.version}`,
-      `"changed":${JSON.stringify(changed)}`,
+      `"changed":${JSON.stringify(changedNames)}`,
       `"record":${record ?? 'null'}`,
     ];
     return `{"type":${JSON.stringify(`${row.object}.${row.action}d`)},"timestamp":"${row.at}","data":{${data.join(',')}}}`;
@@ -175,14 +187,16 @@ type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
 /** Creates a reader for the records of a resource. */
 function readerOf({ name, context, operations, definition }: Resource) {
-  // Do not read from a replica, which might lag behind.
+  // Replicas must not be used, because they can lag behind.
   const { plan, statement, respond } = operations.read;
-  const hidden = definition.fields.filter(({ sensitive }) => sensitive);
-  const visibleNames = definition.fields.filter((field) => !hidden.includes(field)).map(({ name }) => name);
-  const query = hidden.length === 0 ? {} : { fields: visibleNames.join(',') };
+  const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
+  const visibleNames = definition.fields
+    .filter((field) => !hiddenFields.includes(field))
+    .map(({ name }) => name);
+  const query = hiddenFields.length === 0 ? {} : { fields: visibleNames.join(',') };
   const filters = matching(context);
   return {
-    shown: new Set(loggedFieldNames(definition)),
+    loggedNames: new Set(loggedFieldNames(definition)),
     /**
      * Reads a record as JSON. Returns undefined if it was deleted.
      * @throws FilteredOut if it does not match the filter; Withheld if the filter is no longer valid
@@ -196,11 +210,11 @@ function readerOf({ name, context, operations, definition }: Resource) {
       const { organization } = caller.principal;
       if (filter !== '') {
         const issues: FieldIssue[] = [];
-        const asked = parseFilter(filter, name, filters, issues);
+        const parsedQuery = parseFilter(filter, name, filters, issues);
         // The definition has changed. Ignoring an invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
-        const rows = await execute(database, filters, { organization, caller, id, asked });
+        const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
         if (rows.length === 0) throw new FilteredOut();
       }
       const readPlan = plan({

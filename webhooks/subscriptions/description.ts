@@ -78,22 +78,22 @@ const failures = {
   501: ref('responses', 'NotRecorded'),
   503: ref('responses', 'Unavailable'),
 };
-const ofOne = { 404: ref('responses', 'NotFound') };
+const notFound = { 404: ref('responses', 'NotFound') };
 const withBody = { 400: ref('responses', 'BadRequest'), 413: ref('responses', 'TooLarge') };
 
-/** Describes an operation. @param more additional properties of the operation */
+/** Describes an operation. @param extraProperties additional properties of the operation */
 const operation = (
   operationId: string,
   summary: string,
   success: JsonSchema,
   responses: JsonSchema,
-  more: JsonSchema = {},
+  extraProperties: JsonSchema = {},
   status = 200,
 ) => ({
   operationId,
   summary,
   tags: ['events'],
-  ...more,
+  ...extraProperties,
   responses: { [status]: success, ...responses, ...failures },
 });
 
@@ -102,7 +102,7 @@ const id = [
   { name: 'id', in: 'path', required: true, description: "The subscription's ID.", schema: int64 },
   ref('parameters', 'org'),
 ];
-const one = `${subscriptionsPath}/{id}`;
+const subscriptionPath = `${subscriptionsPath}/{id}`;
 
 /** OpenAPI description of event subscriptions. */
 export const subscriptionsFragment: Fragment = {
@@ -139,13 +139,13 @@ export const subscriptionsFragment: Fragment = {
         201,
       ),
     },
-    [one]: {
+    [subscriptionPath]: {
       parameters: id,
       get: operation(
         'getSubscription',
         'Read an event subscription',
         { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
-        { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { ...notFound, 400: ref('responses', 'BadRequest') },
         {
           description:
             'Returns an event subscription without its secret. Requires the grant `read` on `events`.',
@@ -155,7 +155,7 @@ export const subscriptionsFragment: Fragment = {
         'patchSubscription',
         'Change, enable or disable an event subscription',
         { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
-        { ...withBody, ...ofOne },
+        { ...withBody, ...notFound },
         {
           description:
             "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription gets the caller's profile.",
@@ -166,11 +166,11 @@ export const subscriptionsFragment: Fragment = {
         'deleteSubscription',
         'Delete an event subscription with its deliveries',
         { description: 'The subscription was deleted.', content: json(ref('schemas', 'Deleted')) },
-        { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { ...notFound, 400: ref('responses', 'BadRequest') },
         { description: 'Deletes an event subscription. Waiting events are not sent.' },
       ),
     },
-    [`${one}/secrets`]: {
+    [`${subscriptionPath}/secrets`]: {
       parameters: id,
       post: operation(
         'rotateSubscriptionSecret',
@@ -179,14 +179,14 @@ export const subscriptionsFragment: Fragment = {
           description: 'The new secret.',
           content: json(ref('schemas', 'SubscriptionSecret')),
         },
-        { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { ...notFound, 400: ref('responses', 'BadRequest') },
         {
           description:
             'Replaces the signing secret. For 24 hours, events have a signature for the previous secret as well, so that the receiver can switch over.',
         },
       ),
     },
-    [`${one}/test`]: {
+    [`${subscriptionPath}/test`]: {
       parameters: id,
       post: operation(
         'testSubscription',
@@ -195,11 +195,11 @@ export const subscriptionsFragment: Fragment = {
           description: "The ID of the delivery, which contains the receiver's response.",
           content: json(ref('schemas', 'TestDelivery')),
         },
-        { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { ...notFound, 400: ref('responses', 'BadRequest') },
         { description: 'Sends a signed event of the type `test`.' },
       ),
     },
-    [`${one}/replay`]: {
+    [`${subscriptionPath}/replay`]: {
       parameters: id,
       post: operation(
         'replaySubscription',
@@ -208,7 +208,7 @@ export const subscriptionsFragment: Fragment = {
           description: 'The number of deliveries queued immediately.',
           content: json(ref('schemas', 'Replayed')),
         },
-        { ...withBody, ...ofOne, 410: ref('responses', 'CursorExpired') },
+        { ...withBody, ...notFound, 410: ref('responses', 'CursorExpired') },
         {
           description:
             'Sends deliveries between two IDs again, or all changes after a cursor of `GET /events`, in order.',
@@ -216,13 +216,13 @@ export const subscriptionsFragment: Fragment = {
         },
       ),
     },
-    [`${one}/deliveries`]: {
+    [`${subscriptionPath}/deliveries`]: {
       parameters: id,
       get: operation(
         'listDeliveries',
         'List the deliveries of an event subscription',
         { description: 'Up to 50 deliveries, newest first.', content: json(ref('schemas', 'DeliveryList')) },
-        { ...ofOne, 400: ref('responses', 'BadRequest') },
+        { ...notFound, 400: ref('responses', 'BadRequest') },
         {
           description:
             'Lists deliveries with the headers of their requests and responses. Deliveries are deleted after a retention period.',

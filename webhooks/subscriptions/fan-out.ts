@@ -10,9 +10,9 @@ import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 const [pollMs, idlePollMs] = [50, 1000];
 /** Changes read per subscription, and subscriptions per transaction. */
 const [pageLength, batchSize] = [500, 20];
-/** Maximum number of waiting deliveries per subscription. The change log keeps the others. */
+/** Maximum number of waiting deliveries per subscription. Additional changes remain in the change log. */
 const maxWaiting = 5000;
-/** How long a subscription is skipped that is full or locked by another node, in milliseconds. */
+/** Time for which a subscription is skipped if it is full or locked by another node, in milliseconds. */
 const skipMs = 500;
 
 /** Lists enabled subscriptions, whether the epoch is current, and whether there are changes after their position. */
@@ -26,7 +26,7 @@ const pendingChanges = prepare<undefined>(
     from "crm_event_subscriptions" s cross join _now n where s."state" = 'on'`,
 );
 
-/** SQL condition: subscription `s` can queue more deliveries. */
+/** SQL condition that more deliveries can be queued for subscription `s`. */
 const hasRoom = `not exists (select from crm_event_deliveries d
   where d.organization_id = s.organization_id and d.subscription_id = s.id and d.status = 'waiting'
   offset ${maxWaiting} limit 1)`;
@@ -76,7 +76,7 @@ export function startFanOut(
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Log only once if the database is unavailable for a long time.
+      // Logged only once while the database is unavailable.
       if (!isFailing) app.log.warn({ code }, 'could not read changes for event subscriptions, will retry');
       isFailing = true;
       idleUntil = performance.now() + idlePollMs;
@@ -112,17 +112,17 @@ async function fanOut(
   readonly read: ReadonlySet<string>;
   readonly unfinished: readonly string[];
 }> {
-  // Lock in a separate statement, so that the next one sees what another node committed before releasing the lock.
-  // Commit asynchronously: positions lost in a database crash are read again.
-  const { rows: locked } = await sql<{ id: string }>`
+  // Locks in a separate statement, so that the next one sees what another node committed before it released
+  // the lock. Commits asynchronously, because positions lost in a database crash are read again.
+  const { rows: lockedRows } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s
     join unnest(${arrayText(batch.map(([organization]) => String(organization)))}::bigint[],
       ${arrayText(batch.map(([, id]) => String(id)))}::bigint[]) k(organization, id)
       on s.organization_id = k.organization and s.id = k.id
     where s.state = 'on' and ${sql.raw(hasRoom)} for update of s skip locked`.execute(tables);
-  const read = new Set(locked.map(({ id }) => id));
-  if (locked.length === 0) return { count: 0, read, unfinished: [] };
+  const read = new Set(lockedRows.map(({ id }) => id));
+  if (lockedRows.length === 0) return { count: 0, read, unfinished: [] };
   const { rows } = await sql<{ id: string; is_full: boolean; made: string }>`
     with recursive _now as materialized (${sql.raw(nowSql)}),
     subs as materialized (
@@ -134,7 +134,7 @@ async function fanOut(
         array(select r.resource from crm_event_resources r
           where r.organization_id = s.organization_id and r.subscription_id = s.id) as resources
       from crm_event_subscriptions s cross join _now n
-      where s.id = any(${arrayText(locked.map(({ id }) => id))}::bigint[]) and n.same),
+      where s.id = any(${arrayText(lockedRows.map(({ id }) => id))}::bigint[]) and n.same),
     page as materialized (
       select s.id as subscription_id, l.organization_id, l.transaction, l.id, l.at, l.object, l.object_id, l.version,
         row_number() over (partition by s.id order by l.transaction, l.id) as place

@@ -35,7 +35,7 @@ export function readSubscriptionInput(
   input: Readonly<Record<string, unknown>>,
   isNew: boolean,
   resources: readonly RecordResource[],
-  allowed: Settings['events'],
+  urlPolicy: Settings['events'],
   issues: FieldIssue[],
 ): Partial<SubscriptionInput> {
   const addIssue = (field: string, message: string) => {
@@ -57,14 +57,14 @@ export function readSubscriptionInput(
     if (url === undefined) return isNew ? addIssue('url', 'is required') : undefined;
     if (typeof url !== 'string') return addIssue('url', 'must be a string');
     try {
-      return receiverUrl(url, allowed).href;
+      return receiverUrl(url, urlPolicy).href;
     } catch (cause) {
       issues.push({ field: 'url', message: (cause as Error).message });
       return undefined;
     }
   };
   const url = urlOf();
-  const subscribed =
+  const subscribedResources =
     listOf('resources', names) ??
     (isNew && input.resources === undefined ? addIssue('resources', 'is required') : undefined);
   const actions = listOf('actions', eventActions) ?? (isNew ? [...eventActions] : undefined);
@@ -74,7 +74,7 @@ export function readSubscriptionInput(
   }
   return {
     ...(url !== undefined && { url }),
-    ...(subscribed !== undefined && { resources: subscribed }),
+    ...(subscribedResources !== undefined && { resources: subscribedResources }),
     ...(actions !== undefined && { actions }),
     ...(typeof filter === 'string' && { filter }),
   };
@@ -82,11 +82,11 @@ export function readSubscriptionInput(
 
 /** Checks that a subscription's filter is valid for each of its resources. */
 export function checkFilter(
-  { filter, resources: subscribed }: Pick<SubscriptionInput, 'filter' | 'resources'>,
+  { filter, resources: subscribedResources }: Pick<SubscriptionInput, 'filter' | 'resources'>,
   resources: readonly RecordResource[],
   issues: FieldIssue[],
 ): void {
-  for (const { name, context } of resources.filter((item) => subscribed.includes(item.name))) {
+  for (const { name, context } of resources.filter((item) => subscribedResources.includes(item.name))) {
     parseFilter(filter, name, matching(context), issues);
   }
 }
@@ -106,7 +106,7 @@ export function parseFilter(
       field,
       message: `cannot filter ${resource} by ${field}. Available: ${parameters.join(', ')}`,
     }));
-  const parsed = parse(query, filterIssues);
+  const parsedQuery = parse(query, filterIssues);
   issues.push(...filterIssues.map(({ message }) => ({ field: 'filter', message: `filter: ${message}` })));
-  return parsed;
+  return parsedQuery;
 }

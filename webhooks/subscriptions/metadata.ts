@@ -69,8 +69,8 @@ function isMetadataIpv6(address: ipaddr.IPv6): boolean {
     )
   )
     return true;
-  // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Public addresses can end with
-  // link-local bytes by chance, so for them only the addresses of the services count.
+  // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Public addresses
+  // can end with link-local bytes by chance, so they are compared only with the addresses of the services.
   const last = ipv4([12, 13, 14, 15], 0);
   return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
 }

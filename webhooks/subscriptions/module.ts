@@ -42,7 +42,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
   tables: subscriptionTables,
   openApi: subscriptionsFragment,
   register: (app, { config, database, resources, secrets, settings, mailer }) => {
-    const allowed = () => settings.current.events;
+    const urlPolicy = () => settings.current.events;
     const sealed = cachedOpener(sealing(secrets));
     const worker = startWorker<DeliveryClaim>(
       app,
@@ -52,7 +52,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
         database,
         resources,
         sealing: sealed,
-        poster: poster(allowed),
+        poster: poster(urlPolicy),
         notify: noticeOf(app, database, mailer),
       }),
     );
@@ -70,7 +70,7 @@ export const subscriptionsModule: Module<Services, Instance, Pick<Instance, 'dat
       resources,
       sealing: sealed,
       signing: feedSigning(secrets),
-      allowed,
+      urlPolicy,
       wake: () => {
         fanOut?.now();
         worker.wake();

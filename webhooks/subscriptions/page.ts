@@ -134,12 +134,13 @@ export function subscriptionPages(
     },
     pages: {
       add: async ({ membership: { organization, slug } }, { form, back }) => {
-        const optionsOf = (name: string, all: readonly string[], isDefault: boolean) => {
-          const sent = fields(form, name);
-          return all.map((value) => ({
+        const optionsOf = (name: string, allValues: readonly string[], isDefault: boolean) => {
+          const sentValues = fields(form, name);
+          return allValues.map((value) => ({
             value,
             label: value,
-            selected: sent.length === 0 ? isDefault && form.url === undefined : sent.includes(value),
+            selected:
+              sentValues.length === 0 ? isDefault && form.url === undefined : sentValues.includes(value),
           }));
         };
         return {

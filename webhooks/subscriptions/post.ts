@@ -28,16 +28,16 @@ export interface Poster {
 }
 
 /** Timeout from the DNS lookup to the end of the response, in milliseconds, and maximum size of the response, in bytes. */
-export const [wholeMs, maxBytes] = [10_000, 64 * 1024];
+export const [requestTimeoutMs, maxBytes] = [10_000, 64 * 1024];
 /** Maximum number of stored characters of the headers. */
 const maxHeadLength = 4000;
 
 /** Headers whose values are not stored. */
 const secret = /^(?:set-cookie|authorization|proxy-|www-authenticate|webhook-signature)/i;
 
-const head = (first: string, headers: Readonly<Record<string, unknown>>): string =>
+const head = (firstLine: string, headers: Readonly<Record<string, unknown>>): string =>
   [
-    first,
+    firstLine,
     ...Object.entries(headers).map(([name, value]) => `${name}: ${secret.test(name) ? '…' : String(value)}`),
   ]
     .join('\n')
@@ -46,9 +46,13 @@ const head = (first: string, headers: Readonly<Record<string, unknown>>): string
     .replace(/[\0-\x08\x0b-\x1f\x7f]/g, '\ufffd')
     .slice(0, maxHeadLength);
 
-/** Creates a poster. @param allowed returns the current restrictions of receiver URLs */
-export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestMs = wholeMs): Poster {
-  // Reusing a connection is safe, because its IP address was checked.
+/** Creates a poster. @param policyOf returns the current restrictions of receiver URLs */
+export function poster(
+  policyOf: () => AddressPolicy,
+  resolve?: Resolve,
+  timeoutMs = requestTimeoutMs,
+): Poster {
+  // Connections can be reused, because their IP addresses were checked.
   const options = { keepAlive: true, maxSockets: 128, maxFreeSockets: 64, timeout: 5000 };
   const [http, https] = [new HttpAgent(options), new HttpsAgent(options)];
   return {
@@ -59,11 +63,11 @@ export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestM
         ...extraHeaders,
         'content-length': String(Buffer.byteLength(body)),
       };
-      const sent = { request: head('POST', headers), response: '', retryAfterMs: undefined };
+      const baseResult = { request: head('POST', headers), response: '', retryAfterMs: undefined };
       try {
-        const url = receiverUrl(text, allowed());
-        const signal = AbortSignal.timeout(longestMs);
-        const { address, family } = await rejectOnAbort(pinnedAddress(url, allowed(), resolve), signal);
+        const url = receiverUrl(text, policyOf());
+        const signal = AbortSignal.timeout(timeoutMs);
+        const { address, family } = await rejectOnAbort(pinnedAddress(url, policyOf(), resolve), signal);
         const lookup: LookupFunction = (_host, { all }, done) =>
           all ? done(null, [{ address, family }]) : done(null, address, family);
         const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -81,14 +85,14 @@ export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestM
           Object.entries(headersDistinct).map(([name, values = []]) => [name, values.join(', ')]),
         );
         return {
-          ...sent,
+          ...baseResult,
           status,
           problem: '',
           response: head(`HTTP ${status}`, headerTexts),
           retryAfterMs: retryAfter(response.headers['retry-after']),
         };
       } catch (cause) {
-        return { ...sent, status: undefined, problem: reasonOf(cause as NodeJS.ErrnoException) };
+        return { ...baseResult, status: undefined, problem: reasonOf(cause as NodeJS.ErrnoException) };
       }
     },
     close: () => {
@@ -98,7 +102,7 @@ export function poster(allowed: () => AddressPolicy, resolve?: Resolve, longestM
   };
 }
 
-/** Rejects when the signal is aborted, for work that cannot be canceled. */
+/** Rejects when the signal is aborted, for work that cannot be cancelled. */
 const rejectOnAbort = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   Promise.race([
     work,

@@ -31,7 +31,7 @@ export interface Subscription {
 
 const object = 'event subscription';
 
-/** Lists an organization's subscriptions, oldest first. @param id only this subscription */
+/** Lists an organization's subscriptions, oldest first. @param id selects a single subscription */
 export async function listSubscriptions(
   tables: Tables,
   organization: string,
@@ -120,7 +120,10 @@ export interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly profile?: string;
 }
 
-/** Changes a subscription. If enabled again, it continues where it stopped. @throws UserError if it does not exist */
+/**
+ * Changes a subscription. An enabled subscription continues where it stopped. @throws UserError if it does
+ * not exist
+ */
 export async function changeSubscription(
   tables: Tables,
   actor: Actor,
@@ -141,10 +144,10 @@ export async function changeSubscription(
 }
 
 type Row = Selectable<TableRows['crm_event_subscriptions']>;
-type Changed = { readonly [Column in keyof Row]?: Row[Column] | ReturnType<typeof sql<Row[Column]>> };
+type ColumnValues = { readonly [Column in keyof Row]?: Row[Column] | ReturnType<typeof sql<Row[Column]>> };
 
 /** Updates columns of a subscription. @throws UserError if it does not exist */
-async function update(tables: Tables, organization: string, id: string, values: Changed): Promise<void> {
+async function update(tables: Tables, organization: string, id: string, values: ColumnValues): Promise<void> {
   const row = await tables
     .updateTable('crm_event_subscriptions')
     .set({ id, ...values } as never)

@@ -17,7 +17,7 @@ declare module '../../engine/tables/index.ts' {
     crm_event_subscriptions: {
       organization_id: string;
       id: Generated<string>;
-      /** Determines what events contain. */
+      /** Determines the contents of events. */
       profile_id: string;
       url: string;
       /** `create`, `update` and `delete`, separated by commas. */
@@ -28,7 +28,10 @@ declare module '../../engine/tables/index.ts' {
       secret: string;
       previous_secret: Generated<string>;
       previous_until: Generated<Date>;
-      /** `on`, `off` (by a user), `gone` (the receiver responded with 410) or `failed` (for days). */
+      /**
+       * `on`, `off` (by a user), `gone` (the receiver responded with 410) or `failed` (no event was delivered
+       * for days).
+       */
       state: Generated<string>;
       /** Failures since the last success, and the time of the first one. */
       failures: Generated<number>;

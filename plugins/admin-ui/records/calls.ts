@@ -12,7 +12,7 @@ import {
   compileExcerpts,
   type Excerpts,
   execute,
-  exported,
+  exportStream,
   type ImportSummary,
   type OperationRequest,
   type OperationResponse,
@@ -148,7 +148,7 @@ export function prepareCalls(
         const operation = runnable.get(resource.name)?.get('list')?.compiled.export;
         if (operation === undefined) throw errors.notFound();
         const plan = operation.plan(requestOf({ query }));
-        return exported(database, operation, plan, 'csv', assertAllowed(resource, ['list']));
+        return exportStream(database, operation, plan, 'csv', assertAllowed(resource, ['list']));
       },
       importCsv: async (resource, source, query) => {
         permit(resource, 'create');

@@ -113,7 +113,7 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
 });
 
 /** Reports whether connections go through a pooler, in which case writes are not grouped. */
-const isPooled = ({ groups }: Database): boolean => groups === undefined;
+const isPooled = ({ writeBatcher }: Database): boolean => writeBatcher === undefined;
 
 const pooler = onServer('pooler', async ({ config, database }) => {
   if (!isPooled(database)) return [];

@@ -56,17 +56,17 @@ export const loadMetrics = ({
   },
   ofInstance: false,
   read: (record) => {
-    const { turns, bytes, byteLimit } = admission.load();
-    for (const load of turns) {
-      const labels = { turn: load.turn };
+    const { lanes, bytes, byteLimit } = admission.load();
+    for (const load of lanes) {
+      const labels = { turn: load.lane };
       record('crm_statements_running', load.running, labels);
       record('crm_statements_limit', load.limit, labels);
       record('crm_statements_waiting', load.waiting, labels);
-      record('crm_statements_refused_total', load.full, { ...labels, reason: 'full' });
-      record('crm_statements_refused_total', load.late, { ...labels, reason: 'late' });
+      record('crm_statements_refused_total', load.queueFull, { ...labels, reason: 'full' });
+      record('crm_statements_refused_total', load.timedOut, { ...labels, reason: 'late' });
       record('crm_organizations_waiting', load.organizations, labels);
-      record('crm_organizations_at_bound', load.bounded, labels);
-      record('crm_organization_waiting_max', load.longest, labels);
+      record('crm_organizations_at_bound', load.limited, labels);
+      record('crm_organization_waiting_max', load.longestQueue, labels);
     }
     record('crm_response_buffer_bytes', bytes);
     record('crm_response_buffer_limit_bytes', byteLimit);

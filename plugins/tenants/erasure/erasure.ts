@@ -239,10 +239,10 @@ async function recordsOf(
     const plan = {
       organization,
       caller: callerOf(organization),
-      asked: conditions,
-      most: maxErasedRecords + 1,
+      parsedQuery: conditions,
+      limit: maxErasedRecords + 1,
     };
-    const ids = (await run(queryOf(filters.found(plan)))).map(({ id }) => String(id));
+    const ids = (await run(queryOf(filters.findStatement(plan)))).map(({ id }) => String(id));
     idsByResource.set(name, [...new Set([...(idsByResource.get(name) ?? []), ...ids])]);
     count += ids.length;
     if (count > maxErasedRecords)

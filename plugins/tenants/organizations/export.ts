@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { exported, grantMasks, wildcard } from '../../../engine/records/index.ts';
+import { exportStream, grantMasks, wildcard } from '../../../engine/records/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
@@ -86,7 +86,7 @@ async function* recordsOf(
   });
   const prefix = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
   let partialLine = '';
-  const stream = await exported(database, list.export, plan, 'ndjson');
+  const stream = await exportStream(database, list.export, plan, 'ndjson');
   for await (const chunk of stream.setEncoding('utf8')) {
     const linesOfChunk = (partialLine + String(chunk)).split('\n');
     partialLine = linesOfChunk.pop() ?? '';

@@ -96,8 +96,8 @@ export const responses = {
     authenticate,
   ),
   LoginRefused: failure(
-    'The address, the password or the second factor is wrong or missing.',
-    [errors.unauthenticated(), errors.secondFactorRequired(), errors.secondFactorMissing()],
+    'The email address, the password or the second factor is wrong or missing.',
+    [errors.wrongPassword(), errors.secondFactorRequired(), errors.secondFactorMissing()],
     authenticate,
   ),
   Forbidden: failure(

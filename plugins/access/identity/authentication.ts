@@ -63,6 +63,7 @@ export interface IdentityServices {
   readonly login: () => { readonly second_factor: SecondFactorPolicy };
 }
 
+const scheme = /^Bearer(?: |$)/i;
 const bearer = /^Bearer +([^ ]+) *$/i;
 
 /** The credential of an Authorization header of the scheme Bearer (RFC 6750); undefined for any other. */
@@ -123,6 +124,7 @@ export const sessionAuthentication = fastifyPlugin(
     const byCredential = async (request: FastifyRequest): Promise<Person> => {
       const { authorization } = request.headers;
       if (authorization === undefined) return byCookie(request);
+      if (!scheme.test(authorization)) throw errors.bearerNeeded();
       const token = bearerOf(authorization);
       if (token === undefined) throw errors.unauthenticated();
       return byBearer(request, token);

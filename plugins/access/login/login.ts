@@ -63,7 +63,7 @@ export const login = fastifyPlugin(
         const picked = pick(candidates);
         if (picked !== undefined) return picked;
       }
-      throw errors.unauthenticated();
+      throw errors.wrongPassword();
     };
 
     /**
@@ -112,7 +112,7 @@ export const login = fastifyPlugin(
           tokenVersion: user.tokenVersion,
           proof,
         });
-        if (session === undefined) throw errors.unauthenticated();
+        if (session === undefined) throw errors.wrongPassword();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
         await recordEverywhere(tables, app.actor(request, user), organizations, 'login', session.id);
         return { session, ended };

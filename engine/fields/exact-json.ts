@@ -126,7 +126,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
     }
     // Each value has at most a key: a text with more tokens is not JSON.
     if (values > maxValues || tokens > 2 * maxValues) {
-      throw new RangeError(`holds more than ${maxValues} values`);
+      throw new RangeError(`contains more than ${maxValues} values`);
     }
   }
   return found;

@@ -62,9 +62,7 @@ const badRequest = (...more: readonly HttpError[]) =>
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
       errors.invalidJson('the body is empty'),
       errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
-      errors.missingReferences([
-        { field: 'parent_id', message: 'parent_id does not refer to an existing record' },
-      ]),
+      errors.missingReferences([{ field: 'parent_id', message: 'parent_id 99 does not exist in orders' }]),
       errors.organizationNeeded(),
       errors.rejectedByDatabase('orders_total_is_positive'),
       ...more,

@@ -39,7 +39,7 @@ export function createRejectionFinder(
 ): RejectionFinder {
   const { name, fields, uniques } = definition;
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
-  const checked = [...new Set([...references, ...uniques.flat()])];
+  const checked = [...new Set(uniques.flat())];
   const prepared = () =>
     // Unnamed, because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
@@ -52,12 +52,19 @@ export function createRejectionFinder(
           : `case when ${record}."id" is null then ${value} else ${changed} end`;
       };
       const own = ownSql(definition, table, writes, $);
-      const values = checked.map((field, index) => `${finalValue(field)} as _u${index}`);
+      const values = [
+        ...checked.map((field, index) => `${finalValue(field)} as _u${index}`),
+        // Only IDs of the request, because the response names them.
+        ...references.map(
+          (field, index) =>
+            `case when ${table.isGiven(field)} then ${table.assigned(field)[0]?.value ?? 'null'} end as _r${index}`,
+        ),
+      ];
       const checkedAs = (field: Field) => `_v._u${checked.indexOf(field)}`;
-      const isMissing = references.map((field) => {
-        const id = checkedAs(field);
-        const found = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
-        return `(${id} is not null and not exists (${found}))::text`;
+      const missing = references.map((field, index) => {
+        const id = `_v._r${index}`;
+        const target = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
+        return `case when not exists (${target}) then ${id}::text end`;
       });
       const taken = uniques.flatMap((unique) => {
         const given = unique.map(checkedAs);
@@ -66,10 +73,10 @@ export function createRejectionFinder(
           `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, given)} and ${record}."id" is distinct from _v._own limit 1)::text`,
         ];
       });
-      return `with ${table.expression($)}, _values as (select _i._n, ${[`${own.id} as _own`, ...values].join(', ')} from _items _i${own.join}) select ${['_v._n::text', ...isMissing, ...taken].join(', ')} from _values _v order by _v._n`;
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${own.id} as _own`, ...values].join(', ')} from _items _i${own.join}) select ${['_v._n::text', ...missing, ...taken].join(', ')} from _values _v order by _v._n`;
     });
   return {
-    statement: checked.length === 0 ? undefined : prepared(),
+    statement: checked.length === 0 && references.length === 0 ? undefined : prepared(),
     errors: (plan, rows) => {
       const found = new Map<number, HttpError>();
       const mayRead = allows(plan.caller.principal.grants, name, 'read');
@@ -112,12 +119,11 @@ function errorOf(
   uniques: readonly Unique[],
   mayRead: boolean,
 ): HttpError | undefined {
-  const missing = references.filter((_, index) => results[index] === 'true');
-  if (missing.length > 0) {
-    return errors.missingReferences(
-      missing.map(({ name }) => ({ field: name, message: `${name} does not refer to an existing record` })),
-    );
-  }
+  const missing = references.flatMap(({ name, to }, index) => {
+    const id = results[index];
+    return id === 'null' ? [] : [{ field: name, message: `${name} ${id} does not exist in ${to}` }];
+  });
+  if (missing.length > 0) return errors.missingReferences(missing);
   for (const [index, unique] of uniques.entries()) {
     const [twice, existing] = results.slice(references.length + 2 * index);
     const names = namesOf(unique);

@@ -1,6 +1,7 @@
 import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { parameterIssue, type Query } from './part.ts';
+import { suggestion } from '../yaml/index.ts';
+import type { Query } from './part.ts';
 
 /** Maximum characters of an unknown name in a response. */
 const maxEcho = 40;
@@ -21,14 +22,19 @@ export function parseNames(
   const found = known.filter(({ name }) => names.has(name));
   if (found.length === names.size) return found;
   const unknown = [...names].find((name) => !known.some((field) => field.name === name)) ?? '';
-  const accepted = known.map(({ name }) => name).join(', ');
-  problems.push(
-    parameterIssue(
-      parameter,
-      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${accepted}`,
-    ),
-  );
+  const echo = JSON.stringify(unknown.slice(0, maxEcho));
+  problems.push({
+    field: parameter,
+    message: `Unknown field ${echo} in "${parameter}"${hint(unknown, known)}`,
+  });
   return found;
+}
+
+/** Returns a suggestion or, if no field has a similar name, a list of all. Comparing long names takes time. */
+function hint(unknown: string, known: readonly Field[]): string {
+  const names = known.map(({ name }) => name);
+  const similar = unknown.length > maxEcho ? '' : suggestion(unknown, names);
+  return similar || `. Available fields: ${names.join(', ')}`;
 }
 
 /** Returns the OpenAPI description of a parameter with field names. */

@@ -35,7 +35,7 @@ export const integerType: FieldType = {
 
 /** A whole number of 64 bits, exact beyond the range of JavaScript's numbers. */
 export const bigintType: FieldType = {
-  expected: 'an integer of 64 bits',
+  expected: 'a 64-bit integer',
   json: { type: 'integer', format: 'int64' },
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint' }],

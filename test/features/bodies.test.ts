@@ -19,7 +19,7 @@ import { writesOf } from '../support/writes.ts';
 const expected: Readonly<Record<string, string>> = {
   string: 'a string',
   int32: 'an integer from -2147483648 to 2147483647',
-  int64: 'an integer of 64 bits',
+  int64: 'a 64-bit integer',
   number: 'a number',
   'date-time': 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
 };

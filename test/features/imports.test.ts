@@ -228,9 +228,9 @@ onBothDrivers(
           { line: 5, error: 'Invalid CSV: the line has 2 cells, but the header has 3', code: 'invalid_csv' },
           {
             line: 6,
-            error: 'account_id does not refer to an existing record',
+            error: 'account_id 987654321 does not exist in accounts',
             code: 'missing_reference',
-            fields: [{ field: 'account_id', message: 'account_id does not refer to an existing record' }],
+            fields: [{ field: 'account_id', message: 'account_id 987654321 does not exist in accounts' }],
           },
           {
             line: 8,
@@ -254,7 +254,7 @@ onBothDrivers(
         failed.map(({ line, code, error }) => [line, code, error]),
         [
           [3, 'invalid_json', 'Invalid JSON body: each line must be an object'],
-          [4, 'invalid_input', 'lead_score must be an integer'],
+          [4, 'invalid_input', 'lead_score must be a 64-bit integer'],
           [5, 'invalid_json', 'Invalid JSON body: it ends unexpectedly'],
           [6, 'invalid_input', 'lead_score must be a 64-bit integer'],
           [7, 'line_too_long', 'Line is longer than 1048576 bytes'],

@@ -178,7 +178,7 @@ onBothDrivers('login', (instance) => {
       ['a pattern', '%@people.example', '%'],
       ['an address with a surrogate pair', '😀@people.example', '😀'],
     ];
-    /** The response, with its headers, for an email address that nobody has. */
+    /** The response, with its headers, for an unknown email address. */
     let unknown: ReturnType<typeof told>;
     before(async () => {
       unknown = told(await post({ email: 'unknown@people.example', password: 'wrong' }));

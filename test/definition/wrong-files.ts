@@ -212,7 +212,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: string, renamed_from: b, alias: true, deprecated: true }'),
-    'things.yaml:4:63  deprecated must be a date, for example 2027-06-30, not true',
+    'things.yaml:4:64  deprecated must be a date, for example 2027-06-30, not true',
   ],
   [
     things('  a: { type: string, renamed_from: b, alias: true, deprecated: 2026-11-22, sunset: soon }'),

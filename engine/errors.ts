@@ -231,12 +231,22 @@ export const errors = {
       { cause },
     );
   },
-  /** 400: a query parameter is invalid. @param message completes "<field> …" */
+  /** 400: one wrong query parameter. */
   invalidParameter: (field: string, message: string) =>
     fieldsError([{ field, message: `${field} ${message}` }]),
-  /** 401: credentials are missing or invalid. Does not reveal which credential is wrong. */
+  /** 401: one text for missing, unknown, expired and revoked credentials, so that it does not reveal which. */
   unauthenticated: () =>
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
+      headers: { 'www-authenticate': 'Bearer' },
+    }),
+  /** 401: the Authorization header does not start with `Bearer`; the key in it is not looked at. */
+  bearerNeeded: () =>
+    new HttpError(401, 'unauthenticated', 'Send the key as "Authorization: Bearer <key>"', {
+      headers: { 'www-authenticate': 'Bearer' },
+    }),
+  /** 401: one text for every reason for which a login with a password fails. */
+  wrongPassword: () =>
+    new HttpError(401, 'unauthenticated', 'Wrong email or password', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
   /** 401: the password is correct, but the second factor is missing or wrong. */

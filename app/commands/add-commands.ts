@@ -31,20 +31,20 @@ interface ResourceOptions {
 export function addCommands({ program, run }: CommandLine<Instance>): void {
   const add = program
     .command('add')
-    .description('edit the definitions: all else in the file stays as it is; applies nothing');
+    .description('add a resource or field to the definitions without applying the change');
   add
     .command('field')
     .description('add a field to a resource')
     .argument('<resource>')
     .argument('<name>')
     .argument('<type>', Object.keys(fieldTypes).join(', '))
-    .option('--description <text>', 'shown in the description of the API')
-    .option('--default <value>', 'the value where a body has none')
-    .option('--to <resource>', 'for a reference: what it points to')
-    .option('--nullable', 'absent and null are null')
-    .option('--required', 'a body without it is refused')
-    .option('--unique', 'no two records of an organization have the same value')
-    .option('--filter', 'callers may filter by it')
+    .option('--description <text>', 'description in the OpenAPI document')
+    .option('--default <value>', 'default value')
+    .option('--to <resource>', 'target resource of a reference')
+    .option('--nullable', 'allow null; an absent value becomes null')
+    .option('--required', 'reject bodies without this field')
+    .option('--unique', 'reject a second record with the same value in an organization')
+    .option('--filter', 'allow filtering by this field')
     .addOption(jsonResult())
     .action((resource, name, type, { json, ...options }) =>
       run(json, addField(resource, name, type, options)),
@@ -52,9 +52,9 @@ export function addCommands({ program, run }: CommandLine<Instance>): void {
   add
     .command('resource')
     .description('add a resource with one field')
-    .argument('<name>', 'in the plural, such as invoices')
-    .option('--singular <name>', 'the name of one record')
-    .option('--description <text>', 'shown in the description of the API')
+    .argument('<name>', 'plural name, for example invoices')
+    .option('--singular <name>', 'name of a single record, for example invoice')
+    .option('--description <text>', 'description in the OpenAPI document')
     .addOption(jsonResult())
     .action((name, { json, ...options }) => run(json, addResource(name, options)));
 }

@@ -11,7 +11,7 @@ import type { Instance } from '../services.ts';
 export function devCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('dev')
-    .description('serve the API, and apply edits to the definitions as they are saved')
+    .description('serve the API and apply changes to the definitions when a file is saved')
     .addOption(jsonResult())
     .action(({ json }) => run(json, dev()));
 }

@@ -20,9 +20,7 @@ type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('schema')
-    .description(
-      'write JSON Schemas for editors: they complete and check definitions, with the names of this instance, and config.yaml',
-    )
+    .description('write JSON Schemas that let editors complete and check definitions and config.yaml')
     .addOption(jsonResult())
     .action(({ json }) => run(json, schema(readConfig())));
 }

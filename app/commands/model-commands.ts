@@ -29,18 +29,18 @@ import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts'
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
-    .description('apply the pending migrations, or write one for changed definitions')
-    .option('--create <name>', 'write a migration for the changed definitions; apply nothing')
+    .description('apply pending migrations, or create one for changed definitions')
+    .option('--create <name>', 'create a migration for the changed definitions without applying it')
     .addOption(intentOptions.allowDrop())
     .addOption(intentOptions.using())
     .addOption(intentOptions.default())
-    .option('--status', 'only tell which migrations the database has, and what is not as it should be')
+    .option('--status', 'only show which migrations are applied, and report problems')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, migrateModel(options)));
   program
     .command('check')
     .description('check the resource definitions, the environment and config.yaml; needs no database')
-    .option('--plans', 'also explain every statement on a filled database, made for it in a temporary folder')
+    .option('--plans', 'also explain every statement on a generated database in a temporary folder')
     .addOption(jsonResult())
     .action(({ json, plans }) => run(json, check(plans === true)));
   program

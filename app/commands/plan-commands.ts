@@ -25,11 +25,15 @@ const collect = (value: string, previous: string[] | undefined): string[] => [..
 
 /** Options for changes that could lose values. */
 export const intentOptions = {
-  allowDrop: () => new Option('--allow-drop <names...>', 'drop the values of these, such as leads.fax'),
+  allowDrop: () =>
+    new Option(
+      '--allow-drop <names...>',
+      'allow dropping these fields or resources with their values, for example leads.fax',
+    ),
   using: () =>
     new Option(
       '--using <field=sql>',
-      'SQL of a text for values of a field that do not fit; several',
+      'SQL expression that converts values that do not fit, as text; repeatable',
     ).argParser(collect),
   default: () =>
     new Option('--default <field=value>', 'a value to replace values that do not fit; repeatable').argParser(
@@ -62,13 +66,13 @@ interface PlanOptions extends IntentOptions {
 export function planCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('plan')
-    .description('tell what the edits of the definitions will do; writes nothing')
+    .description('show what changes to the definitions will do, without writing anything')
     .addOption(intentOptions.allowDrop())
     .addOption(intentOptions.using())
     .addOption(intentOptions.default())
-    .option('--check', 'exit with 1 when no migration carries the edits, or the database has drifted')
-    .option('--markdown', 'as Markdown, for a pull request')
-    .option('--offline', 'ask no database')
+    .option('--check', 'exit with status 1 if no migration contains the changes or the database has drifted')
+    .option('--markdown', 'print Markdown, for example for a pull request')
+    .option('--offline', 'do not connect to the database')
     .addOption(jsonResult())
     .action(({ json, ...options }) => run(json, plan(options)));
 }

@@ -192,7 +192,7 @@ function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, rep
 /** Returns a sentence that suggests how to write an invalid default, or an empty string. */
 function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
   if (value === 'now' || value === 'today') {
-    return '. A default is a fixed value. The time of creation is in "created_at" of common.yaml.';
+    return '. A default is a fixed value. For the time of creation, use "created_at" from common.yaml.';
   }
   const isLiteral = typeof value === 'string' && /^(true|false|-?(0|[1-9]\d{0,14})(\.\d+)?)$/.test(value);
   return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';

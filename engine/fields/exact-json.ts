@@ -145,7 +145,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
     }
     // In valid JSON, each value has at most one key, so there are at most two tokens per value.
     if (values > maxValues || tokens > 2 * maxValues) {
-      throw new RangeError(`holds more than ${maxValues} values`);
+      throw new RangeError(`contains more than ${maxValues} values`);
     }
   }
   return spans;

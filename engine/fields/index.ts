@@ -6,6 +6,7 @@ export { ExactNumber, int64, integerText, isRowId } from './exact.ts';
 export { jsonNumber, parseExactJson } from './exact-json.ts';
 export { type Deprecation, type Field, fieldColumns, type ServerValue } from './field.ts';
 export { type FieldTypeName, fieldTypes } from './field-types.ts';
+export { jsonErrorOffset, positionAt } from './json-error.ts';
 export { indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 export { isStorable } from './string.ts';
 export { isDate, parseInstant, parseTimestamp } from './temporal.ts';

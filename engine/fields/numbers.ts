@@ -36,7 +36,7 @@ export const integerType: FieldType = {
 
 /** A 64-bit integer, exact beyond the range of JavaScript numbers. */
 export const bigintType: FieldType = {
-  expected: 'an integer of 64 bits',
+  expected: 'a 64-bit integer',
   json: { type: 'integer', format: 'int64' },
   body: () => ({ exact: 'int64' }),
   columns: () => [{ suffix: '', type: 'bigint' }],

@@ -62,9 +62,7 @@ const badRequest = (...extraErrors: readonly HttpError[]) =>
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
       errors.invalidJson('the body is empty'),
       errors.malformedHeader('If-Match', 'must be * or a list of entity tags'),
-      errors.missingReferences([
-        { field: 'parent_id', message: 'parent_id does not refer to an existing record' },
-      ]),
+      errors.missingReferences([{ field: 'parent_id', message: 'parent_id 99 does not exist in orders' }]),
       errors.organizationRequired(),
       errors.rejectedByDatabase('orders_total_is_positive'),
       ...extraErrors,
@@ -96,8 +94,8 @@ export const responses = {
     authenticate,
   ),
   LoginRefused: errorResponse(
-    'The address, the password or the second factor is wrong or missing.',
-    [errors.unauthenticated(), errors.secondFactorRequired(), errors.secondFactorMissing()],
+    'The email address, the password or the second factor is wrong or missing.',
+    [errors.wrongPassword(), errors.secondFactorRequired(), errors.secondFactorMissing()],
     authenticate,
   ),
   Forbidden: errorResponse(

@@ -1,6 +1,7 @@
 import type { FieldIssue } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { parameterIssue, type Query } from './part.ts';
+import { suggestion } from '../yaml/index.ts';
+import type { Query } from './part.ts';
 
 /** Maximum number of characters of an unknown name that a response echoes. */
 const maxEcho = 40;
@@ -21,14 +22,19 @@ export function parseNames(
   const matches = fields.filter(({ name }) => names.has(name));
   if (matches.length === names.size) return matches;
   const unknown = [...names].find((name) => !fields.some((field) => field.name === name)) ?? '';
-  const available = fields.map(({ name }) => name).join(', ');
-  issues.push(
-    parameterIssue(
-      parameter,
-      `contains the unknown field ${JSON.stringify(unknown.slice(0, maxEcho))}. Available fields: ${available}`,
-    ),
-  );
+  const echo = JSON.stringify(unknown.slice(0, maxEcho));
+  issues.push({
+    field: parameter,
+    message: `Unknown field ${echo} in "${parameter}"${hint(unknown, fields)}`,
+  });
   return matches;
+}
+
+/** Returns a suggestion or, if no field has a similar name, a list of all. Comparing long names takes time. */
+function hint(unknown: string, fields: readonly Field[]): string {
+  const names = fields.map(({ name }) => name);
+  const similar = unknown.length > maxEcho ? '' : suggestion(unknown, names);
+  return similar || `. Available fields: ${names.join(', ')}`;
 }
 
 /** Returns the OpenAPI description of a parameter with field names. */

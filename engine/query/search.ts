@@ -79,7 +79,7 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 
 /**
  * Returns SQL of the searched text: one line per field, so that matches cannot span two fields. The database's default
- * collation ignores case in all alphabets, the columns' collation only in ASCII.
+ * collation is case-insensitive in all alphabets, the columns' collation only in ASCII.
  */
 function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>

@@ -55,7 +55,7 @@ async function* jsonRecords(
     const hasByteOrderMark = number === 1 && line.subarray(0, byteOrderMark.length).equals(byteOrderMark);
     const bytes = hasByteOrderMark ? line.subarray(byteOrderMark.length) : line;
     if (isBlank(bytes)) return undefined;
-    const record = objectOf(bytes);
+    const record = objectOf(bytes, number);
     return { number, size, record: record instanceof HttpError ? record : current(record) };
   };
   for await (const chunk of source) {
@@ -89,9 +89,9 @@ function isBlank(bytes: Buffer): boolean {
   return true;
 }
 
-function objectOf(bytes: Buffer): Body | HttpError {
+function objectOf(bytes: Buffer, line: number): Body | HttpError {
   try {
-    const value = readJson(bytes);
+    const value = readJson(bytes, { line });
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
     return isObject && !(value instanceof ExactNumber)
       ? (value as Body)

@@ -1,10 +1,11 @@
 import { safeParse } from 'fast-content-type-parse';
 import { errors } from '../errors.ts';
-import { ExactNumber, parseExactJson } from '../fields/index.ts';
+import { ExactNumber, jsonErrorOffset, parseExactJson, positionAt } from '../fields/index.ts';
 import type { Body } from './body.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
+const byteOrderMark = Buffer.from('\ufeff');
 const jsonTypes = ['application/json'];
 
 /** The content types of a JSON merge patch. */
@@ -28,7 +29,7 @@ export function readBody(
   if (!types.includes(type) || !/^utf-?8$/i.test(parameters.charset ?? 'utf-8')) {
     throw errors.invalidJson(`the Content-Type must be ${types.join(' or ')}`);
   }
-  const value = readJson(bytes, maxValues);
+  const value = readJson(bytes, { maxValues });
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof ExactNumber) {
     throw errors.invalidJson('the body must be an object');
   }
@@ -36,18 +37,30 @@ export function readBody(
 }
 
 /**
- * Parses bytes as JSON with exact numbers, independent of their content type.
- * @throws HttpError 400 unless they are JSON in UTF-8, within the parser's limits
+ * Reads bytes as JSON, independent of their content type, with every number exact.
+ * @param options `line`: the number of the first line in messages
+ * @throws HttpError 400 unless they are JSON in UTF-8, within the limits of the parser
  */
-export function readJson(bytes: Buffer, maxValues?: number): unknown {
+export function readJson(
+  bytes: Buffer,
+  { maxValues, line = 1 }: { readonly maxValues?: number | undefined; readonly line?: number } = {},
+): unknown {
   const text = decode(bytes);
   try {
     return parseExactJson(text, maxValues);
   } catch (cause) {
-    // V8's messages quote the body, which can contain personal data.
-    const reason = cause instanceof RangeError ? cause.message : 'is not valid JSON';
-    throw errors.invalidJson(`it ${reason}`);
+    throw errors.invalidJson(cause instanceof RangeError ? `it ${cause.message}` : syntaxError(bytes, line));
   }
+}
+
+/** Describes a syntax error without quoting the body, which can contain personal data. */
+function syntaxError(bytes: Buffer, firstLine: number): string {
+  const isMarked = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark);
+  const json = isMarked ? bytes.subarray(byteOrderMark.length) : bytes;
+  const offset = jsonErrorOffset(json) ?? json.length;
+  if (offset === json.length) return 'it ends unexpectedly';
+  const { line, column } = positionAt(json, offset);
+  return `unexpected character at line ${firstLine + line - 1}, column ${column}`;
 }
 
 function decode(bytes: Buffer): string {

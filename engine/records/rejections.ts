@@ -42,7 +42,7 @@ export function createRejectionFinder(
 ): RejectionFinder {
   const { name, fields, uniques } = definition;
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
-  const checkedFields = [...new Set([...references, ...uniques.flat()])];
+  const uniqueFields = [...new Set(uniques.flat())];
   const prepared = () =>
     // Unnamed, because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
@@ -55,12 +55,19 @@ export function createRejectionFinder(
           : `case when ${record}."id" is null then ${value} else ${updatedValue} end`;
       };
       const existing = existingRecordSql(definition, table, writes, $);
-      const values = checkedFields.map((field, index) => `${finalValue(field)} as _u${index}`);
-      const checkedAs = (field: Field) => `_v._u${checkedFields.indexOf(field)}`;
-      const isMissing = references.map((field) => {
-        const id = checkedAs(field);
+      const values = [
+        ...uniqueFields.map((field, index) => `${finalValue(field)} as _u${index}`),
+        // Only IDs of the request, because the response names them.
+        ...references.map(
+          (field, index) =>
+            `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end as _r${index}`,
+        ),
+      ];
+      const checkedAs = (field: Field) => `_v._u${uniqueFields.indexOf(field)}`;
+      const missing = references.map((field, index) => {
+        const id = `_v._r${index}`;
         const target = `select from ${quote(field.to ?? '')} where ${visibleSql($, '')} and "id" = ${id}`;
-        return `(${id} is not null and not exists (${target}))::text`;
+        return `case when not exists (${target}) then ${id}::text end`;
       });
       const duplicates = uniques.flatMap((unique) => {
         const keys = unique.map(checkedAs);
@@ -69,10 +76,10 @@ export function createRejectionFinder(
           `(select ${record}."id" from ${quote(name)} ${record} where ${visibleSql($)} and ${sameKeySql(unique, keys)} and ${record}."id" is distinct from _v._own limit 1)::text`,
         ];
       });
-      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...isMissing, ...duplicates].join(', ')} from _values _v order by _v._n`;
+      return `with ${table.expression($)}, _values as (select _i._n, ${[`${existing.id} as _own`, ...values].join(', ')} from _items _i${existing.join}) select ${['_v._n::text', ...missing, ...duplicates].join(', ')} from _values _v order by _v._n`;
     });
   return {
-    statement: checkedFields.length === 0 ? undefined : prepared(),
+    statement: uniqueFields.length === 0 && references.length === 0 ? undefined : prepared(),
     errors: (plan, rows) => {
       const byNumber = new Map<number, HttpError>();
       const canRead = allows(plan.caller.principal.grants, name, 'read');
@@ -118,15 +125,11 @@ function errorOf(
   uniques: readonly Unique[],
   canRead: boolean,
 ): HttpError | undefined {
-  const missingFields = references.filter((_, index) => results[index] === 'true');
-  if (missingFields.length > 0) {
-    return errors.missingReferences(
-      missingFields.map(({ name }) => ({
-        field: name,
-        message: `${name} does not refer to an existing record`,
-      })),
-    );
-  }
+  const missing = references.flatMap(({ name, to }, index) => {
+    const id = results[index];
+    return id === 'null' ? [] : [{ field: name, message: `${name} ${id} does not exist in ${to}` }];
+  });
+  if (missing.length > 0) return errors.missingReferences(missing);
   for (const [index, unique] of uniques.entries()) {
     const [isRepeated, existing] = results.slice(references.length + 2 * index);
     const names = namesOf(unique);

@@ -226,16 +226,22 @@ const typeWords = (types: unknown): string =>
     .join(' or ');
 
 /** Describes a value of the wrong type, with advice or the same value in the right type. */
-function describeActual({ schema, data }: ErrorObject, advice: string | undefined): string {
-  const hint = advice === undefined ? alternativeHint(data, [schema].flat() as string[]) : `. ${advice}`;
+function describeActual({ schema, parentSchema, data }: ErrorObject, advice: string | undefined): string {
+  const hint =
+    advice === undefined
+      ? alternativeHint(data, [schema].flat() as string[], parentSchema?.pattern)
+      : `. ${advice}`;
   return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
 }
 
-/** Suggests how to write the value in the right type. */
-function alternativeHint(data: unknown, [type, ...others]: readonly string[]): string {
+/** Suggests the same value in the right type. @param pattern a regular expression that texts must match */
+function alternativeHint(data: unknown, [type, ...others]: readonly string[], pattern: unknown): string {
   if (others.length > 0 || data === undefined || typeof data === 'object') return '';
   const text = String(data);
-  if (type === 'string') return `. Write "${text}".`;
+  if (type === 'string') {
+    const isValid = typeof pattern !== 'string' || new RegExp(pattern, 'u').test(text);
+    return isValid ? `. Write "${text}".` : '';
+  }
   if (type === 'array') return typeof data === 'boolean' ? '' : `. Write [ ${text} ].`;
   if (type === 'boolean' && /^(yes|on|true|1)$/i.test(text)) return '. Write true.';
   if (type === 'boolean' && /^(no|off|false|0)$/i.test(text)) return '. Write false.';

@@ -52,11 +52,8 @@ inBrowser('the setup screens in a browser', (world) => {
     }
     for (const each of [key, next]) await soonerThan(1000, async () => (await statusOf(each)) === 401);
     await page.getByRole('link', { name: 'Activity' }).click();
-    await page
-      .getByRole('rowheader', { name: /^revoke key/ })
-      .first()
-      .waitFor();
-    await page.getByRole('rowheader', { name: /^create leads/ }).waitFor();
+    await page.getByRole('rowheader', { name: 'API key “Website” revoked' }).first().waitFor();
+    await page.getByRole('rowheader', { name: /^Lead \d+ created$/ }).waitFor();
   });
 
   test('a member: invited by link, read-only, refused the screens, made administrator, removed', async () => {

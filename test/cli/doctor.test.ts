@@ -167,7 +167,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ['a public address without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
   [
     'a mail server that is away',
-    /^mail: the mail server does not take what is configured \(connect ECONNREFUSED/,
+    /^mail: the mail server rejected the connection or the login \(connect ECONNREFUSED/,
   ],
   [
     'an OpenID Connect provider that is away',
@@ -243,7 +243,7 @@ const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   ],
   [
     'the demo organization',
-    /^organization demo: the demo organization is there, and admin@demo\.example may log in/,
+    /^organization demo: the demo organization exists, and admin@demo\.example can log in\. If the instance contains real records, run: crm user disable admin@demo\.example$/,
   ],
 ];
 

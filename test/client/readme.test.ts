@@ -63,7 +63,7 @@ onBothDrivers(
       assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow');
       const [[fields] = []] = errors.mock.calls.map((call) => call.arguments);
       assert.deepEqual(fields, [
-        { field: 'account_id', message: 'account_id does not refer to an existing record' },
+        { field: 'account_id', message: 'account_id 4711 does not exist in accounts' },
       ]);
     });
   },

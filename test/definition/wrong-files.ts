@@ -211,6 +211,10 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     'things.yaml:4:39  "sunset" needs "alias: true"',
   ],
   [
+    things('  a: { type: string, renamed_from: b, alias: true, deprecated: true }'),
+    'things.yaml:4:64  deprecated must be a date, for example 2027-06-30, not true',
+  ],
+  [
     things('  a: { type: string, renamed_from: b, alias: true, deprecated: 2026-11-22, sunset: soon }'),
     'things.yaml:4:84  sunset must be a date, for example 2027-06-30',
   ],
@@ -665,7 +669,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: timestamp, default: now }'),
-    'things.yaml:4:25  the default must be an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00. A default is a fixed value. The time of creation is in "created_at" of common.yaml.',
+    'things.yaml:4:25  the default must be an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00. A default is a fixed value. For the time of creation, use "created_at" from common.yaml.',
   ],
   [
     things('  a: { type: integer, default: "5" }'),

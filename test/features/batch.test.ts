@@ -141,6 +141,13 @@ onBothDrivers(
           [400, 'invalid_input'],
         ],
       );
+      const error = `account_id ${missing} does not exist in accounts`;
+      assert.deepEqual(done[6], {
+        status: 400,
+        error,
+        code: 'missing_reference',
+        fields: [{ field: 'account_id', message: error }],
+      });
       assert.deepEqual(done[3], {
         status: 409,
         error: 'Another record has the same email',
@@ -148,7 +155,11 @@ onBothDrivers(
         fields: [{ field: 'email', message: 'Another record has the same email' }],
         existing_id: taken,
       });
-      assert.deepEqual(done[5], done[6], 'foreign looks like missing');
+      const asMissing = JSON.stringify(done[5]).replaceAll(
+        `account_id ${foreign.account} `,
+        `account_id ${missing} `,
+      );
+      assert.deepEqual(JSON.parse(asMissing), done[6], 'foreign looks like missing');
       const found = await all();
       assert.equal(found.length, before + 2);
       assert.deepEqual(

@@ -19,7 +19,7 @@ import { writesOf } from '../support/writes.ts';
 const expected: Readonly<Record<string, string>> = {
   string: 'a string',
   int32: 'an integer from -2147483648 to 2147483647',
-  int64: 'an integer of 64 bits',
+  int64: 'a 64-bit integer',
   number: 'a number',
   'date-time': 'an RFC 3339 timestamp, such as 2026-03-01T09:30:00+01:00',
 };
@@ -100,7 +100,7 @@ onBothDrivers('bodies', (instance) => {
       Uint8Array.from([...Buffer.from('{"name":"'), ...values, ...Buffer.from('"}')]);
     const reasons = {
       empty: 'the body is empty',
-      json: 'it is not valid JSON',
+      end: 'it ends unexpectedly',
       object: 'the body must be an object',
       type: 'the Content-Type must be application/json',
       utf8: 'the body is not UTF-8',
@@ -109,46 +109,49 @@ onBothDrivers('bodies', (instance) => {
     const forms: readonly (readonly [
       name: string,
       body: string | Uint8Array,
-      reason: keyof typeof reasons,
+      /** A number is the column of an unexpected character. */
+      reason: keyof typeof reasons | number,
       type?: string,
     ])[] = [
       ['empty', '', 'empty'],
       ...['[]', '[{}]', 'null', 'true', '1', '"{}"', '9007199254740993', ' [ ] '].map(
         (body) => [body, body, 'object'] as const,
       ),
-      ...[
-        ...['{', '}', '{"a"}', '{"a":}', '{"a":1,}', '{a:1}', "{'a':1}", '{"a":1}{}', '{"a":01}', '{"a":+1}'],
-        ...[
-          '{"a":.5}',
-          '{"a":5.}',
-          '{"a":0x1}',
-          '{"a":NaN}',
-          '{"a":-Infinity}',
-          '{"a":undefined}',
-          '{}//',
-          '/**/{}',
-        ],
-        ...[
-          '{"a":"\n"}',
-          '{"a":"\\x41"}',
-          '{"a":"\\u12"}',
-          '{"a":tru}',
-          'name=x',
-          '<a/>',
-          'undefined',
-          ' ',
-          '{\0}',
-        ],
-        ...[
-          '{"name":"x"',
-          '{"name":"x',
-          '{"name":"x"}]',
-          '{"a":1e}',
-          '{"a":1,,"b":2}',
-          '{"a" 1}',
-          ")]}',\n{}",
-        ],
-      ].map((body) => [JSON.stringify(body), body, 'json'] as const),
+      ...['{', ' ', '{"name":"x"', '{"name":"x'].map((body) => [JSON.stringify(body), body, 'end'] as const),
+      ...(
+        [
+          ['}', 1],
+          ['{"a"}', 5],
+          ['{"a":}', 6],
+          ['{"a":1,}', 8],
+          ['{a:1}', 2],
+          ["{'a':1}", 2],
+          ['{"a":1}{}', 8],
+          ['{"a":01}', 7],
+          ['{"a":+1}', 6],
+          ['{"a":.5}', 6],
+          ['{"a":5.}', 8],
+          ['{"a":0x1}', 7],
+          ['{"a":NaN}', 6],
+          ['{"a":-Infinity}', 7],
+          ['{"a":undefined}', 6],
+          ['{}//', 3],
+          ['/**/{}', 1],
+          ['{"a":"\n"}', 7],
+          ['{"a":"\\x41"}', 8],
+          ['{"a":"\\u12"}', 11],
+          ['{"a":tru}', 9],
+          ['name=x', 2],
+          ['<a/>', 1],
+          ['undefined', 1],
+          ['{\0}', 2],
+          ['{"name":"x"}]', 13],
+          ['{"a":1e}', 8],
+          ['{"a":1,,"b":2}', 8],
+          ['{"a" 1}', 6],
+          [")]}',\n{}", 1],
+        ] as const
+      ).map(([body, column]) => [JSON.stringify(body), body, column] as const),
       ['a byte that is none', around(0xff), 'utf8'],
       ['a lone continuation', around(0x80), 'utf8'],
       ['an overlong NUL', around(0xc0, 0x80), 'utf8'],
@@ -157,7 +160,7 @@ onBothDrivers('bodies', (instance) => {
       ['a cut sequence', around(0xe4, 0xb8), 'utf8'],
       ['Latin-1', around(0xfc), 'utf8'],
       ['UTF-16 with a mark', bytes(0xff, 0xfe, ...Buffer.from('{}', 'utf16le')), 'utf8'],
-      ['UTF-16 without a mark', bytes(...Buffer.from('{}', 'utf16le')), 'json'],
+      ['UTF-16 without a mark', bytes(...Buffer.from('{}', 'utf16le')), 2],
       ['gzip', bytes(0x1f, 0x8b, 8, 0, 0, 0, 0, 0), 'utf8'],
       ...[
         ...[
@@ -199,14 +202,16 @@ onBothDrivers('bodies', (instance) => {
       ].map((type) => [`Content-Type: ${type}`, '{}', 'type', type] as const),
     ];
     for (const [name, body, reason, type = json] of forms) {
-      test(`${name}: ${reasons[reason]}`, async () => {
+      const text =
+        typeof reason === 'number' ? `unexpected character at line 1, column ${reason}` : reasons[reason];
+      test(`${name}: ${text}`, async () => {
         await writes.nothing(async () => {
           for (const definition of definitions) {
             const call = { body, headers: { 'content-type': type } };
             await writes.refused(definition, call, (answer) =>
               assert.deepEqual(errorOf(answer), {
                 code: 'invalid_json',
-                error: `Invalid JSON body: ${reasons[reason]}`,
+                error: `Invalid JSON body: ${text}`,
               }),
             );
           }

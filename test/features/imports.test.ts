@@ -228,9 +228,9 @@ onBothDrivers(
           { line: 5, error: 'Invalid CSV: the line has 2 cells, but the header has 3', code: 'invalid_csv' },
           {
             line: 6,
-            error: 'account_id does not refer to an existing record',
+            error: 'account_id 987654321 does not exist in accounts',
             code: 'missing_reference',
-            fields: [{ field: 'account_id', message: 'account_id does not refer to an existing record' }],
+            fields: [{ field: 'account_id', message: 'account_id 987654321 does not exist in accounts' }],
           },
           {
             line: 8,
@@ -247,20 +247,21 @@ onBothDrivers(
 
     test('NDJSON: empty lines are skipped, wrong ones are reported', async () => {
       const before = await count();
-      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name":"z"}`;
+      const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name": z}\n{"last_name":"z"}`;
       const { json } = await load('', ndjson, body);
-      const failed = json.lines as { line: number; code: string }[];
+      const failed = json.lines as { line: number; code: string; error: string }[];
       assert.deepEqual(
-        failed.map(({ line, code }) => [line, code]),
+        failed.map(({ line, code, error }) => [line, code, error]),
         [
-          [3, 'invalid_json'],
-          [4, 'invalid_input'],
-          [5, 'invalid_json'],
-          [6, 'invalid_input'],
-          [7, 'line_too_long'],
+          [3, 'invalid_json', 'Invalid JSON body: each line must be an object'],
+          [4, 'invalid_input', 'lead_score must be a 64-bit integer'],
+          [5, 'invalid_json', 'Invalid JSON body: it ends unexpectedly'],
+          [6, 'invalid_input', 'lead_score must be a 64-bit integer'],
+          [7, 'line_too_long', 'Line is longer than 1048576 bytes'],
+          [9, 'invalid_json', 'Invalid JSON body: unexpected character at line 9, column 15'],
         ],
       );
-      assert.deepEqual([json.created, json.failed, await count()], [2, 5, before + 2]);
+      assert.deepEqual([json.created, json.failed, await count()], [2, 6, before + 2]);
       assert.deepEqual((await load('', ndjson, '')).json, none);
       const strict = await load('', ndjson, '{"nothing":1}', { prefer: 'handling=strict' });
       assert.deepEqual([strict.json.created, strict.json.failed], [0, 1]);

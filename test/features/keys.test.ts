@@ -1,4 +1,4 @@
-// API keys: their form, the one 401 for every reason, what acts within a second, and grants in every combination.
+// API keys: their form, one 401 for every invalid key, what acts within a second, and grants in every combination.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -28,7 +28,7 @@ import {
   pathOf,
   requestOf,
 } from '../support/records.ts';
-import { assertErrorShape } from '../support/scenario.ts';
+import { assertErrorShape, errorOf } from '../support/scenario.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
@@ -70,12 +70,46 @@ onBothDrivers('API keys', (instance) => {
     for (const { key } of keys) assert.ok(!stored.includes(key.slice(15)), 'the secret is nowhere');
   });
 
+  describe('Authorization without the scheme Bearer: how to send the key, whether it exists or not', () => {
+    const withoutScheme: Readonly<Record<string, (key: string) => string>> = {
+      nothing: () => '',
+      'the key alone': (key) => key,
+      'no space': (key) => `Bearer${key}`,
+      Basic: (key) => `Basic ${key}`,
+      'a scheme that starts with it': (key) => `Bearers ${key}`,
+      Token: (key) => `Token ${key}`,
+      'Basic with the key as password': (key) => `Basic ${Buffer.from(`x:${key}`).toString('base64')}`,
+      'a colon': (key) => `Bearer: ${key}`,
+      'a tab': (key) => `Bearer\t${key}`,
+    };
+    for (const [name, authorization] of Object.entries(withoutScheme)) {
+      test(name, async () => {
+        for (const request of ['GET /api/v1/leads', `DELETE /api/v1/leads/${foreign}`, 'GET /auth/me']) {
+          const [known, unknown] = await Promise.all(
+            [organization.key, keyOf(random(10), random(43))].map((key) =>
+              exchange(instance().url, request, ['authorization', authorization(key)]),
+            ),
+          );
+          assert.ok(known && unknown);
+          assertErrorShape(known);
+          assert.deepEqual([known.status, known.headers.get('www-authenticate')], [401, 'Bearer']);
+          assert.deepEqual(errorOf(known), {
+            error: 'Send the key as "Authorization: Bearer <key>"',
+            code: 'unauthenticated',
+          });
+          assert.deepEqual(told(known), told(unknown));
+        }
+      });
+    }
+  });
+
   describe('the same 401', () => {
     let unauthenticated: ReturnType<typeof told>;
     before(async () => {
       const answer = await exchange(instance().url, 'GET /api/v1/leads', []);
       assertErrorShape(answer);
       assert.deepEqual([answer.status, answer.headers.get('www-authenticate')], [401, 'Bearer']);
+      assert.equal(errorOf(answer).error, 'Missing or invalid credentials');
       unauthenticated = told(answer);
     });
     const refused = async (...authorization: string[]) => {
@@ -87,17 +121,8 @@ onBothDrivers('API keys', (instance) => {
     };
 
     const malformed: Readonly<Record<string, (key: string) => string>> = {
-      nothing: () => '',
       'the scheme alone': () => 'Bearer',
       'no key': () => 'Bearer ',
-      'no scheme': (key) => key,
-      'no space': (key) => `Bearer${key}`,
-      'another scheme': (key) => `Basic ${key}`,
-      'a scheme that begins like it': (key) => `Bearers ${key}`,
-      Token: (key) => `Token ${key}`,
-      'Basic with the key as password': (key) => `Basic ${Buffer.from(`x:${key}`).toString('base64')}`,
-      'a colon': (key) => `Bearer: ${key}`,
-      'a tab': (key) => `Bearer\t${key}`,
       quotes: (key) => `Bearer "${key}"`,
       'two keys': (key) => `Bearer ${key} ${key}`,
       'a comma after it': (key) => `Bearer ${key},`,

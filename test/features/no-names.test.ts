@@ -38,7 +38,7 @@ const allowed: Readonly<Record<string, string>> = {
 
 /** `case` is a keyword of JavaScript and, before "when" or a column of a trigger, of SQL, and letters have one; all else is the resource. */
 const otherCase =
-  /\bcase (?=')|\bcase (?=when\b|old\.|new\.)|(?:upper|lower)-?case|case-(?:in)?sensitive|\bin case or\b|\bcase (?=lost\b)/gi;
+  /\bcase (?=')|\bcase (?=when\b|old\.|new\.)|(?:upper|lower)-?case|case-(?:in)?sensitive|snakeCase|\bin case or\b|\bcase (?=lost\b)/gi;
 
 /** The text without comments: strings are matched first, so that "//" in one of them begins no comment. */
 const withoutComments = (text: string): string =>

@@ -14,7 +14,7 @@ import {
   sample,
   writable,
 } from '../support/records.ts';
-import { assertErrorShape, scenarios } from '../support/scenario.ts';
+import { errorOf, scenarios } from '../support/scenario.ts';
 
 onBothDrivers('PATCH', (instance) => {
   let organization: Organization;
@@ -130,8 +130,12 @@ onBothDrivers('PATCH', (instance) => {
       body: `{"subject":"lost","account_id":${missing}}`,
     });
     assert.equal(answer.status, 400);
-    assertErrorShape(answer);
-    assert.match(answer.text, /account_id does not refer to an existing record/);
+    const message = `account_id ${missing} does not exist in accounts`;
+    assert.deepEqual(errorOf(answer), {
+      error: message,
+      code: 'missing_reference',
+      fields: [{ field: 'account_id', message }],
+    });
     assert.equal((await instance().call(`GET ${path}`, { key })).text, before);
   });
 

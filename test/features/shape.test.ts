@@ -98,8 +98,17 @@ onBothDrivers(
         gets: 400,
         has: {
           code: 'invalid_input',
-          error: `fields contains the unknown field "Subject". Available fields: ${ofCases}`,
+          error: 'Unknown field "Subject" in "fields". Did you mean "subject"?',
+          fields: [
+            { field: 'fields', message: 'Unknown field "Subject" in "fields". Did you mean "subject"?' },
+          ],
         },
+      },
+      {
+        as: 'admin',
+        does: 'GET /api/v1/cases/{case}?fields=subject,zzzzz',
+        gets: 400,
+        has: { error: `Unknown field "zzzzz" in "fields". Available fields: ${ofCases}` },
       },
       {
         name: 'an unknown name is repeated only so far',
@@ -112,18 +121,22 @@ onBothDrivers(
         as: 'admin',
         does: 'GET /api/v1/cases/{case}?expand=queue_id&fields=nothing',
         gets: 400,
-        and: ({ json }) =>
-          assert.deepEqual(
-            (json.fields as { field: string; message: string }[]).map(({ field }) => field),
-            ['fields', 'expand'],
-          ),
+        has: {
+          fields: [
+            { field: 'fields', message: `Unknown field "nothing" in "fields". Available fields: ${ofCases}` },
+            {
+              field: 'expand',
+              message: 'Unknown field "queue_id" in "expand". Available fields: account_id, contact_id',
+            },
+          ],
+        },
       },
       {
         as: 'admin',
         does: 'GET /api/v1/cases?expand=account',
         gets: 400,
         has: {
-          error: 'expand contains the unknown field "account". Available fields: account_id, contact_id',
+          error: 'Unknown field "account" in "expand". Did you mean "account_id"?',
         },
       },
       {

@@ -217,7 +217,8 @@ onBothDrivers(
             await instance().call(`PUT /api/v1/projects/${values.project}`, call),
           ];
           for (const answer of refusals) {
-            const message = `${field} does not refer to an existing record`;
+            const to = field === 'parent_id' ? 'projects' : 'accounts';
+            const message = `${field} ${id} does not exist in ${to}`;
             assert.deepEqual(
               [answer.status, errorOf(answer)],
               [400, { error: message, code: 'missing_reference', fields: [{ field, message }] }],

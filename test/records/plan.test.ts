@@ -398,7 +398,7 @@ describe('strict', () => {
       'firstname is not a field of this resource. Did you mean "first_name"?',
       'owner_id is read-only',
       '__proto is not a field of this resource',
-      'lead_score must be an integer of 64 bits',
+      'lead_score must be a 64-bit integer',
     ]);
   });
   test('without it the same is ignored', () => {

@@ -24,7 +24,9 @@ function outcome(run: () => unknown): unknown {
   }
 }
 
-const notJson = 'Invalid JSON body: it is not valid JSON';
+const incomplete = 'Invalid JSON body: it ends unexpectedly';
+const unexpected = (column: number, line = 1) =>
+  `Invalid JSON body: unexpected character at line ${line}, column ${column}`;
 const notObject = 'Invalid JSON body: the body must be an object';
 const wrongType = 'Invalid JSON body: the Content-Type must be application/json';
 
@@ -45,38 +47,40 @@ describe('readBody', () => {
     ['7', notObject],
     ['12345678901234567890', notObject],
     ['"{}"', notObject],
-    ...[
-      '{',
-      '}',
-      '{]',
-      '{"a"}',
-      '{"a":}',
-      '{"a":1,}',
-      '{a:1}',
-      "{'a':1}",
-      '{"a":1}{}',
-      '{"a":1} x',
-      '{"a":01}',
-      '{"a":+1}',
-      '{"a":.5}',
-      '{"a":5.}',
-      '{"a":1e}',
-      '{"a":0x1}',
-      '{"a":NaN}',
-      '{"a":Infinity}',
-      '{"a":undefined}',
-      '{"a":"\n"}',
-      '{"a":"\\x41"}',
-      '{"a":"\\u12"}',
-      '{"a":1}//',
-      '/**/{}',
-      '\0{}',
-      ' ',
-      '\uFEFF',
-      '\uFEFF\uFEFF{}',
-      '{"a":1234567890123456789012345,}',
-      '{"a":1e999,}',
-    ].map((body) => [body, notJson] as const),
+    ...['{', ' ', '\uFEFF', '{"a":[1,\n'].map((body) => [body, incomplete] as const),
+    ...(
+      [
+        ['}', 1],
+        ['{]', 2],
+        ['{"a"}', 5],
+        ['{"a":}', 6],
+        ['{"a":1,}', 8],
+        ['{a:1}', 2],
+        ["{'a':1}", 2],
+        ['{"a":1}{}', 8],
+        ['{"a":1} x', 9],
+        ['{"a":01}', 7],
+        ['{"a":+1}', 6],
+        ['{"a":.5}', 6],
+        ['{"a":5.}', 8],
+        ['{"a":1e}', 8],
+        ['{"a":0x1}', 7],
+        ['{"a":NaN}', 6],
+        ['{"a":Infinity}', 6],
+        ['{"a":undefined}', 6],
+        ['{"a":"\n"}', 7],
+        ['{"a":"\\x41"}', 8],
+        ['{"a":"\\u12"}', 11],
+        ['{"a":1}//', 8],
+        ['/**/{}', 1],
+        ['\0{}', 1],
+        ['\uFEFF\uFEFF{}', 1],
+        ['\uFEFF{a:1}', 2],
+        ['{\r\n  "name": "😀",\n  "a": 1\n  "b": 2\n}', 3, 4],
+        ['{"a":1234567890123456789012345,}', 32],
+        ['{"a":1e999,}', 12],
+      ] as const
+    ).map(([body, column, line]) => [body, unexpected(column, line)] as const),
   ] as const) {
     test(JSON.stringify(body), () =>
       assert.deepEqual(

@@ -261,7 +261,7 @@ for (const driver of drivers) {
       const code = '  code: { type: date, required: true }\n';
       await assert.rejects(
         change('{ type: string, max_length: 4 }', {}, code),
-        /things\.code is required, .*: 2 records/,
+        /things\.code is required but has no value in 2 records/,
       );
       await model.discard();
       await change(

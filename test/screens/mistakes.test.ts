@@ -125,7 +125,7 @@ describe('mistakes on the setup screens', () => {
   const key = (fields: Attempt['fields']) =>
     at('keys', 'create', { name: 'k', profile: readOnly, expires: 'never', ...fields });
   const inUse = (what: string) => `this profile is in use by ${what}. Change their profile first.`;
-  const wrongLogin = 'The e-mail address or the password is wrong.';
+  const wrongLogin = 'Wrong email or password';
 
   const cases: Readonly<
     Record<string, [make: () => Attempt | Promise<Attempt>, problem: string, status?: number]>

@@ -67,6 +67,7 @@ export interface IdentityServices {
   readonly login: () => { readonly second_factor: SecondFactorPolicy };
 }
 
+const scheme = /^Bearer(?: |$)/i;
 const bearer = /^Bearer +([^ ]+) *$/i;
 
 /** Returns the credential of a Bearer Authorization header (RFC 6750), or undefined for any other header. */
@@ -130,6 +131,7 @@ export const sessionAuthentication = fastifyPlugin(
     const byCredential = async (request: FastifyRequest): Promise<Person> => {
       const { authorization } = request.headers;
       if (authorization === undefined) return byCookie(request);
+      if (!scheme.test(authorization)) throw errors.bearerNeeded();
       const token = bearerOf(authorization);
       if (token === undefined) throw errors.unauthenticated();
       return byBearer(request, token);

@@ -68,7 +68,7 @@ export const login = fastifyPlugin(
         const candidate = pick(candidates);
         if (candidate !== undefined) return candidate;
       }
-      throw errors.unauthenticated();
+      throw errors.wrongPassword();
     };
 
     /**
@@ -120,7 +120,7 @@ export const login = fastifyPlugin(
           tokenVersion: user.tokenVersion,
           proof,
         });
-        if (session === undefined) throw errors.unauthenticated();
+        if (session === undefined) throw errors.wrongPassword();
         const organizations = [...memberships.values()].map((membership) => membership.organization);
         await recordEverywhere(tables, app.actor(request, user), organizations, 'login', session.id);
         return { session, endedSession };

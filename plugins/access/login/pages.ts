@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { HttpError, UserError } from '../../../engine/errors.ts';
+import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
 import {
   type Form,
@@ -74,8 +74,8 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
         error.status === 429
           ? 'Too many attempts. Try again in 15 minutes.'
           : candidates.length > 0
-            ? 'You have several users with this address. Choose the organization and enter the password again.'
-            : 'The e-mail address or the password is wrong.';
+            ? 'Several users have this email address. Choose the organization and enter the password again.'
+            : errors.wrongPassword().message;
       reply.code(error.status);
       if (error.status === 429) reply.headers(error.extra.headers ?? {});
       return showLogin(request, reply, {

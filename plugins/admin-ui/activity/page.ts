@@ -1,5 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
+import type { Resource } from '../../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import type { AuditConfig } from '../../../engine/effects/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
@@ -12,17 +13,22 @@ import {
   section,
   signedIn,
 } from '../shell/index.ts';
-import { type ActivityLine, activityFilters, activityTimes, listActivity } from './activity.ts';
+import { activityFilters, activityTimes, listActivity } from './activity.ts';
+import { activitySentences } from './sentences.ts';
 
 const pageLength = 50;
 /** Number of rows read at a time for a CSV export. */
 const csvRows = 1000;
 
+/** The services that the activity page needs. */
+export interface ActivityServices {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
 /** Registers the activity page, newest entries first. */
-export function activityPage(
-  app: FastifyInstance,
-  { config, database }: { readonly config: AuditConfig; readonly database: Database },
-): void {
+export function activityPage(app: FastifyInstance, { config, database, resources }: ActivityServices): void {
   /** Returns the lines of a page, or the error in its query parameters. */
   const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
     try {
@@ -42,6 +48,7 @@ export function activityPage(
       const path = `/setup/o/${slug}/activity`;
       const parameters = parametersOf(request);
       const { lines, problem } = await linesOf(organization, parameters);
+      const sentences = await activitySentences(tablesOf(database), organization, resources, lines);
       const last = lines.length === pageLength ? lines.at(-1)?.position : undefined;
       const activeFilters = Object.entries(activityFilters).filter(
         ([name]) => parameters[name] !== undefined,
@@ -65,10 +72,10 @@ export function activityPage(
           href: linkWithParameters(path, parameters, { [name]: undefined, before: undefined }),
         })),
         columns: [{ title: 'What' }, { title: 'Who' }, { title: 'When' }],
-        rows: lines.map((line) => ({
+        rows: lines.map((line, index) => ({
           id: line.position,
           cells: [
-            { text: descriptionOf(line) },
+            { text: sentences[index] ?? '' },
             { text: line.actor, below: line.actorKind === 'key' ? 'API key' : null },
             { time: line.at },
           ],
@@ -123,6 +130,3 @@ async function* csvRecords(
     isComplete = lines.length < csvRows;
   }
 }
-
-const descriptionOf = ({ action, object, objectId }: ActivityLine): string =>
-  [action, object, ...(objectId === null ? [] : [objectId])].join(' ');

@@ -24,8 +24,8 @@ const demoCheck: DoctorCheck<CheckServices> = {
     return [
       {
         place: `organization ${demo.slug}`,
-        problem: `the demo organization is there, and ${demo.email} may log in`,
-        advice: `Where you work with real records: crm user disable ${demo.email}`,
+        problem: `the demo organization exists, and ${demo.email} can log in`,
+        advice: `If the instance contains real records, run: crm user disable ${demo.email}`,
         isNote: true,
       },
     ];

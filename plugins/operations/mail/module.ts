@@ -13,12 +13,13 @@ const mailServer: DoctorCheck<CheckServices> = {
     const isNamed = mail.url.trim() !== '' || mail.host.trim() !== '';
     const hasSender = mail.from.trim() !== '';
     if (!isNamed && !hasSender) {
-      const problem = 'no mail is sent: invitations and forgotten passwords need an administrator';
-      const advice = 'Set MAIL_FROM and SMTP_URL, such as smtp://user:password@mail.example.org:587.';
+      const problem =
+        'no mail server is configured, so administrators must pass on invitations and password reset links';
+      const advice = 'Set MAIL_FROM and SMTP_URL, for example smtp://user:password@mail.example.org:587.';
       return [{ place: 'mail', problem, advice, isNote: true }];
     }
     if (!hasSender || !isNamed) {
-      const problem = `no mail is sent: ${hasSender ? 'no server is named' : 'it has no sender'}`;
+      const problem = `mail cannot be sent because ${hasSender ? 'the mail server' : 'the sender'} is not configured`;
       return [{ place: 'mail', problem, advice: hasSender ? 'Set SMTP_URL.' : 'Set MAIL_FROM.' }];
     }
     const transport = await transportOf(mail);
@@ -30,8 +31,8 @@ const mailServer: DoctorCheck<CheckServices> = {
       const { code, responseCode, message } = cause as Error & { code?: string; responseCode?: number };
       // The server's message may echo the request.
       const reason = responseCode === undefined ? message.split('\n')[0] : `${code} ${responseCode}`;
-      const problem = `the mail server does not take what is configured (${reason})`;
-      const advice = 'See whether it runs, and whether SMTP_URL has its address, user and password.';
+      const problem = `the mail server rejected the connection or the login (${reason})`;
+      const advice = 'Check that it is running, and that SMTP_URL contains its host, user and password.';
       return [{ place: 'mail', problem, advice }];
     } finally {
       transport?.close();

@@ -94,7 +94,7 @@ export function erasurePages(
       kind: 'confirm',
       title: 'Erase this person?',
       consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these texts'}. Backups keep the data until they are deleted.${unchangedNote}`,
-      values: describeTraces(traces).map(([label, amount]) => ({ label, before: amount, after: 'erased' })),
+      values: describeTraces(traces).map(([label, count]) => ({ label, before: count, after: 'erased' })),
       action: urlOf(slug, 'forget'),
       hidden: [{ name: 'id', value: id }],
       inputs: [

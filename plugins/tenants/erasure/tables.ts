@@ -48,7 +48,7 @@ const erasures = defineTable(
     created_at: now,
     changed_at: now,
   },
-  { indexes: [{ name: 'crm_erasures_changed', properties: ['changed_at'] }] },
+  { indexes: [{ name: 'crm_erasures_changed', properties: ['changed_at'] }], placement: 'coordinator' },
 );
 
 /** Erasures requested by administrators in the browser, stored for a limited time. */

@@ -35,7 +35,7 @@ type Line = CommandLine<OrganizationInstance>;
 
 /** Registers the `org` commands. */
 export function organizationCommands(line: Line): void {
-  const org = line.program.command('org').description('organizations');
+  const org = line.program.command('org').description('manage organizations');
   org
     .command('list')
     .description('list all organizations')
@@ -57,7 +57,7 @@ export function organizationCommands(line: Line): void {
   org
     .command('export <slug> [file]')
     .description('export an organization as NDJSON to a file or to standard output')
-    .option('--force', 'replace the file if there is one')
+    .option('--force', 'overwrite an existing file')
     .addOption(jsonResult())
     .action((slug, file, { json, force }) =>
       line.run(json, exportAll(line, slug, { file, force, isJson: json === true })),
@@ -65,7 +65,7 @@ export function organizationCommands(line: Line): void {
   org
     .command('delete <slug>')
     .description('permanently delete an organization and all its data')
-    .option('--yes <slug>', 'confirm it without being asked')
+    .option('--yes <slug>', 'confirm without a prompt')
     .addOption(jsonResult())
     .action((slug, { json, yes }) => line.run(json, remove(line, slug, yes)));
 }

@@ -126,7 +126,7 @@ describe('logins at a provider', () => {
     idp.comes(fresh('subject'), account);
     const answer = await arrive();
     assert.equal(answer.status, 403);
-    assert.match(problemOf(answer), /linked to another account/);
+    assert.match(problemOf(answer), /linked to another login/);
     await transaction(instance.database, async (tables) =>
       unlinkUser(tables, command(instance), await findUserBy(tables, person.id)),
     );

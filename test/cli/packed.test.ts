@@ -229,7 +229,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     edit(
       'plugins/api/usage/tables.js',
       'last_used_at: now,',
-      'last_used_at: now, note: { ...text, nullable: true },',
+      'last_used_at: now, note: { ...textColumn, nullable: true },',
     );
     edit('resources/leads.yaml', 'fields:\n', 'fields:\n  region: { type: string, description: Region. }\n');
     const named = readFileSync(join(folder, 'migrations/Migration20261122201630_name_uses.json'), 'utf8');

@@ -207,7 +207,7 @@ function nextVersion(folder: string): void {
   edit(
     'plugins/api/usage/tables.ts',
     'last_used_at: now,',
-    'last_used_at: now, note: { ...text, nullable: true },',
+    'last_used_at: now, note: { ...textColumn, nullable: true },',
   );
   const known = readFileSync(join(folder, 'migrations/Migration20261122201630_name_uses.json'), 'utf8');
   const note = {

@@ -151,7 +151,7 @@ onBothDrivers(
       await run('org', 'rename', 'acme-ltd', '--slug', 'acme');
       for (const [args, message] of [
         [['org', 'rename', 'acme'], /--name or --slug/],
-        [['org', 'rename', 'acme', '--slug', 'globex'], /"globex" exists already/],
+        [['org', 'rename', 'acme', '--slug', 'globex'], /"globex" already exists/],
         [['org', 'rename', 'acme', '--slug', 'A b'], /is not a valid slug/],
         [['org', 'rename', 'acme', '--name', ' '], /name/],
         [['org', 'rename', 'nope', '--name', 'x'], /no organization "nope"/],
@@ -173,7 +173,7 @@ onBothDrivers(
           /does not have the grant leads:delete/,
         ],
         [['profile', 'grant', 'administrator', 'events:*', '--org', 'acme'], /cannot be changed/],
-        [['profile', 'grant', 'sales', 'leads:fly', '--org', 'acme'], /no action "fly"/],
+        [['profile', 'grant', 'sales', 'leads:fly', '--org', 'acme'], /action "fly" does not exist/],
       ] as const) {
         await assert.rejects(run(...args), message);
       }
@@ -213,7 +213,7 @@ onBothDrivers(
       await mayMake('administrators');
       assert.ok((await browser.get(base)).text.includes(`href="${base}/new"`));
       const taken = await made('globex');
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" exists already']);
+      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
       assert.equal((await made('made')).headers.get('location')?.split('?')[0], base);
       assert.equal((await browser.get('/setup/o/made/keys')).status, 200);
       const [{ id = '' } = {}] = await tables()
@@ -253,7 +253,7 @@ onBothDrivers(
       const rename = (fields: Record<string, string>) =>
         browser.submit(`${base}/paged/rename`, `${base}/paged/rename`, fields);
       const taken = await rename({ name: 'Paged & Co', slug: 'globex' });
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" exists already']);
+      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
       assert.ok(readable(taken.text).includes('value="Paged & Co"'), 'what was typed is kept');
       assert.equal((await rename({ name: 'Paged & Co', slug: 'paged' })).status, 303);
       assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));

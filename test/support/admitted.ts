@@ -79,16 +79,38 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   return seen;
 }
 
+/** Parses messages of PostgreSQL's protocol into the statement that runs. */
+function protocolReader(): (message: Uint8Array) => string | undefined {
+  const texts = new Map<string, string>();
+  return (message) => {
+    const type = String.fromCharCode(message[0] ?? 0);
+    const parts = stringsOf(message);
+    if (type === 'Q') return parts[0];
+    // A named statement is parsed once and then bound by its name.
+    if (type === 'P') texts.set(parts[0] ?? '', parts[1] ?? '');
+    if (type === 'B') return texts.get(parts[1] ?? '') ?? parts[1];
+    return undefined;
+  };
+}
+
+/** Returns the strings of a message, each of which ends with a zero byte, after its type and length. */
+const stringsOf = (message: Uint8Array): string[] =>
+  Buffer.from(message).subarray(5).toString('latin1').split('\0');
+
 function watchEmbedded(
   client: PGlite,
   note: (text: string) => void,
   replace: (target: object, name: string, make: (original: Anything) => Anything) => void,
 ): void {
+  const statementOf = protocolReader();
   for (const name of ['query', 'transaction', 'execProtocolRaw']) {
     replace(client, name, (run) => (...given: never[]) => {
       const [first] = given as readonly unknown[];
       if (name === 'transaction') note('transaction');
-      else note(typeof first === 'string' ? first : Buffer.from(first as Uint8Array).toString('latin1'));
+      else {
+        const text = typeof first === 'string' ? first : statementOf(first as Uint8Array);
+        if (text !== undefined) note(text);
+      }
       return run(...given);
     });
   }

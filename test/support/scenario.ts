@@ -69,11 +69,13 @@ export function errorOf(answer: Answer): Readonly<Record<string, unknown>> {
 /** Every error is JSON with a text, a code and the id of its request, and shows nothing of the inside. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-  const { error, code, fields, request_id, ...more } = answer.json;
+  const { error, code, fields, more, request_id, ...others } = answer.json;
   assert.equal(typeof error, 'string');
-  assert.deepEqual(Object.keys(more), []);
+  assert.deepEqual(Object.keys(others), []);
   assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is a code`);
   assert.ok(fields === undefined || Array.isArray(fields));
+  // At most 100 fields; the number of omitted ones.
+  if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);
   assert.match(String(request_id), /^[\w.:-]+$/);
   assert.equal(request_id, answer.headers.get('x-request-id'));
   assert.doesNotMatch(answer.text, /select |insert |update "|\bat .*\.ts:|constraint|relation "/);

@@ -168,10 +168,15 @@ describe('throttling', () => {
         t.after(realCost());
         const ann = await person();
         const cookie = await login(node, ann);
-        const answers = await Promise.all(
-          Array.from({ length: 60 }, () => attempt(node, ann.email, ann.password, { cookie })),
-        );
-        assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+        // An overloaded machine answers 503: such an attempt is repeated.
+        const login = async () => {
+          for (;;) {
+            const { status } = await attempt(node, ann.email, ann.password, { cookie });
+            if (status !== 503) return status;
+          }
+        };
+        const statuses = await Promise.all(Array.from({ length: 60 }, login));
+        assert.deepEqual([...new Set(statuses)], [200]);
       }));
 
     test('is remembered for several users, and on every node', () =>

@@ -26,6 +26,7 @@ const { environment } = settingsFile(
 /** Work that no request starts, by what only its statements have. A request's statement here has lost its request. */
 const background = [
   /^(begin|commit|rollback|transaction)\b/i,
+  /^(events_look|ledger_lag)$/,
   /set_config\(/,
   /with recursive ring/,
   /with fast as materialized/,

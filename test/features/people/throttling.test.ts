@@ -169,13 +169,13 @@ describe('throttling', () => {
         const ann = await person();
         const cookie = await login(node, ann);
         // An overloaded machine answers 503: such an attempt is repeated.
-        const login = async () => {
+        const served = async () => {
           for (;;) {
             const { status } = await attempt(node, ann.email, ann.password, { cookie });
             if (status !== 503) return status;
           }
         };
-        const statuses = await Promise.all(Array.from({ length: 60 }, login));
+        const statuses = await Promise.all(Array.from({ length: 60 }, served));
         assert.deepEqual([...new Set(statuses)], [200]);
       }));
 

@@ -10,13 +10,13 @@ import { type Fault, type Outcome, runFault, type World } from '../support/fault
 import { type Driver, drivers } from '../support/instance.ts';
 import { connected, makeDatabase, makeDatabaseIn, type Server, startPostgres } from '../support/postgres.ts';
 import { type Environment, migrated, migratedStorage, until } from '../support/process.ts';
+import { isMeasured, promised } from '../support/promised.ts';
 import { copyFolder } from '../support/templates.ts';
 
-const whole = process.argv.includes('--whole');
-const scaled = <T>(short: T, long: T): T => (whole ? long : short);
+const scaled = <T>(short: T, long: T): T => (isMeasured ? long : short);
 /** Service again after the database's return, and after the start of a process. */
-const databaseBoundMs = 5_000;
-const startBoundMs = scaled(60_000, 10_000);
+const databaseBoundMs = promised(5_000);
+const startBoundMs = promised(10_000);
 
 type Strike = Omit<Fault, 'writes'>;
 
@@ -204,7 +204,7 @@ describe('a full disk', { concurrency: 1 }, () => {
         on.fill();
         try {
           // What the database has reserved already takes some writes.
-          await until(() => load.failed() > before + 20, 'find no room', scaled(30_000, 120_000));
+          await until(() => load.failed() > before + 20, 'find no room', 120_000);
           await pause(scaled(500, 10_000));
         } finally {
           on.free();

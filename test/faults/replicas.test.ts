@@ -7,9 +7,10 @@ import type { ReadServer } from '../../engine/database/database.ts';
 import { operations } from '../../plugins/operations/monitoring/operations.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
-import { type Node, secondNode } from '../support/people.ts';
+import { type Node, secondNode, soonerThan } from '../support/people.ts';
 import { makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { connected, migrated, until } from '../support/process.ts';
+import { promised } from '../support/promised.ts';
 
 const maxLagMs = 1000;
 const suite = drivers.includes('postgresql') ? describe : describe.skip;
@@ -119,14 +120,12 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
 
   test('a replica that stands still: callers who can write see every write immediately, on both nodes; others within the lag', () =>
     paused(async () => {
-      const began = performance.now();
       const id = await create();
       assert.equal(await status(id), 200);
       assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
-      const stale = await status(id, reader);
-      if (performance.now() - began < maxLagMs / 2) assert.equal(stale, 404, 'from the replica, as it was');
-      await until(async () => (await status(id, reader)) === 200, 'the replica to be left out', 2 * maxLagMs);
-      assert.match(String(problem()), /^is \d+ ms behind$/);
+      // Until then it may be read from the replica, as it was.
+      await soonerThan(maxLagMs, async () => (await status(id, reader)) === 200);
+      await until(() => /^is \d+ ms behind$/.test(problem() ?? ''), 'say how far behind it is');
       const before = onReplica;
       assert.equal(await status(id, reader), 200);
       assert.equal(onReplica, before);
@@ -139,7 +138,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       assert.equal(await status(lead, key), 200);
       const { orm } = instance.database;
       await orm.em.fork().execute('update crm_api_keys set revoked_at = now() where id = ?', [id]);
-      await until(async () => (await status(lead, key)) === 401, 'the key to end', 1000);
+      await soonerThan(1000, async () => (await status(lead, key)) === 401);
     }));
 
   test('what any caller has written it reads, on every node, while the replica lags now and then', async () => {
@@ -156,8 +155,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     })();
     let reads = 0;
     const before = onReplica;
-    try {
-      await fc.assert(
+    const holds = () =>
+      fc.assert(
         fc.asyncProperty(
           fc.array(fc.array(step, { maxLength: 10 }), { minLength: 2, maxLength: 4 }),
           async (clients) => {
@@ -190,68 +189,78 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
         ),
         { numRuns: 15 },
       );
+    try {
+      await until(async () => {
+        await holds();
+        return reads > 50 && onReplica > before;
+      }, 'read enough, some of it on the replica');
     } finally {
       isOver = true;
       await lagging;
     }
-    assert.ok(reads > 50, String(reads));
-    assert.ok(onReplica > before, 'some of them on the replica');
   });
 
-  /** Reads from six clients until something has happened. @returns the statuses, and the slowest in milliseconds */
-  const reading = async (work: () => Promise<void>) => {
+  /**
+   * Reads from six clients until something has happened.
+   * @param work gets a function that waits until each client has received another response to a whole request
+   * @returns the statuses
+   */
+  const reading = async (work: (served: () => Promise<void>) => Promise<void>) => {
     const id = await create();
     await used();
     let isOver = false;
-    let slowest = 0;
-    const statuses = new Map<number, number>();
-    const clients = Array.from({ length: 6 }, async (_, index) => {
+    const statuses = new Set<number>();
+    const responses = Array.from({ length: 6 }, () => 0);
+    const served = async () => {
+      const enough = responses.map((count) => count + 2);
+      await until(
+        () => responses.every((count, index) => count >= Number(enough[index])),
+        'be served',
+        promised(4000),
+      );
+    };
+    const clients = responses.map(async (_, index) => {
       while (!isOver) {
-        const began = performance.now();
         const path = index % 3 === 0 ? 'GET /api/v1/leads?sort=description' : `GET /api/v1/leads/${id}`;
         const { status } = await instance.call(path.replace('?sort', '?page=1&sort'), {
           key: index % 2 === 0 ? acme.key : reader,
         });
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        slowest = Math.max(slowest, performance.now() - began);
+        statuses.add(status);
+        responses[index] = Number(responses[index]) + 1;
       }
     });
     try {
-      await work();
+      await work(served);
     } finally {
       isOver = true;
       await Promise.all(clients);
     }
-    return { statuses: [...statuses.keys()], slowest };
+    return [...statuses];
   };
 
-  test('a replica that dies: no request fails, it is left out within a second, and comes back by itself', async () => {
-    const { statuses } = await reading(async () => {
-      const began = performance.now();
+  test('a replica that dies: no request fails, it is left out, and comes back by itself', async () => {
+    const statuses = await reading(async (served) => {
       await standby.pause();
-      await until(() => problem() !== undefined, 'the replica to be left out');
-      assert.ok(performance.now() - began < 3000);
-      assert.equal(problem(), 'does not respond');
+      await until(() => problem() === 'does not respond', 'the replica to be left out', promised(3000));
+      await served();
       await standby.resume();
       await used();
     });
     assert.deepEqual(statuses, [200]);
   });
 
-  test('a replica that falls silent: the same', async () => {
-    const { statuses, slowest } = await reading(async () => {
+  test('a replica that falls silent: the same, and no request waits for its return', async () => {
+    const statuses = await reading(async (served) => {
       standby.freeze();
       try {
-        const began = performance.now();
-        await until(() => problem() !== undefined, 'the replica to be left out');
-        assert.ok(performance.now() - began < 1500, 'soon');
+        await served();
+        await until(() => problem() !== undefined, 'the replica to be left out', promised(1500));
       } finally {
         standby.thaw();
       }
       await used();
     });
     assert.deepEqual(statuses, [200]);
-    assert.ok(slowest < 4000, `${slowest} ms`);
   });
 
   test('/readyz says so and stays ready', async () => {

@@ -1,5 +1,6 @@
 // PostgreSQL, or the way to it, stops responding: every wait is limited, and service comes back by itself.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { createServer, type Server as TcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -10,6 +11,7 @@ import { inSnapshot, type Tables, transaction } from '../../engine/tables/handle
 import type { Answer } from '../support/instance.ts';
 import { connected, freePort, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
+import { promised, within } from '../support/promised.ts';
 import { assertErrorShape } from '../support/scenario.ts';
 
 const limits = {
@@ -17,13 +19,20 @@ const limits = {
   DATABASE_CONNECT_TIMEOUT_MS: '1500',
   DATABASE_STATEMENT_TIMEOUT_MS: '1000',
 };
-/** The statement's limit, the grace after it, the wait for a connection, and the machine's own slowness. */
+/** The limits of connecting and of a statement, and the grace period after it, with a margin. */
 const boundMs = 5_000;
 
-async function timed<T>(work: Promise<T>): Promise<{ result: T; ms: number }> {
-  const began = performance.now();
-  return { result: await work, ms: performance.now() - began };
-}
+/** Arguments of a process that ends when the server has responded to a statement that sleeps. */
+const responded = [
+  '--input-type=module',
+  '-e',
+  `import pg from ${JSON.stringify(import.meta.resolve('pg'))};
+   const client = new pg.Client({ connectionString: process.env.DATABASE_URL });
+   await client.connect();
+   const responded = "select from pg_stat_activity where state = 'idle' and query like 'select pg_sleep%'";
+   while ((await client.query(responded)).rowCount === 0);
+   await client.end();`,
+];
 
 describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
   let server: Server;
@@ -53,7 +62,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     }
   }
 
-  test('every request gets a 500 in a bounded time, again and again; service within 5 s of its return', async () => {
+  test('every request gets a 500 while the server is silent, again and again; service within 5 s of its return', async () => {
     for (let time = 0; time < 2; time++) {
       await Promise.all(Array.from({ length: 6 }, isServed));
       await frozen(async () => {
@@ -63,7 +72,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
             service.call('POST /api/v1/leads', { key, body: { last_name: 'silent' } }),
             service.call('POST /auth/login', { body: { email: 'admin@demo.example', password: 'x' } }),
           ];
-          const { result, ms } = await timed(Promise.all(requests));
+          const result = await within(boundMs, Promise.all(requests));
           for (const answer of result) {
             // Those that had no turn get 503.
             const status = answer.json.code === 'overloaded' ? 503 : 500;
@@ -72,16 +81,15 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
             assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
           }
           assert.ok(result.some(({ status }) => status === 500));
-          assert.ok(ms < boundMs, `${ms} ms`);
         }
       });
-      await until(isServed, 'serve again', 5_000);
+      await until(isServed, 'serve again', promised(5_000));
       for (let count = 0; count < 10; count++)
         assert.ok(await isServed(), 'no connection is left that fails');
     }
   });
 
-  test('closing the database ends in a bounded time, statements in flight or not', async () => {
+  test('closing the database ends while the server is silent, statements in flight or not', async () => {
     for (const inFlight of [false, true]) {
       const database = await openDatabase(readConfig(environment), []);
       const select = (text: string) => database.run({ name: '', text, values: [] });
@@ -94,8 +102,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
               /Connection terminated|timeout exceeded when trying to connect/,
             )
           : undefined;
-        const { ms } = await timed(database.close());
-        assert.ok(ms < 3_000, `in flight: ${inFlight}, ${ms} ms`);
+        await within(3_000, database.close());
         await lost;
       });
     }
@@ -109,7 +116,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
       async (tables) => {
         const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tables);
         await connected(server.url, (client) =>
-          client.query('select pg_terminate_backend($1, 1000)', [rows[0]?.pid]),
+          client.query('select pg_terminate_backend($1, 60000)', [rows[0]?.pid]),
         );
         await sql`select 1`.execute(tables);
       },
@@ -130,8 +137,9 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         for (const lose of losses) await assert.rejects(transaction(database, lose).finally(server.thaw));
         for (const start of starts) {
           const all = () => Promise.allSettled(Array.from({ length: 3 }, () => start(database, one)));
-          const fine = { status: 'fulfilled', value: [{ one: 1 }] };
-          assert.deepEqual(await all(), [fine, fine, fine]);
+          const areFine = async () => (await all()).every(({ status }) => status === 'fulfilled');
+          // A busy machine may take longer to connect than these limits allow; a lost connection would be lost for good.
+          await until(areFine, 'use every connection of the pool');
           await frozen(async () => {
             const lost = await all();
             assert.deepEqual(
@@ -148,15 +156,17 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     }
   });
 
-  test('a statement that has its time on a slow machine is not cut', async () => {
+  test('a response that a busy process reads late is not cut off', async () => {
     const database = await openDatabase(readConfig(environment), []);
     try {
       const select = (text: string) => database.run({ name: '', text, values: [] });
-      await select('select 1::text');
+      // Only this process limits the statement: on a busy machine the server might be late too.
+      await select(`select set_config('statement_timeout', '0', false)`);
       const slow = select('select pg_sleep(0.8)::text');
-      // This process is too busy to read the response until well after the limit.
-      const freeAt = performance.now() + 2_500;
+      const freeAt = performance.now() + Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) + 1_500;
+      // This process is too busy to read the response, which has arrived, until well after the limit.
       const work = () => {
+        execFileSync(process.execPath, responded, { env: { ...process.env, ...environment } });
         while (performance.now() < freeAt);
       };
       // From setImmediate, so that timers come before what has arrived.
@@ -168,7 +178,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
   });
 });
 
-test('a port that accepts and never responds: one line, in time', async () => {
+test('a port that accepts connections and never responds: one line', async () => {
   const port = await freePort();
   const silent = await new Promise<TcpServer>((resolve) => {
     const tcp = createServer((socket) => socket.on('error', () => {})).listen(port, '127.0.0.1', () =>
@@ -179,13 +189,11 @@ test('a port that accepts and never responds: one line, in time', async () => {
     for (const sslmode of ['disable', 'prefer', 'require']) {
       const url = `postgres://u:p@127.0.0.1:${port}/db?sslmode=${sslmode}`;
       const opened = openDatabase(readConfig({ ...limits, DATABASE_URL: url }), []);
-      const { ms } = await timed(
-        assert.rejects(opened, {
-          name: 'UserError',
-          message: `the database at 127.0.0.1:${port}/db does not answer: timeout exceeded when trying to connect`,
-        }),
-      );
-      assert.ok(ms < 3_500, `${ms} ms`);
+      const refused = assert.rejects(opened, {
+        name: 'UserError',
+        message: `the database at 127.0.0.1:${port}/db does not answer: timeout exceeded when trying to connect`,
+      });
+      await within(3_500, refused);
     }
   } finally {
     silent.close();

@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
 import { temporaryFolder } from '../support/instance.ts';
 import { ownFiles } from '../support/own-files.ts';
+import { soonerThan } from '../support/people.ts';
 import {
   assertRefused,
   crm,
@@ -98,10 +99,9 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     const { json } = await service.call('GET /api/v1/accounts?sort=name', { key: String(made.key) });
     assert.equal((json.data as unknown[]).length, 2);
     await crmJson(['key', 'revoke', String(made.id), '--org', 'acme'], environment);
-    await until(
+    await soonerThan(
+      1000,
       async () => (await service.call('GET /api/v1/accounts', { key: String(made.key) })).status === 401,
-      'revoked',
-      2000,
     );
   });
 
@@ -170,7 +170,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     await client.end();
   });
 
-  test('an idle transaction is ended', { timeout: 20_000 }, async () => {
+  test('an idle transaction is ended', { timeout: 120_000 }, async () => {
     const client = await connect(folder);
     await client.query('begin');
     const ended = new Promise((resolve) => client.once('end', resolve));

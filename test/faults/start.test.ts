@@ -233,9 +233,7 @@ describe('refused starts', { concurrency: 2 }, () => {
           DATA_DIR: folder,
           PORT: '0',
         };
-        const began = performance.now();
         const refused = await crm(command, environment, command[0] === 'serve' ? apart : {});
-        assert.ok(performance.now() - began < 20_000, 'within the time-out');
         assertRefused(
           refused,
           new RegExp(`^crm: the database at 127\\.0\\.0\\.1:${port}/crm does not answer: `),

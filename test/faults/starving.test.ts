@@ -91,14 +91,12 @@ describe('one organization cannot starve another', () => {
           ? instance.call(`PUT ${greedy.lead}`, { key: greedy.key, body: { last_name: 'late' } })
           : instance.call(`DELETE ${greedy.lead}`, { key: greedy.key }),
       );
-      await until(
-        async () => {
-          const waiting = `select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-          return (await client.query(waiting)).rows[0].count > 0;
-        },
-        'a write to wait',
-        lockTimeoutMs,
-      );
+      await until(async () => {
+        // Statistics do not change within a transaction.
+        await client.query('select pg_stat_clear_snapshot()');
+        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+        return (await client.query(waiting)).rowCount !== 0;
+      }, 'a write to wait');
       await assertModestServed();
       assert.equal((await instance.call(`GET ${greedy.lead}`, { key: greedy.key })).status, 200);
       const first = await Promise.race(writes);
@@ -142,16 +140,45 @@ describe('a list that takes too long', () => {
   });
 });
 
-describe('named statements of one connection', () => {
+describe('one connection for lists', { concurrency: 1 }, () => {
   let instance: Instance;
   before(async () => {
-    // One connection for lists.
-    instance = await startInstance('postgresql', { environment: { DATABASE_POOL: '3' } });
+    instance = await startInstance('postgresql', {
+      environment: {
+        DATABASE_POOL: '3',
+        DATABASE_CONNECT_TIMEOUT_MS: '700',
+        // No statement is cut off: how long one takes is up to the test.
+        DATABASE_STATEMENT_TIMEOUT_MS: '600000',
+        DATABASE_LIST_TIMEOUT_MS: '600000',
+      },
+    });
   });
   after(() => instance.close());
 
+  test('none is left: lists get 503 overloaded while everything else is served; then they are served', async () => {
+    const { key } = await instance.organization('waiting');
+    // Pages further on have no part in the connections that short statements share.
+    const lists = () =>
+      Promise.all(Array.from({ length: 20 }, () => instance.call('GET /api/v1/accounts?page=6', { key })));
+    await connected(String(instance.config.environment.DATABASE_URL), async (client) => {
+      await client.query('begin');
+      await client.query('lock table leads in access exclusive mode');
+      const locked = instance.call('GET /api/v1/leads', { key });
+      const isTaken = () =>
+        instance.database.connections?.().some(({ pool, inUse }) => pool === 'lists' && inUse === 1) === true;
+      await until(isTaken, 'the connection for lists to wait');
+      const others = lists();
+      const made = await instance.call('POST /api/v1/accounts', { key, body: { name: 'concurrent' } });
+      assert.equal(made.status, 201, 'what is not a list has connections of its own');
+      for (const answer of await others) assertShed(answer, ['overloaded']);
+      await client.query('rollback');
+      assert.equal((await locked).status, 200);
+    });
+    await until(async () => (await lists()).every(({ status }) => status === 200), 'serve every list');
+  });
+
   // For pooled connections; test/faults/pipelines.test.ts has those of shared connections.
-  test('are bounded, the least recently used ended first, while every shape of a list is asked for', async () => {
+  test('its named statements are bounded, the least recently used ended first, while every shape of a list is asked for', async () => {
     const { key } = await instance.organization('curious');
     const onConnection = (text: string) =>
       instance.database.run({ lane: 'list', name: '', text, values: [] });

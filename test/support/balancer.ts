@@ -15,6 +15,8 @@ export interface Balancer {
   readonly url: string;
   readonly add: (node: Backend) => void;
   readonly remove: (node: Backend) => void;
+  /** Whether new connections are passed to a node. */
+  readonly uses: (node: Backend) => boolean;
   /** How many connections found no node that took them. */
   readonly lost: () => number;
   readonly close: () => Promise<void>;
@@ -63,6 +65,7 @@ export async function startBalancer(): Promise<Balancer> {
       check(node);
     },
     remove: (node) => ready.delete(node),
+    uses: (node) => ready.get(node) === true,
     lost: () => lost,
     close: async () => {
       isOpen = false;

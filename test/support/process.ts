@@ -233,11 +233,11 @@ export async function listening(process: Process): Promise<Service> {
   return { ...process, printed, url, call: (request, call) => send(url, request, call) };
 }
 
-/** Waits for a condition. @throws when it does not come true within the time */
+/** Waits for a condition. @throws if it is not met in time; without a promised time, that is long even on a busy machine */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  withinMs = 10_000,
+  withinMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await condition())) {

@@ -51,15 +51,19 @@ onBothDrivers(
       return { at, id, secret, received: () => receiver.at(at), url: `${path}/${id}` };
     };
     const arrive = (received: () => readonly Received[], count: number) =>
-      until(async () => received().length >= count, `${count} events, not ${received().length}`, 20_000);
+      until(async () => received().length >= count, `${count} events, not ${received().length}`);
     const summarize = (events: readonly Received[]) =>
       events.map(({ event: { type, data } }) => `${type} ${data.id} v${data.version}`);
     const deliveries = async (url: string) =>
       (await call(`GET ${url}/deliveries`)).json.data as Readonly<Record<string, unknown>>[];
-    /** Makes early retries due now. Deliveries in progress are excluded, because they are leased for 20 s. */
+    /**
+     * Makes early retries due now. Deliveries in progress are excluded, because they are leased for 20 s. Locked rows are
+     * skipped, because waiting for one while holding others can cause a deadlock with the service.
+     */
     const hurry = (seconds = 9) =>
-      sql`update crm_event_deliveries set next_at = now()
-        where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second'`.execute(
+      sql`update crm_event_deliveries set next_at = now() where (organization_id, id) in (
+        select organization_id, id from crm_event_deliveries
+        where status = 'waiting' and next_at < now() + ${seconds}::int * interval '1 second' for update skip locked)`.execute(
         tablesOf(instance().database),
       );
 
@@ -173,10 +177,10 @@ onBothDrivers(
       };
       for (const [count, rating] of ['Cold', 'Hot', 'Cold'].entries()) {
         if (count > 0) await write(`PATCH /api/v1/leads/${id}`, { rating });
-        await until(() => settled(count + 1), `settle ${count + 1}`, 20_000);
+        await until(() => settled(count + 1), `settle ${count + 1}`);
       }
       await write(`DELETE /api/v1/leads/${id}`);
-      await until(() => settled(4), 'settle all', 20_000);
+      await until(() => settled(4), 'settle all');
       assert.deepEqual(summarize(received()), [`leads.updated ${id} v2`, `leads.deleted ${id} v4`]);
     });
 
@@ -288,14 +292,10 @@ onBothDrivers(
         await write(`PATCH /api/v1/leads/${quick}`, { last_name });
       }
       await arrive(() => received().filter(({ event }) => event.data.id === quick), 4);
-      await until(
-        async () => {
-          await hurry();
-          return received().length >= 10;
-        },
-        'retry',
-        20_000,
-      );
+      await until(async () => {
+        await hurry();
+        return received().length >= 10;
+      }, 'retry');
       const versions = (id: number) =>
         received().flatMap(({ event: { data } }) => (data.id === id ? [data.version] : []));
       assert.deepEqual(versions(quick), [1, 2, 3, 4]);
@@ -305,12 +305,12 @@ onBothDrivers(
     });
 
     test('Retry-After is respected as a date or seconds; 410 disables the subscription', async () => {
-      const { received, at, url } = await subscribe();
+      const { received, at, url, id } = await subscribe();
       const dueIn = async () => {
         const { rows } = await sql<{
           seconds: number;
         }>`select extract(epoch from d.next_at - now())::float8 as seconds
-          from crm_event_deliveries d where subscription_id = ${url.split('/').at(-1)}::bigint order by id desc limit 1`.execute(
+          from crm_event_deliveries d where subscription_id = ${id}::bigint order by id desc limit 1`.execute(
           tablesOf(instance().database),
         );
         return rows[0]?.seconds ?? 0;
@@ -322,13 +322,15 @@ onBothDrivers(
         await arrive(received, count + 1);
         await until(async () => (await dueIn()) > 280, `wait as ${value} says`);
         assert.ok((await dueIn()) < 302);
-        await sql`update crm_event_subscriptions set paused_until = now()`.execute(
+        await sql`update crm_event_subscriptions set paused_until = now() where id = ${id}::bigint`.execute(
           tablesOf(instance().database),
         );
       }
       receiver.behave(at, 410);
-      await hurry(400);
-      await until(async () => (await call(`GET ${url}`)).json.state === 'gone', 'end');
+      await until(async () => {
+        await hurry(400);
+        return (await call(`GET ${url}`)).json.state === 'gone';
+      }, 'end');
       assert.equal((await call(`POST ${url}/test`)).status, 400);
       receiver.behave(at, 204);
       const on = await call(`PATCH ${url}`, { body: { state: 'on' } });
@@ -349,8 +351,10 @@ onBothDrivers(
       await sql`update crm_event_subscriptions set failing_since = now() - interval '121 hours' where id = ${id}::bigint`.execute(
         tablesOf(instance().database),
       );
-      await hurry();
-      await until(async () => (await call(`GET ${url}`)).json.state === 'failed', 'be disabled');
+      await until(async () => {
+        await hurry();
+        return (await call(`GET ${url}`)).json.state === 'failed';
+      }, 'be disabled');
       const emailsTo = (email: string) => mail.arrived.filter(({ to }) => to === email);
       await until(async () => emailsTo(administrator.email).length === 1, 'notify administrators');
       assert.match(
@@ -551,13 +555,12 @@ test('a stopping service does not wait for receivers, and sends unanswered event
   const body = { url: receiver.url + at, resources: ['leads'] };
   assert.equal((await instance.call(`POST ${path}`, { key, body })).status, 201);
   assert.equal((await instance.call('POST /api/v1/leads', { key, body: { last_name: 'x' } })).status, 201);
-  await until(() => receiver.at(at).length === 1, 'the event to be sent', 20_000);
-  const began = performance.now();
+  await until(() => receiver.at(at).length === 1, 'the event to be sent');
   await instance.app.close();
-  assert.ok(performance.now() - began < 5000, 'before the time limit of a request');
   const { rows } = await sql`select status, error from crm_event_deliveries where next_at <= now()`.execute(
     tablesOf(instance.database),
   );
+  // If it had waited for the time limit of a request, the error would be another one.
   assert.deepEqual(rows, [{ status: 'waiting', error: 'the service stopped before the receiver responded' }]);
   await instance.close();
 });

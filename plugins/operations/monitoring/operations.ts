@@ -49,7 +49,7 @@ export async function operations({
     const { text, type } = await exposition(report, processes);
     return reply.type(type).send(text);
   });
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'not found' }));
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Not found' }));
   return app;
 }
 

@@ -7,6 +7,7 @@ import type { Query } from '../query/index.ts';
 import {
   type Body,
   execute,
+  formatOf,
   type OperationRequest,
   type Principal,
   readBody,
@@ -81,6 +82,7 @@ export async function crud(
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
       ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
+      config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
       handler: async (request, reply) => {
         const received = operationRequest(request, reply);
         let sent: Body | undefined;

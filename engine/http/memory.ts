@@ -23,6 +23,10 @@ declare module 'fastify' {
     /** Rejects once the caller is no longer allowed to read the response; absent for strangers. */
     assertAllowed?: () => Promise<unknown>;
   }
+  interface FastifyContextConfig {
+    /** Content types that the route can send as a stream, without parameters. Other routes cannot send streams. */
+    streams?: readonly string[];
+  }
 }
 
 /** How often the caller of a streamed response is checked again, in milliseconds. */
@@ -54,7 +58,13 @@ export const memory = fastifyPlugin(
     };
 
     app.addHook('onSend', (request, reply, payload, done) => {
-      if (payload instanceof Readable) {
+      if (isStream(payload)) {
+        const problem = request.method === 'HEAD' ? undefined : streamProblem(request, reply);
+        if (problem !== undefined) {
+          payload.destroy();
+          request.log.error(problem);
+          return done(new Error(problem));
+        }
         watch(request, reply);
         checkCaller(payload, request);
         return done(null, payload);
@@ -86,6 +96,24 @@ interface Transfer {
 
 /** Returns the bytes read by the client of a connection. */
 const takenOf = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
+
+/** Whether a body is neither text nor bytes. Handlers send Node's streams only, because others cannot be ended here. */
+const isStream = (payload: unknown): payload is Readable =>
+  typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload);
+
+/** Returns why a route must not send a stream: it must have declared it, and its caller must be known. */
+function streamProblem(
+  { routeOptions, assertAllowed }: FastifyRequest,
+  reply: FastifyReply,
+): string | undefined {
+  const [type = ''] = String(reply.getHeader('content-type')).split(';');
+  const route = `${routeOptions.method} ${routeOptions.url}`;
+  if (!routeOptions.config.streams?.includes(type))
+    return `${route} sends a stream of ${type} that its option "streams" does not declare`;
+  return assertAllowed === undefined
+    ? `${route} sends a stream to a caller that cannot be checked again`
+    : undefined;
+}
 
 /** Ends a streamed response when its caller is no longer authorized, however slowly it is read. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {

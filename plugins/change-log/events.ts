@@ -67,6 +67,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   app.route({
     method: 'GET',
     url: feedPath,
+    config: { streams: [eventStream] },
     onRequest: async (request) => {
       request.principal = await app.authenticate(request);
       request.assertAllowed = () => authenticateAgain(app, request);
@@ -102,17 +103,27 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         const following = { read, wait: readers.wait, organization, signal };
         if (isStream) {
           // Ends the stream between two events; the client learns the reason when it reconnects.
-          request.assertAllowed = () => authenticateAgain(app, request).catch(() => revoked.abort());
+          let visible = visibleFields(principal, resources, asked.resources);
+          request.assertAllowed = async () => {
+            try {
+              const now = visibleFields(await authenticateAgain(app, request), resources, asked.resources);
+              if ([...visible.keys()].some((name) => !now.has(name))) revoked.abort();
+              visible = now;
+            } catch {
+              revoked.abort();
+            }
+          };
           const { hold } = database.admission;
           const events = stream(first, { ...following, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
           // The stream ends itself, but not while its reader is stalled.
           const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
-          stopping.signal.addEventListener('abort', cut);
+          const ending = AbortSignal.any([stopping.signal, revoked.signal]);
+          ending.addEventListener('abort', cut);
           text.once('close', () => {
             leave();
-            stopping.signal.removeEventListener('abort', cut);
+            ending.removeEventListener('abort', cut);
           });
           // Tells proxies not to buffer the stream.
           reply.header('content-type', eventStream).header('x-accel-buffering', 'no');

@@ -99,7 +99,8 @@ export function organizationPages(
     return redirectDone(request, reply, list, 'organization-made', { name: given.name.trim() });
   });
 
-  app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
+  const streams = ['application/x-ndjson'];
+  app.get('/organizations/:org/export', { preHandler, config: { streams } }, async (request, reply) => {
     const { membership, actor } = adminOf(app, request);
     await recordExport(database, actor, membership.organization);
     reply.header('content-type', 'application/x-ndjson; charset=utf-8');

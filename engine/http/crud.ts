@@ -7,6 +7,7 @@ import type { Query } from '../query/index.ts';
 import {
   type Body,
   execute,
+  formatOf,
   type OperationRequest,
   type Principal,
   readBody,
@@ -84,6 +85,7 @@ export async function crud(
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
       ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
+      config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
       handler: async (request, reply) => {
         const baseRequest = operationRequest(request, reply);
         let sentBody: Body | undefined;

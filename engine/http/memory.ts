@@ -30,6 +30,10 @@ declare module 'fastify' {
      */
     assertAllowed?: () => Promise<unknown>;
   }
+  interface FastifyContextConfig {
+    /** Content types that the route can send as a stream, without parameters. Other routes cannot send streams. */
+    streams?: readonly string[];
+  }
 }
 
 /** Interval at which the caller of a streamed response is authorized again, in milliseconds. */
@@ -64,7 +68,13 @@ export const memory = fastifyPlugin(
     };
 
     app.addHook('onSend', (request, reply, payload, done) => {
-      if (payload instanceof Readable) {
+      if (isStream(payload)) {
+        const problem = request.method === 'HEAD' ? undefined : streamProblem(request, reply);
+        if (problem !== undefined) {
+          payload.destroy();
+          request.log.error(problem);
+          return done(new Error(problem));
+        }
         watch(request, reply);
         checkCaller(payload, request);
         return done(null, payload);
@@ -98,7 +108,25 @@ interface Transfer {
 /** Returns the number of bytes read by the client of a connection. */
 const bytesReadBy = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
-/** Destroys a streamed response if its caller is no longer authorized, however slowly it is read. */
+/** Whether a body is neither text nor bytes. Handlers send Node's streams only, because others cannot be ended here. */
+const isStream = (payload: unknown): payload is Readable =>
+  typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload);
+
+/** Returns why a route must not send a stream: it must have declared it, and its caller must be known. */
+function streamProblem(
+  { routeOptions, assertAllowed }: FastifyRequest,
+  reply: FastifyReply,
+): string | undefined {
+  const [type = ''] = String(reply.getHeader('content-type')).split(';');
+  const route = `${routeOptions.method} ${routeOptions.url}`;
+  if (!routeOptions.config.streams?.includes(type))
+    return `${route} sends a stream of ${type} that its option "streams" does not declare`;
+  return assertAllowed === undefined
+    ? `${route} sends a stream to a caller that cannot be checked again`
+    : undefined;
+}
+
+/** Ends a streamed response when its caller is no longer authorized, however slowly it is read. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
   if (assertAllowed === undefined) return;
   let isChecking = false;

@@ -70,6 +70,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   app.route({
     method: 'GET',
     url: feedPath,
+    config: { streams: [eventStream] },
     onRequest: async (request) => {
       request.principal = await app.authenticate(request);
       request.assertAllowed = () => authenticateAgain(app, request);
@@ -110,18 +111,27 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         const context = { read, wait: waiters.wait, organization, signal };
         if (isStream) {
           // Ends the stream between two events; the client learns the reason when it reconnects.
-          request.assertAllowed = () => authenticateAgain(app, request).catch(() => revocation.abort());
+          let visible = visibleFields(principal, resources, query.resources);
+          request.assertAllowed = async () => {
+            try {
+              const now = visibleFields(await authenticateAgain(app, request), resources, query.resources);
+              if ([...visible.keys()].some((name) => !now.has(name))) revocation.abort();
+              visible = now;
+            } catch {
+              revocation.abort();
+            }
+          };
           const { hold } = database.admission;
           const events = stream(firstPage, { ...context, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // An idle stream ends on its own, but a stalled reader would keep it open.
-          const disconnect = () =>
-            text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined;
-          stopping.signal.addEventListener('abort', disconnect);
+          // The stream ends itself, but not while its reader is stalled.
+          const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
+          const ending = AbortSignal.any([stopping.signal, revocation.signal]);
+          ending.addEventListener('abort', cut);
           text.once('close', () => {
             release();
-            stopping.signal.removeEventListener('abort', disconnect);
+            ending.removeEventListener('abort', cut);
           });
           // Tells proxies not to buffer the stream.
           reply.header('content-type', eventStream).header('x-accel-buffering', 'no');

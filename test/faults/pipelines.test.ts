@@ -126,7 +126,8 @@ describe('statements that share a connection', () => {
       for (const [index, rows] of others.entries())
         assert.ok(rows === undefined || rows[0]?.[0] === String(index));
       const isAvoided =
-        pipelines.laneOf(slow, '2') === undefined && pipelines.laneOf(echo(''), `slow ${tries}`) === undefined;
+        pipelines.laneOf(slow, '2') === undefined &&
+        pipelines.laneOf(echo(''), `slow ${tries}`) === undefined;
       return isAvoided && others.filter((rows) => rows !== undefined).length >= 50;
     }, 'answer those on the other connection, and avoid the slow one');
     await until(() => pipelines.laneOf(slow, '2') === 'short read', 'take it again');

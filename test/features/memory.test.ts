@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
 import { type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
@@ -52,6 +53,11 @@ describe('slow readers', () => {
   let app: FastifyInstance;
   let url: string;
   let held = 0;
+  let lastStream: Readable | undefined;
+  const streamed = () => {
+    lastStream = Readable.from(['a,b']);
+    return lastStream;
+  };
 
   before(async () => {
     const each = { perOrganization: 100, total: 100 };
@@ -94,6 +100,18 @@ describe('slow readers', () => {
     app.post('/body', { bodyLimit: 2 * 1024 * 1024 }, async () => 'read');
     app.get('/large', async () => 'x'.repeat(size));
     app.get('/shared', async () => Buffer.alloc(size));
+    const streamRoute = { config: { streams: ['text/csv'] } };
+    app.get('/streams/none', async (_request, reply) => reply.type('text/csv').send(streamed()));
+    app.get('/streams/other', streamRoute, async (_request, reply) =>
+      reply.type('text/html').send(streamed()),
+    );
+    app.get('/streams/stranger', streamRoute, async (_request, reply) =>
+      reply.type('text/csv').send(streamed()),
+    );
+    app.get('/streams/caller', streamRoute, async (request, reply) => {
+      request.assertAllowed = async () => {};
+      return reply.type('text/csv').send(streamed());
+    });
     await app.listen({ host: '127.0.0.1', port: 0 });
     url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   });
@@ -169,6 +187,19 @@ describe('slow readers', () => {
     next.write('x'.repeat(megabyte));
     assert.match(await rest(next), /^HTTP\/1.1 200 /);
   });
+
+  for (const [path, status] of [
+    ['none', 500],
+    ['other', 500],
+    ['stranger', 500],
+    ['caller', 200],
+  ] as const) {
+    test(`a stream needs a route that declares its type, and a caller that can be checked again: ${path}`, async () => {
+      const response = await fetch(`${url}/streams/${path}`);
+      assert.deepEqual([response.status, (await response.text()) === 'a,b'], [status, status === 200]);
+      assert.ok(lastStream?.destroyed);
+    });
+  }
 
   test('a large response is the same as any: length, HEAD, keep-alive', async () => {
     const response = await fetch(`${url}/large`);

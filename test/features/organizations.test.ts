@@ -178,7 +178,10 @@ onBothDrivers(
         await assert.rejects(run(...args), message);
       }
       await run('profile', 'delete', 'sales', '--org', 'acme');
-      await assert.rejects(run('profile', 'delete', 'sales', '--org', 'acme'), /profile "sales" does not exist/);
+      await assert.rejects(
+        run('profile', 'delete', 'sales', '--org', 'acme'),
+        /profile "sales" does not exist/,
+      );
     });
 
     test('a key is rotated: the old one works during the overlap, or ends', async () => {

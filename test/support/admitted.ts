@@ -1,6 +1,8 @@
 // Test support: watches the lowest place where statements reach a database, to see whether each holds a slot of the admission.
 import type { PGlite } from '@electric-sql/pglite';
 import type { Pool, PoolClient } from 'pg';
+import type { TextRows } from '../../engine/database/database.ts';
+import { pgInternals } from '../../engine/database/pg-internals.ts';
 import { slotState } from '../../engine/database/requests.ts';
 import type { Instance } from './instance.ts';
 
@@ -14,6 +16,8 @@ export interface Watched {
   readonly inside: string[];
   /** Slots that were taken: the kind of work and the organization. */
   readonly slots: string[];
+  /** Bytes that each statement or transaction read. */
+  readonly bytes: number[];
   readonly stop: () => unknown;
 }
 
@@ -26,6 +30,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     background: [],
     inside: [],
     slots: [],
+    bytes: [],
     stop: () => undo.splice(0).map((each) => each()),
   };
   const undo: (() => void)[] = [];
@@ -45,17 +50,29 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     seen.slots.push(`${given[0]} ${given[1]}`);
     return run(...given);
   });
+  const counted = async (result: unknown) => {
+    const rows = (await result) as TextRows | undefined;
+    seen.bytes.push(sizeOf(rows));
+    return rows;
+  };
   for (const shared of [database.pipelines, database.writeBatcher]) {
     if (shared === undefined) continue;
     replace(shared, 'run', (run) => (...given: never[]) => {
       const [statement] = given as readonly unknown[];
       note((statement as { readonly text: string }).text);
-      return run(...given);
+      return counted(run(...given));
     });
   }
+  replace(
+    database,
+    'run',
+    (run) =>
+      (...given: never[]) =>
+        counted(run(...given)),
+  );
   const native: unknown = await database.orm.em.getConnection().getNativeClient();
   if (database.kind === 'embedded') {
-    watchEmbedded(native as PGlite, note, replace);
+    watchEmbedded(native as PGlite, note, counted, replace);
     return seen;
   }
   const pool = native as Pool;
@@ -64,7 +81,12 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
     const state = slotState();
     const client = (await connect()) as PoolClient;
     const { query, release } = client;
-    const restore = () => Object.assign(client, { query });
+    const { stream } = pgInternals(client).connection;
+    const { bytesRead } = stream;
+    const restore = () => {
+      seen.bytes.push(stream.bytesRead - bytesRead);
+      Object.assign(client, { query });
+    };
     client.query = ((...sent: never[]) => {
       const [first] = sent as readonly unknown[];
       note(typeof first === 'string' ? first : (first as { readonly text: string }).text, state);
@@ -100,6 +122,7 @@ const stringsOf = (message: Uint8Array): string[] =>
 function watchEmbedded(
   client: PGlite,
   note: (text: string) => void,
+  counted: (result: unknown) => Promise<unknown>,
   replace: (target: object, name: string, make: (original: Anything) => Anything) => void,
 ): void {
   const statementOf = protocolReader();
@@ -111,7 +134,15 @@ function watchEmbedded(
         const text = typeof first === 'string' ? first : statementOf(first as Uint8Array);
         if (text !== undefined) note(text);
       }
-      return run(...given);
+      return counted(run(...given));
     });
   }
+}
+
+/** The length of the texts and bytes in a result. */
+function sizeOf(result: unknown): number {
+  if (typeof result === 'string') return result.length;
+  if (ArrayBuffer.isView(result)) return result.byteLength;
+  if (typeof result !== 'object' || result === null) return 0;
+  return Object.values(result).reduce((sum: number, value) => sum + sizeOf(value), 0);
 }

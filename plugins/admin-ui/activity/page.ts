@@ -100,7 +100,8 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     actions: {},
   });
 
-  app.get('/o/:org/activity/export', { preHandler: signedIn(app) }, async (request, reply) => {
+  const csvRoute = { preHandler: signedIn(app), config: { streams: ['text/csv'] } };
+  app.get('/o/:org/activity/export', csvRoute, async (request, reply) => {
     const { organization, slug } = adminOf(app, request).membership;
     activityTimes(parametersOf(request));
     reply.header('content-type', 'text/csv; charset=utf-8');

@@ -148,7 +148,9 @@ export function prepareCalls(
         const operation = runnable.get(resource.name)?.get('list')?.compiled.export;
         if (operation === undefined) throw errors.notFound();
         const plan = operation.plan(requestOf({ query }));
-        return exportStream(database, operation, plan, 'csv', assertAllowed(resource, ['list']));
+        const mayList = assertAllowed(resource, ['list']);
+        request.assertAllowed = mayList;
+        return exportStream(database, operation, plan, 'csv', mayList);
       },
       importCsv: async (resource, source, query) => {
         permit(resource, 'create');

@@ -10,7 +10,7 @@ import { claimForm, type Form, type FormPage, field, redirectDone } from '../she
 import { escapeFormulas, unescapeFormulas } from './csv.ts';
 import { queryOf } from './list-page.ts';
 import { MultipartForm, maxFile, maxForm } from './multipart.ts';
-import type { DataRequest, DataRoutes } from './routes.ts';
+import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import { humanize } from './values.ts';
 
 /** Maximum size of a form without a file, in bytes. */
@@ -35,7 +35,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
     if (body instanceof MultipartForm) await body.discard();
   });
 
-  get('/export', async ({ request, reply, resource, calls }) => {
+  const exportCsv: DataHandler = async ({ request, reply, resource, calls }) => {
     const query = queryOf(resource, new URLSearchParams(request.url.split('?')[1] ?? ''));
     const { definition } = resource;
     const isText = definition.fields.map(({ type }) => type.json.type === 'string');
@@ -50,7 +50,8 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         () => {},
       ),
     );
-  });
+  };
+  get('/export', exportCsv, { streams: ['text/csv'] });
 
   get('/import', async (context) => context.sendPage(importForm(context, {})));
 

@@ -62,7 +62,8 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
   };
   const url = (path: string) => `/o/:org/data/:resource${path}`;
   const routesOn = (scope: FastifyInstance): DataRoutes => ({
-    get: (path, handle) => scope.get(url(path), { preHandler: signedIn(app) }, handlerFor(handle)),
+    get: (path, handle, config = {}) =>
+      scope.get(url(path), { preHandler: signedIn(app), config }, handlerFor(handle)),
     post: (path, handle, options = { bodyLimit: 1024 * 1024 }) =>
       scope.post(
         url(path),

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { AnyPage, CurrentMember, Link, ViewData } from '../shell/index.ts';
 import type { Calls } from './calls.ts';
@@ -25,7 +25,7 @@ export type DataHandler = (context: DataRequest) => Promise<unknown>;
 
 /** Adds routes for pages of records. `path` is relative to the list's URL. */
 export interface DataRoutes {
-  readonly get: (path: string, handle: DataHandler) => void;
+  readonly get: (path: string, handle: DataHandler, config?: FastifyContextConfig) => void;
   /** Registers a form, protected by a token. */
   readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
 }

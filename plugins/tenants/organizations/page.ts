@@ -102,7 +102,8 @@ export function organizationPages(
     return redirectDone(request, reply, listUrl, 'organization-made', { name: input.name.trim() });
   });
 
-  app.get('/organizations/:org/export', { preHandler }, async (request, reply) => {
+  const streams = ['application/x-ndjson'];
+  app.get('/organizations/:org/export', { preHandler, config: { streams } }, async (request, reply) => {
     const { membership, actor } = adminOf(app, request);
     await recordExport(database, actor, membership.organization);
     reply.header('content-type', 'application/x-ndjson; charset=utf-8');

@@ -8,6 +8,8 @@ export interface Route {
   readonly url: string;
   /** Bytes of a body that it takes. */
   readonly bodyLimit: number;
+  /** Content types that it declares to send as a stream. */
+  readonly streams: readonly string[];
   /** Whether a body of a content type is parsed. */
   readonly parses: (type: string) => boolean;
 }
@@ -31,10 +33,11 @@ export async function routesOf<T>(
     return {
       built,
       routes: (app) =>
-        (seen.get(app) ?? []).map(([scope, { method, url, bodyLimit }]) => ({
+        (seen.get(app) ?? []).map(([scope, { method, url, bodyLimit, config }]) => ({
           methods: [method].flat(),
           url,
           bodyLimit: bodyLimit ?? app.initialConfig.bodyLimit ?? 0,
+          streams: config?.streams ?? [],
           parses: (type) => scope.hasContentTypeParser(type),
         })),
     };

@@ -1,0 +1,397 @@
+// Every streamed response: it ends when its caller loses access, however slowly it is read, and each of its reads is bounded in bytes.
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { globSync, readFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { sql } from 'kysely';
+import { type Tables, tablesOf, transaction } from '../../engine/tables/handle.ts';
+import { revokeKey } from '../../plugins/access/api-keys/keys.ts';
+import { endAllSessions } from '../../plugins/access/identity/sessions.ts';
+import { changeMember, removeMember } from '../../plugins/access/members/members.ts';
+import { changeProfile, createProfile, profileId } from '../../plugins/access/profiles/profiles.ts';
+import { watchAdmission } from '../support/admitted.ts';
+import { type Route, routesOf } from '../support/hostile/routes.ts';
+import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
+import { command, fresh, logIn, makePerson } from '../support/people.ts';
+import { project, until } from '../support/process.ts';
+
+type Headers = Readonly<Record<string, string>>;
+
+interface StreamCase {
+  /** Its route and content type. */
+  readonly stream: string;
+  /** Its URL in the organization `:org`. */
+  readonly url: string;
+  readonly headers?: Headers;
+  /** A URL that needs the same permission and sends no stream. */
+  readonly probe: string;
+  /** Whether API keys and tokens authenticate its callers; otherwise session cookies do. */
+  readonly isApi?: true;
+  /** Whether only administrators can read it; otherwise a grant suffices. */
+  readonly needsAdministrator?: true;
+  /** Whether it has nothing to send. */
+  readonly isIdle?: true;
+  /** Maximum bytes of one read, in addition to one record. */
+  readonly maxBytes: number;
+}
+
+const [kibibyte, mebibyte] = [1024, 1024 * 1024];
+const leads = {
+  url: '/api/v1/leads?sort=id&org=:org',
+  probe: '/api/v1/leads?org=:org',
+  isApi: true,
+} as const;
+const events = {
+  stream: 'GET /events text/event-stream',
+  headers: { accept: 'text/event-stream' },
+  probe: '/events?after=now&resources=leads&org=:org',
+  isApi: true,
+  maxBytes: 256 * kibibyte,
+} as const;
+
+/** Every stream of the service. */
+const cases: readonly StreamCase[] = [
+  {
+    ...leads,
+    stream: 'GET /api/v1/:resource text/csv',
+    headers: { accept: 'text/csv', 'accept-encoding': 'gzip' },
+    maxBytes: 4 * mebibyte,
+  },
+  {
+    ...leads,
+    stream: 'GET /api/v1/:resource application/x-ndjson',
+    headers: { accept: 'application/x-ndjson' },
+    maxBytes: 4 * mebibyte,
+  },
+  { ...events, url: '/events?resources=leads&org=:org' },
+  { ...events, url: '/events?after=now&resources=leads&org=:org', isIdle: true },
+  {
+    stream: 'GET /setup/o/:org/activity/export text/csv',
+    url: '/setup/o/:org/activity/export',
+    probe: '/setup/o/:org/activity',
+    needsAdministrator: true,
+    maxBytes: 512 * kibibyte,
+  },
+  {
+    stream: 'GET /setup/o/:org/data/:resource/export text/csv',
+    url: '/setup/o/:org/data/leads/export',
+    probe: '/setup/o/:org/data/leads',
+    maxBytes: 4 * mebibyte,
+  },
+  {
+    stream: 'GET /setup/organizations/:org/export application/x-ndjson',
+    url: '/setup/organizations/:org/export',
+    probe: '/setup/organizations/:org/rename',
+    needsAdministrator: true,
+    maxBytes: 4 * mebibyte,
+  },
+];
+
+/** Callers of all streams that lose access together. */
+interface Callers {
+  /** Returns the credentials for a stream of an organization; undefined if these callers cannot have it. */
+  readonly headersFor: (each: StreamCase, organization: number) => Headers | undefined;
+  readonly revoke: (tables: Tables) => Promise<void>;
+}
+
+/** A stream that has been sent, and how often its caller has been checked. */
+interface Sent {
+  readonly body: Readable;
+  readonly checks: { started: number; pending: number };
+}
+
+/** Size of a record, in bytes. */
+const recordBytes = mebibyte;
+
+for (const driver of drivers) {
+  describe(`streamed responses (${driver})`, () => {
+    // More than one read can have; for streams that are not read, also more than the buffers of a connection.
+    const recordCount = driver === 'postgresql' ? 16 : 8;
+    const lineCount = driver === 'postgresql' ? 40_000 : 3000;
+    let instance: Instance;
+    let routes: Route[];
+    const organizations: Organization[] = [];
+    const sent = new Map<string, Sent>();
+    /** Keeps every stream, whichever handler sends it. */
+    const watch = (message: unknown) => {
+      const { fastify } = message as { readonly fastify: FastifyInstance };
+      fastify.addHook('onSend', async (sending, _reply, payload) => {
+        if (typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload))
+          sent.set(sending.id, { body: payload as Readable, checks: countChecks(sending) });
+        return payload;
+      });
+    };
+
+    before(async () => {
+      subscribe('fastify.initialization', watch);
+      const found = await routesOf(() => startInstance(driver));
+      unsubscribe('fastify.initialization', watch);
+      instance = found.built;
+      routes = found.routes(instance.app);
+      for (const slug of ['acme', 'beta']) {
+        const organization = await instance.organization(slug);
+        organizations.push(organization);
+        await fill(instance, organization.id, recordCount, lineCount);
+      }
+    });
+    after(() => instance.close());
+
+    const urlOf = (path: string, { slug }: Organization) => `${instance.url}${path.replace(':org', slug)}`;
+
+    /** Opens a stream and reads its head only. */
+    async function openStream(each: StreamCase, organization: Organization, headers: Headers) {
+      const opening = request(urlOf(each.url, organization), {
+        headers: { ...each.headers, ...headers },
+        agent: false,
+      });
+      opening.end();
+      const [response] = (await once(opening, 'response')) as [IncomingMessage];
+      response.on('error', () => {});
+      assert.equal(response.statusCode, 200, each.url);
+      const stream = sent.get(String(response.headers['x-request-id'])) ?? assert.fail(each.url);
+      return { ...stream, response };
+    }
+
+    const actor = () => command(instance);
+    const grants = [{ object: 'leads', actions: ['list'] }] as const;
+
+    /** Creates an API key of each organization with a profile of its own. */
+    const apiKeys = () =>
+      Promise.all(
+        organizations.map(async ({ id, makeKey }) => {
+          const name = fresh('profile');
+          const profile = await transaction(instance.database, (tables) =>
+            createProfile(tables, actor(), id, name, grants),
+          );
+          const { id: keyId, key } = await makeKey({ profile: name });
+          return { organization: id, keyId, profile, headers: { authorization: `Bearer ${key}` } };
+        }),
+      );
+
+    /** Creates and logs in a member of all organizations, an administrator unless grants are passed. */
+    async function member(only?: typeof grants) {
+      const parts = organizations.map((organization) => ({ organization, ...(only && { grants: only }) }));
+      const person = await makePerson(instance, parts);
+      const { byCookie, byToken } = await logIn(instance, person);
+      return { user: person.id, headersFor: ({ isApi }: StreamCase) => (isApi ? byToken : byCookie) };
+    }
+
+    /** How callers lose access. */
+    const revocations: Readonly<Record<string, () => Promise<Callers>>> = {
+      'its API key is revoked': async () => {
+        const keys = await apiKeys();
+        return {
+          headersFor: ({ isApi }, index) => (isApi ? keys[index]?.headers : undefined),
+          revoke: async (tables) => {
+            for (const { organization, keyId } of keys) await revokeKey(tables, actor(), organization, keyId);
+          },
+        };
+      },
+      'its grant is removed': async () => {
+        const keys = await apiKeys();
+        const [administrator, lister] = [await member(), await member(grants)];
+        return {
+          headersFor: (each, index) => {
+            if (each.isApi) return keys[index]?.headers;
+            return (each.needsAdministrator ? administrator : lister).headersFor(each);
+          },
+          revoke: async (tables) => {
+            for (const { organization, profile } of keys) {
+              await changeProfile(tables, actor(), organization, profile, []);
+              const readOnly = await profileId(tables, organization, 'read-only');
+              await changeMember(tables, actor(), organization, administrator.user, readOnly);
+            }
+            const memberships = tables
+              .selectFrom('crm_memberships')
+              .select(['organization_id', 'profile_id']);
+            for (const row of await memberships.where('user_id', '=', lister.user).execute())
+              await changeProfile(tables, actor(), row.organization_id, row.profile_id, []);
+          },
+        };
+      },
+      'its user is logged out everywhere': async () => {
+        const { user, headersFor } = await member();
+        return { headersFor, revoke: (tables) => endAllSessions(tables, actor(), user, []) };
+      },
+      'its user is removed from the organization': async () => {
+        const { user, headersFor } = await member();
+        return {
+          headersFor,
+          revoke: async (tables) => {
+            for (const { id } of organizations) await removeMember(tables, actor(), id, user);
+          },
+        };
+      },
+    };
+
+    test('each is declared by its route, and is in this test', () => {
+      const declared = routes.flatMap(({ methods, url, streams }) =>
+        methods.flatMap((method) => streams.map((type) => `${method} ${url} ${type}`)),
+      );
+      const tested = cases.flatMap(({ stream }) =>
+        stream.includes(':resource ')
+          ? instance.resources.map(({ name }) => stream.replace('/api/v1/:resource', `/api/v1/${name}`))
+          : [stream],
+      );
+      const withoutHead = declared.filter((each) => !each.startsWith('HEAD '));
+      assert.deepEqual([...new Set(withoutHead)].sort(), [...new Set(tested)].sort());
+    });
+
+    // What differs between drivers is how they read.
+    if (driver === 'postgresql') {
+      for (const [name, callersOf] of Object.entries(revocations)) {
+        test(`each ends with the next check of its caller after ${name}`, async (t) => {
+          const { headersFor, revoke } = await callersOf();
+          const all = (
+            await Promise.all(
+              cases.map(async (each, index) => {
+                // An organization can have two exports at a time.
+                const organization = organizations[index % 2] ?? assert.fail();
+                const headers = headersFor(each, index % 2);
+                if (headers === undefined) return [];
+                const stream = await openStream(each, organization, headers);
+                return [{ each, headers, stream, probe: urlOf(each.probe, organization) }];
+              }),
+            )
+          ).flat();
+          t.after(() => all.map(({ stream }) => stream.response.destroy()));
+          for (const { each, stream } of all) assert.ok(!stream.body.closed, `${each.url} has not ended`);
+          // Their timers have the same interval as this one, in the same list: between two ticks, each checks its caller,
+          // unless its last check still runs.
+          const unchecked: string[] = [];
+          const checksOfAll = () => all.map(({ stream: { checks } }) => ({ ...checks }));
+          let previous: ReturnType<typeof checksOfAll> | undefined;
+          const timer = setInterval(() => {
+            for (const [index, { each, stream }] of all.entries()) {
+              const last = previous?.[index];
+              if (last?.pending === 0 && last.started === stream.checks.started && !stream.body.destroyed)
+                unchecked.push(each.url);
+            }
+            previous = checksOfAll();
+          }, 1000);
+          await transaction(instance.database, revoke);
+          const startedBy = await Promise.all(
+            all.map(async ({ each, headers, stream: { checks }, probe }) => {
+              const isRejected = async () => {
+                const response = await fetch(probe, { headers, redirect: 'manual' });
+                await response.arrayBuffer();
+                return [401, 403, 303].includes(response.status);
+              };
+              await until(isRejected, `reject ${each.probe}`);
+              return checks.started;
+            }),
+          );
+          const open = () => all.filter(({ stream }) => !stream.body.closed).map(({ each }) => each.url);
+          await until(() => open().length === 0, 'end all streams', 20_000).catch(() => {});
+          clearInterval(timer);
+          assert.deepEqual(open(), [], 'still open');
+          assert.deepEqual(unchecked, [], 'checked in each interval');
+          for (const [index, { each, stream }] of all.entries()) {
+            const late = stream.checks.started - (startedBy[index] ?? 0);
+            assert.ok(
+              late <= 1,
+              `${each.url}: ended by the first check after the revocation, not by ${late}`,
+            );
+            const received = await drain(stream.response);
+            // A change feed can end between two changes.
+            const isComplete =
+              each.stream === events.stream ? received > recordCount * recordBytes : stream.response.complete;
+            assert.ok(!isComplete, `${each.url} is incomplete`);
+          }
+        });
+      }
+    }
+
+    let administrator: Awaited<ReturnType<typeof member>>;
+    before(async () => {
+      administrator = await member();
+    });
+    for (const each of cases.filter(({ isIdle }) => isIdle !== true)) {
+      test(`no read of ${each.stream} has more bytes than its bound and one record`, async () => {
+        const [organization = assert.fail()] = organizations;
+        const { headersFor } = administrator;
+        const watched = await watchAdmission(instance);
+        try {
+          const { response } = await openStream(each, organization, headersFor(each));
+          // The change feed does not end.
+          const size = each.stream === events.stream ? recordCount * recordBytes : Number.POSITIVE_INFINITY;
+          let received = 0;
+          for await (const chunk of response) {
+            received += (chunk as Buffer).length;
+            if (received > size) break;
+          }
+          const read = watched.bytes.reduce((sum, bytes) => sum + bytes);
+          assert.ok(read > received / 2, `${read} bytes read, ${received} received`);
+          const most = Math.max(...watched.bytes);
+          assert.ok(most < each.maxBytes + 1.25 * recordBytes, `${most} bytes in one read`);
+        } finally {
+          watched.stop();
+        }
+      });
+    }
+  });
+}
+
+test('no handler writes to the connection of a response itself', () => {
+  const files = globSync('{engine,plugins,webhooks,app}/**/*.ts', { cwd: project });
+  assert.ok(files.length > 100);
+  assert.deepEqual(
+    files.filter((file) =>
+      /\.hijack\(|reply\.raw\.(write|end)|\braw\.(write|end)\(/.test(
+        readFileSync(join(project, file), 'utf8'),
+      ),
+    ),
+    [],
+  );
+});
+
+/** Counts the checks of a request's caller from now on. */
+function countChecks(sending: FastifyRequest): Sent['checks'] {
+  const checks = { started: 0, pending: 0 };
+  const { assertAllowed } = sending;
+  if (assertAllowed !== undefined) {
+    sending.assertAllowed = async () => {
+      checks.started++;
+      checks.pending++;
+      await assertAllowed().finally(() => checks.pending--);
+    };
+  }
+  return checks;
+}
+
+/** Creates records that do not compress well, a change to each of them, and a long activity. */
+async function fill(
+  { database }: Instance,
+  organization: string,
+  records: number,
+  lines: number,
+): Promise<void> {
+  const tables = tablesOf(database);
+  await sql`insert into leads (organization_id, created_at, updated_at, last_name, description)
+    select ${organization}::bigint, now(), now(), 'Ames', n || text.part from generate_series(1, ${records}::int) n,
+    (select string_agg(md5(i::text), '') as part from generate_series(1, ${recordBytes / 32}::int) i) text`.execute(
+    tables,
+  );
+  await sql`insert into crm_ledger (organization_id, actor_kind, action, object, object_id, version, record)
+    select organization_id, 'command', 'create', 'leads', id, 1, json_build_object('description', description)::text
+    from leads where organization_id = ${organization}::bigint`.execute(tables);
+  await sql`insert into crm_ledger (organization_id, actor_kind, actor_id, actor_name, action, object)
+    select ${organization}::bigint, 'key', 1, repeat('x', 300), 'update', 'key' from generate_series(1, ${lines}::int)`.execute(
+    tables,
+  );
+}
+
+/** Reads a response to its end, complete or not. @returns the number of bytes */
+async function drain(response: IncomingMessage): Promise<number> {
+  let received = 0;
+  response.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  if (!response.closed) await new Promise((resolve) => response.once('close', resolve));
+  return received;
+}

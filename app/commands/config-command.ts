@@ -60,7 +60,7 @@ const ofStandards = ['OTEL_BLRP_SCHEDULE_DELAY'];
  * @throws UserError with a line for each near miss of a variable, and for settings that the embedded database cannot honour
  */
 export async function assertEnvironment(config: Config): Promise<void> {
-  const { environment, databaseAddress } = config;
+  const { environment, databaseAddress, passwordFile } = config;
   const known = [
     ...Object.values(variables).map(({ name }) => name),
     ...leaves(defaults).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
@@ -77,6 +77,11 @@ export async function assertEnvironment(config: Config): Promise<void> {
   if (databaseAddress === undefined && (environment.DATABASE_POOL ?? '').trim() !== '') {
     problems.push(
       'DATABASE_POOL needs DATABASE_URL: the embedded database has a single connection. Set DATABASE_URL, or unset DATABASE_POOL.',
+    );
+  }
+  if (databaseAddress === undefined && passwordFile !== undefined) {
+    problems.push(
+      'DATABASE_PASSWORD_FILE needs DATABASE_URL: the embedded database has no password. Set DATABASE_URL, or unset DATABASE_PASSWORD_FILE.',
     );
   }
   if (problems.length > 0) throw new UserError(problems.join('\n'));

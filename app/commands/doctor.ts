@@ -44,6 +44,9 @@ interface Visit {
 /** Timeout of a check and of opening the database, in milliseconds. */
 const limitMs = 10_000;
 
+/** SQLSTATE of a server, database or role without free connections; the error says what to do. */
+const tooManyConnections = '53300';
+
 const late = (ms: number): string => `no response within ${ms / 1000} s`;
 
 /** Examines an instance without changing it. Every step has a timeout. */
@@ -86,7 +89,9 @@ async function have<Part extends DoctorSubject>(
     Object.assign(visit.parts, { [part]: await withTimeout(limitMs, load(), late) });
   } catch (cause) {
     visit.missing.set(part, `${what} cannot be used`);
-    for (const mistake of mistakes(cause, check)) visit.findings.push({ check, ...mistake, advice });
+    const isFull = sqlState((cause as Error).cause) === tooManyConnections;
+    for (const mistake of mistakes(cause, check))
+      visit.findings.push({ check, ...mistake, advice: isFull ? 'Then run "crm doctor" again.' : advice });
   }
 }
 

@@ -58,12 +58,23 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     if (isOutputCut() && isCut.includes((error as NodeJS.ErrnoException).code ?? '')) return;
     const known = error instanceof UserError;
     const { message, stack } = error as Error;
-    const text = known ? message : `unexpected error: ${message.split('\n')[0]}`;
+    const text = known ? message : unexpected(error as NodeJS.ErrnoException);
     const name = styleText('red', 'crm:', { stream: process.stderr });
     process.stderr.write(json ? `${JSON.stringify({ error: text })}\n` : `${name} ${text}\n`);
     if (!known) debug('%s', stack);
     process.exitCode = 1;
   }
+};
+
+/** PostgreSQL's SQLSTATE for a full disk. */
+const diskFull = '53100';
+
+/** Returns the first line of an error that no one expected, or what to do if the disk of the database is full. */
+const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
+  const [line] = message.split('\n');
+  return code === diskFull
+    ? `the disk of the database is full (${line}). Free some space and try again.`
+    : `unexpected error: ${line}`;
 };
 
 /**

@@ -18,11 +18,15 @@ const reasons: Readonly<Record<string, string>> = {
 /** SQLite's code for a lock that another process holds. */
 const busy = 5;
 
+/** SQLite's code for a full disk. */
+const full = 13;
+
 /** SQLite's primary codes that stand for the lock file, which it cannot read, and not for its path. */
 const notADatabase = [11, 26];
 
 /** Why SQLite cannot open the lock file: it reports one code for most causes, so the file is opened once more. */
 function lockReason(path: string, errcode: number): string {
+  if ((errcode & 0xff) === full) return fileReason({ code: 'ENOSPC' });
   if (notADatabase.includes(errcode & 0xff)) return `its file "lock" is not the service's own; move it away`;
   try {
     closeSync(openSync(path, 'a'));

@@ -40,13 +40,17 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
   const failed = failureCounter(name, failures);
   const places = new Map<string, Place>();
 
-  /** Waits until the attempt may run. @returns the failures that are left, below 0 if it is slowed down */
+  /** Waits until the attempt can run, and counts it as running. @returns the failures that are left, at most 0 if it is slowed down */
   const admitted = async (key: string, place: Place): Promise<number> => {
     for (;;) {
       const record = await failed.get(key);
       const left = failures - (record?.consumedPoints ?? 0);
       if (left <= 0 && !slowDown) throw refusal(record?.msBeforeNext);
-      if (place.running < (slowDown ? Math.max(left, 1) : left)) return left;
+      if (place.running < (slowDown ? Math.max(left, 1) : left)) {
+        // Counted before others are admitted, which can happen before the caller continues.
+        place.running++;
+        return left;
+      }
       if (place.queue.length >= waiting) throw refusal(1000);
       await new Promise<void>((resolve) => place.queue.push(resolve));
     }
@@ -60,7 +64,6 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
       place.calls++;
       try {
         const left = await admitted(key, place);
-        place.running++;
         try {
           if (left <= 0) await pause(Math.min(1000 * 2 ** -left, longestPauseMs));
           const result = await attempt();

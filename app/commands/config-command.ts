@@ -60,7 +60,7 @@ const standardNames = ['OTEL_BLRP_SCHEDULE_DELAY'];
  * @throws UserError with a line per misspelled variable, and for variables that the embedded database does not support
  */
 export async function assertEnvironment(config: Config): Promise<void> {
-  const { environment, databaseAddress } = config;
+  const { environment, databaseAddress, passwordFile } = config;
   const knownNames = [
     ...Object.values(variables).map(({ name }) => name),
     ...leaves(defaults).flatMap(({ value }) => (typeof value === 'string' ? variableReferences(value) : [])),
@@ -79,6 +79,11 @@ export async function assertEnvironment(config: Config): Promise<void> {
   if (databaseAddress === undefined && (environment.DATABASE_POOL ?? '').trim() !== '') {
     problems.push(
       'DATABASE_POOL needs DATABASE_URL: the embedded database has a single connection. Set DATABASE_URL, or unset DATABASE_POOL.',
+    );
+  }
+  if (databaseAddress === undefined && passwordFile !== undefined) {
+    problems.push(
+      'DATABASE_PASSWORD_FILE needs DATABASE_URL: the embedded database has no password. Set DATABASE_URL, or unset DATABASE_PASSWORD_FILE.',
     );
   }
   if (problems.length > 0) throw new UserError(problems.join('\n'));

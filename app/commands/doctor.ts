@@ -44,6 +44,9 @@ interface Examination {
 /** Timeout of a check and of opening the database, in milliseconds. */
 const timeoutMs = 10_000;
 
+/** SQLSTATE of a server, database or role without free connections; the error says what to do. */
+const tooManyConnections = '53300';
+
 const timeoutMessage = (ms: number): string => `no response within ${ms / 1000} s`;
 
 /** Examines an instance without changing it. Every step has a timeout. */
@@ -86,7 +89,13 @@ async function loadPart<Part extends DoctorSubject>(
     Object.assign(examination.parts, { [part]: await withTimeout(timeoutMs, load(), timeoutMessage) });
   } catch (cause) {
     examination.missing.set(part, `${label} cannot be used`);
-    for (const issue of issuesOf(cause, check)) examination.findings.push({ check, ...issue, advice });
+    const isFull = sqlState((cause as Error).cause) === tooManyConnections;
+    for (const issue of issuesOf(cause, check))
+      examination.findings.push({
+        check,
+        ...issue,
+        advice: isFull ? 'Then run "crm doctor" again.' : advice,
+      });
   }
 }
 

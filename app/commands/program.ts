@@ -61,12 +61,23 @@ const run: CommandLine<Instance>['run'] = async (json, work) => {
     if (isOutputCut() && closedCodes.includes((error as NodeJS.ErrnoException).code ?? '')) return;
     const isExpected = error instanceof UserError;
     const { message, stack } = error as Error;
-    const text = isExpected ? message : `unexpected error: ${message.split('\n')[0]}`;
+    const text = isExpected ? message : unexpected(error as NodeJS.ErrnoException);
     const name = styleText('red', 'crm:', { stream: process.stderr });
     process.stderr.write(json ? `${JSON.stringify({ error: text })}\n` : `${name} ${text}\n`);
     if (!isExpected) debug('%s', stack);
     process.exitCode = 1;
   }
+};
+
+/** PostgreSQL's SQLSTATE for a full disk. */
+const diskFull = '53100';
+
+/** Returns the text of an unexpected error: its first line, with advice if the database's disk is full. */
+const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
+  const [line] = message.split('\n');
+  return code === diskFull
+    ? `the disk of the database is full (${line}). Free some space and try again.`
+    : `unexpected error: ${line}`;
 };
 
 /**

@@ -116,10 +116,11 @@ const withFolderCheck =
 function reason(cause: unknown, folder: string): string {
   const { message, errno, code } = cause as { message?: unknown; errno?: unknown; code?: unknown };
   if (errno === noSpace || code === 'ENOSPC') return fileReason({ code: 'ENOSPC' });
-  if (abortPattern.test(String(message))) {
-    return freeBytes(folder) < minimumFreeBytes
-      ? fileReason({ code: 'ENOSPC' })
-      : 'its files are damaged. Move the folder away and restore a backup';
+  const isAborted = abortPattern.test(String(message));
+  if (isAborted || rejectedPattern.test(String(message))) {
+    if (freeBytes(folder) < minimumFreeBytes) return fileReason({ code: 'ENOSPC' });
+    const what = isAborted ? 'damaged' : 'damaged or from another version of PostgreSQL';
+    return `its files are ${what}. Move the folder away and restore a backup`;
   }
   if (typeof message === 'string' && message !== '') return message.split('\n')[0] ?? message;
   return `its file system failed (${String(errno ?? cause)})`;
@@ -127,6 +128,9 @@ function reason(cause: unknown, folder: string): string {
 
 /** Messages of an aborted WebAssembly module. */
 const abortPattern = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
+
+/** PGlite's message if PostgreSQL rejects the cluster. */
+const rejectedPattern = /failed to initialize/i;
 
 /** PostgreSQL needs space for one segment of the write-ahead log to start. */
 const minimumFreeBytes = 16 * 1024 * 1024;

@@ -59,6 +59,9 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lostCodes.test(String(code)) || lostMessages.test(String(message));
 }
 
+/** Start of the error if the file with the password cannot be read. */
+export const unreadablePassword = 'Connection terminated: the password file';
+
 /** Reasons for failures without a SQLSTATE, by the start of the driver's message. */
 const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['timeout exceeded when trying to connect', 'no_connection_in_time'],
@@ -66,6 +69,7 @@ const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['Connection terminated due to connection timeout', 'connect_timeout'],
   ['Connection terminated: no response in time', 'no_response_in_time'],
   ['Connection terminated: the server is read-only', 'read_only'],
+  [unreadablePassword, 'password_file_unreadable'],
   ['Connection terminated', 'connection_lost'],
   ['Client ', 'connection_lost'],
 ];

@@ -18,6 +18,9 @@ const reasons: Readonly<Record<string, string>> = {
 /** SQLite's error code for a lock held by another process. */
 const busyCode = 5;
 
+/** SQLite's error code for a full disk. */
+const diskFullCode = 13;
+
 /** SQLite's primary error codes for a damaged or foreign lock file. */
 const notADatabaseCodes = [11, 26];
 
@@ -26,6 +29,7 @@ const notADatabaseCodes = [11, 26];
  * opened again.
  */
 function lockReason(path: string, errcode: number): string {
+  if ((errcode & 0xff) === diskFullCode) return fileReason({ code: 'ENOSPC' });
   if (notADatabaseCodes.includes(errcode & 0xff))
     return `its file "lock" is not the service's own; move it away`;
   try {

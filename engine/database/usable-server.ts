@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { ClientConfig } from 'pg';
-import { UserError } from '../errors.ts';
+import { fileReason, UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
-import { sqlState } from './failures.ts';
+import { sqlState, unreadablePassword } from './failures.ts';
 import { connectionErrorText, type Route, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
 
@@ -77,24 +77,34 @@ export async function findServer(
     await pooler.route.find();
     return pooler;
   } catch (cause) {
-    throw new UserError(`the database at ${describeAddress(address)} ${failureText(cause)}`, { cause });
+    throw new UserError(`the database at ${describeAddress(address)} ${failureText(cause, passwordFile)}`, {
+      cause,
+    });
   }
 }
 
 /**
- * Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read
+ * Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read, which
+ * callers treat like a lost connection
  */
 async function readPassword(file: string): Promise<string> {
-  return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
+  try {
+    return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
+  } catch (cause) {
+    throw new Error(`${unreadablePassword} ${file} cannot be read: ${fileReason(cause)}`, { cause });
+  }
 }
 
 /** Explains why a server is unusable, based on its error. */
-function failureText(cause: unknown): string {
+function failureText(cause: unknown, passwordFile: string | undefined): string {
   const state = sqlState(cause);
   if (state === noDatabase)
     return `does not exist: create it, or correct DATABASE_URL (${connectionErrorText(cause)})`;
-  if (state === wrongPassword)
-    return `refuses the login: correct DATABASE_URL (${connectionErrorText(cause)})`;
+  if (state === wrongPassword) {
+    const where =
+      passwordFile === undefined ? 'DATABASE_URL' : `DATABASE_URL or the password in ${passwordFile}`;
+    return `refuses the login: correct ${where} (${connectionErrorText(cause)})`;
+  }
   if (state === tooManyConnections)
     return `has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (${connectionErrorText(cause)})`;
   return `does not answer: ${connectionErrorText(cause)}`;

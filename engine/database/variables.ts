@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import {
@@ -48,11 +48,13 @@ export const databaseVariables = {
     expected: 'a file',
     read: (text) => {
       const file = resolve(text);
+      let password: string;
       try {
-        accessSync(file, constants.R_OK);
+        password = readFileSync(file, 'utf8');
       } catch (cause) {
         throw new UserError(`${file} cannot be read: ${fileReason(cause)}`, { cause });
       }
+      if (password.trim() === '') throw new UserError(`${file} is empty`);
       return file;
     },
   } satisfies Variable<string | undefined> as Variable<string | undefined>,

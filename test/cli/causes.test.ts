@@ -6,9 +6,21 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { readConfig } from '../../app/config.ts';
+import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { inherited } from '../support/command-process.ts';
+import { mountDisk } from '../support/disk.ts';
 import { temporaryFolder } from '../support/instance.ts';
-import { apart, assertRefused, crm, migratedStorage, project } from '../support/process.ts';
+import {
+  apart,
+  assertRefused,
+  crm,
+  migrated,
+  migratedStorage,
+  type Options,
+  project,
+} from '../support/process.ts';
+import { copyFolder } from '../support/templates.ts';
 
 test('a lock file that is not one', async () => {
   const temporary = temporaryFolder();
@@ -24,13 +36,81 @@ test('a lock file that is not one', async () => {
 });
 
 test('damaged files', async () => {
-  const storage = await migratedStorage('embedded');
-  writeFileSync(join(storage.folder, 'pgdata/global/pg_control'), 'damaged');
-  assertRefused(
-    await crm(['migrate'], storage.environment, apart),
-    `the data folder ${storage.folder} cannot be opened: its files are damaged. Move the folder away and restore a backup`,
+  const opened = (what: string) => (folder: string) =>
+    `the data folder ${folder} cannot be opened: its files are ${what}. Move the folder away and restore a backup`;
+  const damages: readonly (readonly [
+    damage: (cluster: string) => void,
+    message: (folder: string) => string,
+  ])[] = [
+    [(cluster) => writeFileSync(join(cluster, 'global/pg_control'), 'damaged'), opened('damaged')],
+    // The table of tables.
+    [
+      (cluster) => rmSync(join(cluster, 'base/5/1259')),
+      opened('damaged or from another version of PostgreSQL'),
+    ],
+    [
+      (cluster) => writeFileSync(join(cluster, 'PG_VERSION'), '9\n'),
+      opened('damaged or from another version of PostgreSQL'),
+    ],
+    [
+      (cluster) => rmSync(join(cluster, 'PG_VERSION')),
+      (folder) => `${join(folder, 'pgdata')} is not a database: move it away or restore it`,
+    ],
+  ];
+  await Promise.all(
+    damages.map(async ([damage, message]) => {
+      const storage = await migratedStorage('embedded');
+      damage(join(storage.folder, 'pgdata'));
+      assertRefused(await crm(['migrate'], storage.environment, apart), message(storage.folder));
+      await storage.remove();
+    }),
   );
-  await storage.remove();
+});
+
+test('a full disk', async (t) => {
+  // A database takes about 41 MB.
+  const disk = mountDisk(64);
+  if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
+  t.after(disk.remove);
+  const data = join(disk.path, 'data');
+  await copyFolder(migrated, data);
+  const start = (folder: string, options?: Options) =>
+    crm(['serve'], { DATA_DIR: folder, PORT: '0', LOG_LEVEL: 'silent' }, options);
+  const full = 'no space is left on the device';
+
+  const first = join(disk.path, 'first');
+  assertRefused(await start(first, apart), `the data folder ${first} cannot be opened: ${full}`);
+  rmSync(first, { recursive: true });
+
+  disk.fill();
+  assertRefused(await start(data), `the data folder ${data} cannot be used: ${full}`);
+  const config = readConfig({ DATA_DIR: join(disk.path, 'secrets') });
+  assert.throws(() => instanceSecrets(config), {
+    name: 'UserError',
+    message: `cannot store a secret in ${config.dataFolder} (${full}). Set AUTH_SECRETS or DATA_DIR.`,
+  });
+  disk.free();
+  assert.ok(instanceSecrets(config), 'nothing is left of the first attempt');
+
+  /** Fills the disk, apart from some bytes. */
+  const fillBut = (bytes: number) => {
+    const spare = join(disk.path, 'spare');
+    writeFileSync(spare, Buffer.alloc(bytes));
+    disk.fill();
+    rmSync(spare);
+  };
+  // Enough for the lock, and not for PostgreSQL.
+  fillBut(4096);
+  assertRefused(await start(data, apart), `the data folder ${data} cannot be opened: ${full}`);
+  disk.free();
+  // Enough to start, and not for the demo organization.
+  fillBut(128 * 1024);
+  assertRefused(
+    await start(data, apart),
+    /^crm: the disk of the database is full \(could not extend file \S+: No space left on device\)\. Free some space and try again\.\n$/,
+  );
+  disk.free();
+  assert.equal((await crm(['migrate'], { DATA_DIR: data })).stderr, '');
 });
 
 test('truncated output is not a failure', async () => {

@@ -30,6 +30,7 @@ import {
   onDatabase,
   project,
   type Storage,
+  until,
 } from '../support/process.ts';
 
 interface Found {
@@ -410,6 +411,51 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
       );
     });
   }
+
+  test('a role whose connections are all in use, at the start and later', async () => {
+    const url = new URL(String(environment.DATABASE_URL));
+    await connected(server.url, (client) =>
+      client.query(`create role full_role login password 'full' connection limit 1`),
+    );
+    Object.assign(url, { username: 'full_role', password: 'full' });
+    const full = { ...environment, DATABASE_URL: url.href, DATABASE_CONNECT_TIMEOUT_MS: '200' };
+    const config = readConfig(full);
+    const database = await openDatabase(config, []);
+    try {
+      await connected(server.url, (client) =>
+        client.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'full_role'`),
+      );
+      const holding = () =>
+        connected(url.href, async () => {
+          const found = await serverChecks
+            .find(({ name }) => name === 'writing')
+            ?.run({ config, database } as Parameters<(typeof serverChecks)[number]['run']>[0]);
+          assert.deepEqual(found, [
+            {
+              place: 'DATABASE_URL',
+              problem:
+                'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
+              advice:
+                'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',
+            },
+          ]);
+          const { wrong, skipped } = await doctor(full);
+          assert.deepEqual(linesOf(wrong), [
+            `database: the database at ${url.host}${url.pathname} has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (too many connections for role "full_role"). Then run "crm doctor" again.`,
+          ]);
+          assert.ok(skipped.every(({ reason }) => reason === 'the database cannot be used'));
+          return true;
+        });
+      // The connection that was ended may still count.
+      const isFull = (cause: { code?: string }) => {
+        if (cause.code !== '53300') throw cause;
+        return false;
+      };
+      await until(() => holding().catch(isFull), 'hold the only connection');
+    } finally {
+      await database.close();
+    }
+  });
 
   test('a clock that differs', async () => {
     // Another function of that name stands for another clock.

@@ -19,6 +19,8 @@ import {
   crm,
   type Environment,
   emptyStorage,
+  type Options,
+  project,
   rows,
   type Service,
   type Storage,
@@ -82,19 +84,31 @@ test('replacing workers again and again does not help', () => {
   assert.equal(pulse.problem(), undefined, 'none has hung for a while');
 });
 
-test('a stopped worker is killed and replaced; /livez fails when none responds', {
+/** Runs the command line so that a process that gets SIGUSR2 is in a synchronous loop from then on. */
+const blockable: Options = {
+  program: [
+    '--import',
+    `data:text/javascript,process.on('SIGUSR2',()=>{for(;;);})`,
+    join(project, 'app/main.ts'),
+  ],
+};
+
+test('a worker that is blocked or stopped is killed and replaced; /livez fails when none responds', {
   skip: process.platform !== 'linux',
 }, async (t) => {
   const storage = await emptyStorage('postgresql');
-  const service = await serve({
-    ...storage.environment,
-    WORKERS: '2',
-    MIGRATE_ON_START: 'true',
-    ADMIN_PORT: '0',
-    DATABASE_POOL: '12',
-    WORKER_TIMEOUT_MS: '5000',
-    LOG_LEVEL: 'fatal',
-  });
+  const service = await serve(
+    {
+      ...storage.environment,
+      WORKERS: '2',
+      MIGRATE_ON_START: 'true',
+      ADMIN_PORT: '0',
+      DATABASE_POOL: '12',
+      WORKER_TIMEOUT_MS: '5000',
+      LOG_LEVEL: 'fatal',
+    },
+    blockable,
+  );
   t.after(async () => {
     await service.kill();
     await storage.remove();
@@ -105,15 +119,17 @@ test('a stopped worker is killed and replaced; /livez fails when none responds',
     const { status, json } = await send(admin, 'GET /readyz');
     return status === 200 && (json.workers as { serving: number }).serving === 2;
   };
-  const [stopped = assert.fail()] = childrenOf(service.pid);
-  process.kill(stopped, 'SIGSTOP');
-  await until(() => !childrenOf(service.pid).includes(stopped), 'kill the stopped worker', 60_000);
-  await until(isComplete, 'replace it', 60_000);
-  assert.ok(
-    service.stderr().includes(`crm: worker ${stopped} has not responded for 5 s: it is killed\n`),
-    service.stderr(),
-  );
-  assert.equal(await livez(), 200);
+  for (const signal of ['SIGUSR2', 'SIGSTOP'] as const) {
+    const [hung = assert.fail()] = childrenOf(service.pid);
+    process.kill(hung, signal);
+    await until(() => !childrenOf(service.pid).includes(hung), `kill the worker after ${signal}`, 60_000);
+    await until(isComplete, 'replace it', 60_000);
+    assert.ok(
+      service.stderr().includes(`crm: worker ${hung} has not responded for 5 s: it is killed\n`),
+      service.stderr(),
+    );
+    assert.equal(await livez(), 200);
+  }
 
   // Each replacement is stopped too, so replacing does not help.
   const halted = new Set<number>();
@@ -134,19 +150,28 @@ test('a stopped worker is killed and replaced; /livez fails when none responds',
   assert.ok([...halted].every((pid) => !childrenOf(service.pid).includes(pid)));
 });
 
-test('the end of a test ends workers that are stopped', { skip: process.platform !== 'linux' }, async () => {
+test('the end of a test ends workers that are blocked or stopped, also without their supervisor', {
+  skip: process.platform !== 'linux',
+}, async () => {
   const storage = await emptyStorage('postgresql');
-  const service = await serve({
+  const environment = {
     ...storage.environment,
     WORKERS: '2',
     MIGRATE_ON_START: 'true',
     DATABASE_POOL: '12',
     LOG_LEVEL: 'fatal',
-  });
+  };
+  const service = await serve(environment, blockable);
   const workers = childrenOf(service.pid);
-  for (const pid of workers) process.kill(pid, 'SIGSTOP');
-  await service.kill();
-  await until(() => workers.every((pid) => !existsSync(`/proc/${pid}`)), 'end');
+  const [blocked = assert.fail(), stopped = assert.fail()] = workers;
+  process.kill(blocked, 'SIGUSR2');
+  process.kill(stopped, 'SIGSTOP');
+  service.signal('SIGKILL');
+  await until(() => !existsSync(`/proc/${service.pid}`), 'end the supervisor');
+  for (const pid of workers) process.kill(pid, 'SIGTERM');
+  const killed = service.kill();
+  await until(() => workers.every((pid) => !existsSync(`/proc/${pid}`)), 'end the workers');
+  await killed;
   await storage.remove();
 });
 

@@ -1,13 +1,22 @@
 // Imports that find records by unique fields: the same file again changes nothing, later lines meet earlier ones.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { before, test } from 'node:test';
+import { transaction } from '../../engine/tables/handle.ts';
+import { changeProfile, createProfile } from '../../plugins/access/profiles/profiles.ts';
+import { signIn } from '../support/forms.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
+import { command, makePerson } from '../support/people.ts';
+import { connected } from '../support/postgres.ts';
+import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
 onBothDrivers(
   'imports with unique fields',
-  (instance) => {
+  (instance, driver) => {
     let acme: Organization;
     before(async () => {
       acme = await instance().organization('acme');
@@ -69,6 +78,105 @@ onBothDrivers(
         'the first one is there by now',
       );
     });
+
+    for (const [revoked, left] of [
+      ['create', 'update'],
+      ['update', 'create'],
+    ] as const) {
+      const without = [{ object: 'people', actions: ['list', left] }] as const;
+      /** Counts the people whose email address starts with a text, by age. */
+      const ages = async (start: string, age: number) => {
+        const rows = await instance().database.run({
+          name: '',
+          text: `select count(*)::text from people where email like $1::text || '%' and age = $2::text::int`,
+          values: [start, String(age)],
+        });
+        return Number(rows[0]?.[0]);
+      };
+
+      test(`the grant to ${revoked}, revoked in the middle, ends it with a report of what is written`, async () => {
+        const { database, call, url } = instance();
+        const actor = command(instance());
+        const profile = await transaction(database, (tables) =>
+          createProfile(tables, actor, acme.id, `without ${revoked}`, [
+            { object: 'people', actions: ['list', 'create', 'update'] },
+          ]),
+        );
+        const { key } = await acme.makeKey({ profile: `without ${revoked}` });
+        // Half of each batch exists already.
+        const email = (index: number) => `${revoked}-${index}@x`;
+        const existing = Array.from({ length: 1000 }, (_, index) => ({ email: email(2 * index), age: 2 }));
+        assert.deepEqual((await load('', ...existing)).counts, [1000, 0, 0]);
+        const age = 3;
+        const batch = (first: number) =>
+          Array.from(
+            { length: 1000 },
+            (_, index) => `${JSON.stringify({ email: email(first + index), age })}\n`,
+          ).join('');
+        const importUrl = '/api/v1/people/import?match=email';
+        const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/x-ndjson' };
+        const sending = request(`${url}${importUrl}`, { method: 'POST', headers, agent: false });
+        const responded = once(sending, 'response');
+        sending.write(batch(0));
+        await until(async () => (await ages(revoked, age)) === 1000, 'write the first batch');
+        await transaction(database, (tables) => changeProfile(tables, actor, acme.id, profile, without));
+        // The key's grants are cached for a moment.
+        await until(
+          async () => (await call(`POST ${importUrl}`, { key, body: '', headers })).status === 403,
+          'reject another import',
+        );
+        sending.end(batch(1000));
+        const [response] = await responded;
+        const { code, error, report } = JSON.parse(await text(response));
+        assert.deepEqual([response.statusCode, code], [403, 'forbidden'], error);
+        assert.deepEqual([report.created, report.updated, report.failed], [500, 500, 0]);
+        assert.equal(await ages(revoked, age), 1000, 'nothing of the second batch is written');
+        assert.equal(await ages(revoked, 2), 500);
+      });
+
+      if (driver === 'postgresql') {
+        test(`the grant to ${revoked}, revoked in the middle, ends an import in the browser`, async () => {
+          const { database, config } = instance();
+          const grants = [{ object: 'people', actions: ['list', 'create', 'update'] }] as const;
+          const person = await makePerson(instance(), [{ organization: acme, grants }]);
+          const browser = await signIn(instance(), person);
+          const page = '/setup/o/acme/data/people/import';
+          const update = /Update the record with the same Email/;
+          assert.match((await browser.get(page)).text, update);
+          const start = `browser-${revoked}`;
+          const file = `email,age\n${Array.from({ length: 2000 }, (_, index) => `${start}-${index}@x,3\n`).join('')}`;
+          const fields = {
+            _csrf: await browser.token(page),
+            content: Buffer.from(file).toString('base64'),
+            key: start,
+            step: 'import',
+            match: 'email',
+          };
+          const answer = await connected(String(config.environment.DATABASE_URL), async (client) => {
+            await client.query('begin; lock table people in share row exclusive mode');
+            const sent = browser.post(page, fields);
+            await until(async () => {
+              const waiting = `select from pg_locks where not granted and relation = 'people'::regclass`;
+              return (await client.query(waiting)).rows.length > 0;
+            }, 'write the first batch');
+            await transaction(database, async (tables) => {
+              const { profile_id } = await tables
+                .selectFrom('crm_memberships')
+                .select('profile_id')
+                .where('user_id', '=', person.id)
+                .executeTakeFirstOrThrow();
+              await changeProfile(tables, command(instance()), acme.id, profile_id, without);
+            });
+            await until(async () => !update.test((await browser.get(page)).text), 'know the new grants');
+            await client.query('rollback');
+            return sent;
+          });
+          assert.equal(answer.status, 403, answer.text);
+          // A batch that waits for a lock for too long is not written.
+          assert.ok([0, 1000].includes(await ages(start, 3)), 'nothing of the second batch is written');
+        });
+      }
+    }
   },
   { sources: await sourcesWith(people) },
 );

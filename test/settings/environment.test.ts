@@ -1,9 +1,12 @@
 // Environment variables: a misspelled or unusable variable is an error at startup instead of being ignored.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
 import { assertEnvironment } from '../../app/commands/config-command.ts';
 import { readConfig } from '../../app/config.ts';
 import { parseSettings, readSettings } from '../../webhooks/settings/load.ts';
+import { temporaryFolder } from '../support/instance.ts';
 import { settingsFile } from '../support/partners.ts';
 import { assertRefused, crm } from '../support/process.ts';
 
@@ -86,6 +89,38 @@ test('DATABASE_POOL with the embedded database', () =>
     message:
       'DATABASE_POOL needs DATABASE_URL: the embedded database has a single connection. Set DATABASE_URL, or unset DATABASE_POOL.',
   }));
+
+describe('DATABASE_PASSWORD_FILE', () => {
+  const temporary = temporaryFolder();
+  after(temporary.remove);
+  const file = (name: string) => join(temporary.path, name);
+  before(() => {
+    mkdirSync(file('folder'));
+    writeFileSync(file('empty'), '\n');
+    writeFileSync(file('password'), 'secret\n');
+  });
+  for (const [name, problem] of [
+    ['missing', 'cannot be read: it does not exist'],
+    ['folder', 'cannot be read: it is a folder'],
+    ['password/x', 'cannot be read: a component of its path is not a folder'],
+    ['empty', 'is empty'],
+  ] as const) {
+    test(`${name}: one line at startup`, async () => {
+      const environment = {
+        DATABASE_URL: 'postgres://crm@127.0.0.1:1/crm',
+        DATABASE_PASSWORD_FILE: file(name),
+      };
+      assertRefused(await crm(['serve'], environment), `DATABASE_PASSWORD_FILE: ${file(name)} ${problem}`);
+    });
+  }
+
+  test('with the embedded database', () =>
+    assert.rejects(assertEnvironment(readConfig({ DATABASE_PASSWORD_FILE: file('password') })), {
+      name: 'UserError',
+      message:
+        'DATABASE_PASSWORD_FILE needs DATABASE_URL: the embedded database has no password. Set DATABASE_URL, or unset DATABASE_PASSWORD_FILE.',
+    }));
+});
 
 describe('values of config.yaml that come from the environment are checked', () => {
   const told = (text: string, environment: Record<string, string>) => {

@@ -1,7 +1,8 @@
 // Test support: the command line and the service as real processes, each with an environment of its own.
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -42,7 +43,7 @@ export interface Process {
   readonly stderr: () => string;
   /** Sends a signal; does nothing once it has ended. */
   readonly signal: (name: NodeJS.Signals) => void;
-  /** Kills it with SIGKILL, together with the processes that it has started, and waits for its end. */
+  /** Kills it with SIGKILL, together with the processes that it has started, also if it has ended, and waits for its end. */
   readonly kill: () => Promise<Outcome>;
 }
 
@@ -66,11 +67,15 @@ export interface Options {
 const running = new Set<Process>();
 after(() => Promise.all([...running].map((process) => process.kill())));
 
+/** Variable that marks a process and all processes that it starts. */
+const mark = 'CRM_TEST_PROCESS';
+
 /** Starts the command line. It sees the given environment and nothing else that configures it. */
 export function start(args: readonly string[], environment: Environment, options: Options = {}): Process {
+  const id = randomUUID();
   const child = spawn(process.execPath, [...(options.program ?? commandLine), ...args], {
     cwd: options.cwd ?? project,
-    env: { ...inherited(), ...environment },
+    env: { ...inherited(), ...environment, [mark]: id },
   });
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');
@@ -87,11 +92,13 @@ export function start(args: readonly string[], environment: Environment, options
     stdout: () => output.stdout,
     stderr: () => output.stderr,
     signal: (name) => child.kill(name),
-    kill: () => {
-      // A stopped worker would outlive its parent, ignore SIGTERM and keep the pipes of both open.
-      const children = child.exitCode === null && child.signalCode === null ? childrenOf(child.pid ?? 0) : [];
+    kill: async () => {
       child.kill('SIGKILL');
-      for (const pid of children) killIfAlive(pid);
+      // A stopped or blocked worker outlives its parent, ignores SIGTERM and keeps the pipes of both open.
+      for (let found = marked(id); found.length > 0; found = marked(id)) {
+        for (const pid of found) killIfAlive(pid);
+        await pause(10);
+      }
       return ended;
     },
   };
@@ -111,6 +118,21 @@ export function childrenOf(pid: number): number[] {
   } catch {
     return [];
   }
+}
+
+/** Returns the IDs of the living processes with a mark; none where the system does not tell. */
+function marked(id: string): number[] {
+  if (!existsSync('/proc/self/environ')) return [];
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return pid > 0 && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`${mark}=${id}`);
+      } catch {
+        // It has ended, or belongs to another user.
+        return false;
+      }
+    });
 }
 
 function killIfAlive(pid: number): void {

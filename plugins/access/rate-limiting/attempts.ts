@@ -44,7 +44,7 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
   const states = new Map<string, KeyState>();
 
   /**
-   * Waits until an attempt can start.
+   * Waits until an attempt can start, and counts it as running.
    * @returns the number of remaining failures; 0 or less if the attempt is slowed down
    */
   const admit = async (key: string, state: KeyState): Promise<number> => {
@@ -52,7 +52,11 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
       const record = await failureCounts.get(key);
       const remaining = failures - (record?.consumedPoints ?? 0);
       if (remaining <= 0 && !slowDown) throw tooManyAttempts(record?.msBeforeNext);
-      if (state.running < (slowDown ? Math.max(remaining, 1) : remaining)) return remaining;
+      if (state.running < (slowDown ? Math.max(remaining, 1) : remaining)) {
+        // Counted before others are admitted, which can happen before the caller continues.
+        state.running++;
+        return remaining;
+      }
       if (state.queue.length >= waiting) throw tooManyAttempts(1000);
       await new Promise<void>((resolve) => state.queue.push(resolve));
     }
@@ -66,7 +70,6 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
       state.calls++;
       try {
         const remaining = await admit(key, state);
-        state.running++;
         try {
           if (remaining <= 0) await pause(Math.min(1000 * 2 ** -remaining, maxDelayMs));
           const result = await attempt();

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { createFolder, type DatabaseConfig } from '../../../engine/database/index.ts';
@@ -56,7 +56,7 @@ function generatedSecret(folder: string): string {
   const file = secretFile(folder);
   try {
     createFolder(folder, 0o700);
-    writeFileSync(file, randomBytes(48).toString('base64url'), { flag: 'wx', mode: 0o600 });
+    storeNew(file, randomBytes(48).toString('base64url'));
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EEXIST') {
@@ -69,4 +69,17 @@ function generatedSecret(folder: string): string {
   if (!isLongEnough(secret))
     throw new UserError(`${file} does not contain a valid secret. Delete the file or set AUTH_SECRETS.`);
   return secret;
+}
+
+/** Creates a file with a text, or no file. @throws Error with the code EEXIST if the file exists */
+function storeNew(file: string, text: string): void {
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    writeFileSync(descriptor, text);
+  } catch (cause) {
+    rmSync(file);
+    throw cause;
+  } finally {
+    closeSync(descriptor);
+  }
 }

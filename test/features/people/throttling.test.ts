@@ -3,6 +3,7 @@
 // Attempts are counted in memory, so one driver stands for both. Concurrent work is at its real cost, so that it overlaps.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { attempts } from '../../../plugins/access/rate-limiting/attempts.ts';
 import { type Answer, type Instance, type Organization, startInstance } from '../../support/instance.ts';
 import { realCost } from '../../support/low-cost.ts';
@@ -162,6 +163,36 @@ describe('throttling', () => {
         const again = await times(perDevice, () => attempt(node, ann.email, 'wrong', { cookie }));
         assert.deepEqual(again, all(perDevice, 401));
       }));
+
+    test('has all its failures left after a success: as many attempts run concurrently as at first', async () => {
+      const failures = 3;
+      const limiter = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
+      const fail = () => limiter.run('device', async () => undefined);
+      /** Starts twice as many successful attempts as can fail. @returns how many of them run at the same time */
+      const concurrent = async (): Promise<number> => {
+        const opened = Promise.withResolvers<void>();
+        let running = 0;
+        const all = Array.from({ length: 2 * failures }, () =>
+          limiter.run('device', async () => {
+            running++;
+            await opened.promise;
+            return true;
+          }),
+        );
+        // Failures are counted in memory, so an attempt that is not delayed has started by then.
+        await nextTurn();
+        const started = running;
+        opened.resolve();
+        await Promise.all(all);
+        return started;
+      };
+      for (let count = 0; count < failures - 1; count++) await fail();
+      assert.equal(await concurrent(), 1, 'one failure is left');
+      assert.equal(await concurrent(), failures, 'a success resets the count');
+      await fail();
+      assert.equal(await concurrent(), failures - 1);
+      assert.equal(await concurrent(), failures);
+    });
 
     test('may make many right concurrent attempts', (t) =>
       onNode(async (node) => {

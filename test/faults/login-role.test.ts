@@ -1,0 +1,130 @@
+// The database role of the service: fewer connections than the pools are configured for, and a password from a file that is rotated.
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Answer, temporaryFolder } from '../support/instance.ts';
+import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
+import { type Service, serve, until } from '../support/process.ts';
+import { assertErrorShape } from '../support/scenario.ts';
+
+describe('a role with 6 connections and a password from a file', { concurrency: 1 }, () => {
+  const temporary = temporaryFolder();
+  const passwordFile = join(temporary.path, 'password');
+  let server: Server;
+  let service: Service;
+  let key: string;
+  before(async () => {
+    server = await startPostgres();
+    const { url } = await makeDatabase(server.url);
+    const limited = new URL(url);
+    await connected(server.url, async (client) => {
+      await client.query(`create role limited login password 'first' connection limit 6`);
+      await client.query(`alter database "${limited.pathname.slice(1)}" owner to limited`);
+    });
+    limited.username = 'limited';
+    limited.password = '';
+    await connected(url, (client) => client.query('grant all on schema public to limited'));
+    writeFileSync(passwordFile, 'first\n');
+    service = await serve({
+      DATABASE_URL: limited.href,
+      DATABASE_PASSWORD_FILE: passwordFile,
+      MIGRATE_ON_START: 'true',
+      LOG_LEVEL: 'error',
+      LOG_FORMAT: 'json',
+    });
+    key = String(service.printed.key);
+  });
+  after(async () => {
+    await service?.kill();
+    await server?.stop();
+    temporary.remove();
+  });
+
+  test('concurrent lists and writes: none fails', async () => {
+    const failures: string[] = [];
+    const each = async (name: string, body?: object) => {
+      let { status, text } = await service.call(name, { key, ...(body && { body }) });
+      // On a slow machine some requests wait too long for a slot; clients retry a 503.
+      for (let retry = 0; status === 503 && retry < 10; retry++) {
+        ({ status, text } = await service.call(name, { key, ...(body && { body }) }));
+      }
+      if (status >= 300) failures.push(`${name}: ${status} ${text}`);
+    };
+    for (let round = 0; round < 10; round++) {
+      await Promise.all([
+        ...Array.from({ length: 20 }, () => each('POST /api/v1/leads', { last_name: 'x' })),
+        ...Array.from({ length: 20 }, () => each('GET /api/v1/leads?page=6')),
+        ...Array.from({ length: 10 }, () => each('GET /api/v1/leads')),
+      ]);
+    }
+    assert.deepEqual(failures, []);
+  });
+
+  const changeRole = (password: string) =>
+    connected(server.url, (client) => client.query(`alter role limited password '${password}'`));
+  /** Ends all connections of the service. */
+  const disconnect = () =>
+    connected(server.url, (client) =>
+      client.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'limited'`),
+    );
+  /** One request for each kind of connection. */
+  const requests = (): Promise<Answer[]> =>
+    Promise.all([
+      service.call('GET /api/v1/leads', { key }),
+      service.call('GET /api/v1/leads?page=6', { key }),
+      service.call('POST /api/v1/leads', { key, body: { last_name: 'x' } }),
+      service.call('POST /api/v1/leads/batch', { key, body: { records: [{ last_name: 'x' }] } }),
+      service.call('GET /auth/me', { key }),
+    ]);
+  const areServed = async () => (await requests()).every(({ status }) => status < 300);
+  /** The reasons in the log since a position in it. */
+  const reasons = (start: number) =>
+    service
+      .stderr()
+      .slice(start)
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { reason?: string }).reason);
+
+  test('a rotated password is read for new connections', async () => {
+    assert.ok(await areServed());
+    const start = service.stderr().length;
+    await changeRole('second');
+    writeFileSync(passwordFile, 'second\n');
+    assert.ok(await areServed(), 'connections stay open');
+    await disconnect();
+    await until(areServed, 'connect with the new password');
+    assert.ok(!reasons(start).includes('28P01'), 'the old password was not tried');
+  });
+
+  for (const [what, fail, repair, reason] of [
+    [
+      'only the role is changed',
+      () => changeRole('third'),
+      () => writeFileSync(passwordFile, 'third'),
+      '28P01',
+    ],
+    [
+      'the file is missing',
+      async () => rmSync(passwordFile),
+      () => writeFileSync(passwordFile, 'third\n'),
+      'password_file_unreadable',
+    ],
+  ] as const) {
+    test(`${what}: requests fail with 500, and the log says why; service resumes without a restart`, async () => {
+      const start = service.stderr().length;
+      await fail();
+      await disconnect();
+      await until(async () => (await requests()).every(({ status }) => status === 500), 'fail');
+      for (const answer of await requests()) {
+        assertErrorShape(answer);
+        assert.equal(answer.json.error, 'The database did not respond as expected');
+        assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+      }
+      assert.ok(reasons(start).includes(reason), reasons(start).join());
+      repair();
+      await until(areServed, 'connect again');
+    });
+  }
+});

@@ -20,11 +20,13 @@ export interface StatementPlan {
   readonly lane: Lane;
   /** Indexes read by the statement, in the order of the plan. */
   readonly indexes: readonly string[];
-  /** Operations in the plan that are too slow for a shared connection. Empty for lanes that do not share one. */
+  /**
+   * Operations in the plan that are too slow for a shared connection. Empty if the lane does not share a connection.
+   */
   readonly problems: readonly string[];
 }
 
-/** Number of records per organization, and of organizations. */
+/** Number of records per organization, and number of organizations. */
 const [records, organizations] = [2000, 5];
 /** Lanes whose statements share a connection. */
 const sharedLanes: readonly Lane[] = ['read', 'list'];
@@ -95,7 +97,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Yields every request with a distinct statement, but only the first of similar lists in the lane `scan`. */
+/** Yields every request with a distinct statement, but only the first of similar lists in the `scan` lane. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
@@ -192,7 +194,7 @@ function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   );
 }
 
-/** SQL of generated values by column type. `n` is the number of the record. */
+/** SQL expressions that generate values, by column type. `n` is the record's sequence number. */
 const sampleValues: Readonly<Record<string, string>> = {
   text: `'value ' || n`,
   bigint: 'n',
@@ -219,7 +221,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
 }
 
 /**
- * Returns SQL of a generated value.
+ * Returns an SQL expression that generates a value.
  * @param isFilter whether to use only a few values, so that each one matches many records
  */
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {

@@ -9,11 +9,11 @@ export interface ResourceDefinition extends Declarations {
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  /** Retired fields, of which only the columns remain. */
+  /** Retired fields. Only their columns still exist. */
   readonly retired: readonly Field[];
-  /** The former name. */
+  /** Former name of the resource. */
   readonly renamedFrom?: string;
-  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
+  /** Deprecation dates of the former name, or undefined if callers can no longer use it. */
   readonly alias?: Deprecation;
   /** Sets of fields whose values are unique within an organization. */
   readonly uniques: readonly Unique[];

@@ -17,7 +17,7 @@ export interface Actor {
   readonly audited: boolean;
 }
 
-/** Returns the command line as an actor. It also creates the demo organization. */
+/** Returns the actor for changes made on the command line, which also creates the demo organization. */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,
@@ -31,7 +31,7 @@ export interface Change {
   readonly organization: string;
   /** A verb, for example create, update, delete, revoke or login. */
   readonly action: string;
-  /** A resource name, or key, member, profile, invite, session or organization. */
+  /** A resource name, or `key`, `member`, `profile`, `invite`, `session` or `organization`. */
   readonly object: string;
   readonly objectId: string | null;
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** Maximum nesting depth and default maximum number of values, which limit parsing to a few milliseconds. */
+/** Maximum nesting depth and default maximum number of values. They limit the parsing time to a few milliseconds. */
 const [maxDepth, defaultMaxValues] = [200, 40_000];
 
 /**
@@ -31,7 +31,7 @@ export function jsonNumber(text: string): number | ExactNumber | undefined {
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** Key of the object that replaces a number during JSON.parse. A reviver would take a microsecond per value. */
+/** Key of the object that replaces a number during JSON.parse. A reviver would cost a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
 /** The position of a number in a text. */
@@ -165,7 +165,7 @@ function endOfString(text: string, start: number): number {
 function restoreNumbers(root: unknown): unknown {
   const top = [root];
   const pending: (unknown[] | Record<string, unknown>)[] = [top];
-  /** Returns the number of a placeholder, or the value itself. Queues other containers. */
+  /** Returns the number that a placeholder stands for, or the value itself. Queues other containers. */
   const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
     // JSON.parse creates every key as an own property, even `__proto__`.
@@ -180,7 +180,7 @@ function restoreNumbers(root: unknown): unknown {
       for (const key of Object.keys(container)) {
         const value = container[key];
         const replacement = replace(value);
-        // Only assigns replacements, because assigning to `__proto__` would set the prototype.
+        // Assigns only replacements, because assigning to `__proto__` would set the prototype.
         if (replacement !== value) container[key] = replacement;
       }
     }

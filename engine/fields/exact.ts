@@ -38,7 +38,7 @@ export function integerText(value: unknown): string | undefined {
 
 const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
-/** Maximum length of a number's text. Enough for 100 digits of the smallest double, written without an exponent. */
+/** Maximum length of a number's text. Enough for the smallest double with 100 digits, written without an exponent. */
 const maxLength = 500;
 
 /**

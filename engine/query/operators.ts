@@ -9,7 +9,7 @@ export interface Operand {
   readonly placeholder: () => string;
 }
 
-/** How a filter compares a field with the values of a request, as in `?field[operator]=value`. */
+/** A comparison of a field with a request's values, as in `?field[operator]=value`. */
 export interface FilterOperator {
   /** The ability that the field's type must have. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
@@ -43,7 +43,7 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-/** Returns the description of an operator that also matches the value itself. */
+/** Returns the description for an operator that also matches the value itself. */
 const inclusive = ({ name }: Field, comparison: string) =>
   `Returns only records whose ${name} equals this value or is ${comparison}.`;
 

@@ -3,7 +3,7 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Number of records per page. */
 export const pageSize = 20;
-/** First page for which a list reads index keys only, and then fetches the rows of the page. */
+/** First page for which a list only reads index keys before it fetches the page's rows. */
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;

@@ -69,8 +69,8 @@ export type Index =
     };
 
 /**
- * One part of list queries: its YAML key, its parameters, its SQL and its description.
- * `Declaration` is parsed from the YAML, `Parsed` from a request.
+ * One part of list queries, with its YAML key, parameters, SQL and description. `Declaration` is parsed from the YAML,
+ * `Parsed` from a request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   /** JSON Schema of the part's YAML key, which is its name in the registry. Absent if the part does not have a key. */

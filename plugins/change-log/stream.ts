@@ -3,7 +3,7 @@ import type { FeedPage } from './feed.ts';
 import type { UnverifiedPosition } from './position.ts';
 import type { Waiters } from './waiters.ts';
 
-/** Interval of heartbeats on a stream without changes, in milliseconds. */
+/** Interval between heartbeats on a stream without changes, in milliseconds. */
 const defaultHeartbeatMs = 10_000;
 /** Maximum size of one write, in bytes. */
 const chunkSize = 16 * 1024;

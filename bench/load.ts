@@ -220,8 +220,8 @@ export async function round(name: string, load: Load, processes: MeasuredProcess
 }
 
 /**
- * Runs the rounds of several targets alternately, so that other load on the machine affects all of them. The first round
- * is a warm-up and is not counted.
+ * Runs the rounds of several targets alternately, so that other load on the machine affects all targets. The first
+ * round is a warm-up and is not counted.
  * @returns the results of each target
  */
 export async function inTurn<Target, Result>(

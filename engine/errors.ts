@@ -186,8 +186,8 @@ export const errors = {
       { cause },
     ),
   /**
-   * 409: another record has the same values in these unique fields. @param existingId the other record's ID, if the
-   * caller can read that record
+   * 409: another record has the same values in these unique fields.
+   * @param existingId the other record's ID, if the caller can read that record
    */
   duplicate: (names: readonly string[], existingId?: string) => {
     const isSingle = names.length === 1;
@@ -267,8 +267,8 @@ export const errors = {
   forbidden: (object: string, action: string) =>
     new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${object}`),
   /**
-   * 403: the organization has reached one of its limits. @param quota description of the limit, for example "100
-   * records"
+   * 403: the organization has reached one of its limits.
+   * @param quota description of the limit, for example "100 records"
    */
   quotaExceeded: (quota: string) =>
     new HttpError(

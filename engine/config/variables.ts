@@ -41,8 +41,8 @@ export interface Variable<T> {
   /** Formats the value for display and hides secrets. If absent, the variable's text is displayed unchanged. */
   show?(value: T): string;
   /**
-   * Parses the variable's text. Returns undefined if it is invalid. @throws UserError to report an issue in more detail
-   * than `expected`
+   * Parses the variable's text. Returns undefined if it is invalid.
+   * @throws UserError to report an issue in more detail than `expected`
    */
   readonly read: (text: string) => T | undefined;
 }

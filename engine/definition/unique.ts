@@ -58,7 +58,8 @@ function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] 
 }
 
 /**
- * Returns the reason why a field cannot be unique, or undefined. @param isAlone whether the field is unique on its own
+ * Returns the reason why a field cannot be unique, or undefined.
+ * @param isAlone whether the field is unique on its own
  */
 function findIssue(field: Field, isAlone: boolean): string | undefined {
   const { name, typeName, type, readOnly, required, default: value } = field;

@@ -31,7 +31,7 @@ export interface FeedServices {
 export const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** Total size of the records, in bytes, after which a page ends. For streams, it is also the maximum buffer size. */
+/** Total size of the records, in bytes, after which a page ends, for single pages and for streams. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
 /** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */

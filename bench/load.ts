@@ -29,7 +29,7 @@ const body = JSON.stringify(lead);
 export const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
-/** Target and size of a load. */
+/** Target and size of the generated load. */
 export interface Load {
   readonly url: string;
   readonly databaseUrl: string;
@@ -136,7 +136,7 @@ export interface Round {
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** CPU time per request of the server process and of PostgreSQL, in microseconds. */
+  /** CPU time used per request by the server process and by PostgreSQL, in microseconds. */
   readonly server: number;
   readonly database: number;
 }
@@ -147,7 +147,7 @@ export interface MeasuredProcesses {
   readonly database: () => readonly number[];
 }
 
-/** Returns the requests of one connection, for random records. */
+/** Returns the requests that one connection sends for random records. */
 function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);

@@ -1,5 +1,5 @@
 // Soak test: sends requests to many organizations at a constant rate for several minutes, and checks whether latency
-// and memory stay flat. Requests start on schedule even if earlier ones are slow, and latency is measured from the
+// and memory stay flat. Requests start on schedule even if earlier requests are slow, and latency is measured from the
 // scheduled time.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -54,7 +54,7 @@ async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>)
 
 interface Round {
   readonly rate: number;
-  /** CPU time per request of all processes of the service, in microseconds. */
+  /** CPU time used per request by all of the service's processes, in microseconds. */
   readonly cpu: number;
 }
 

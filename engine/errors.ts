@@ -156,7 +156,7 @@ function joinMessages(fields: readonly FieldIssue[]): string {
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
-  /** 400: the body, or one of its lines, is not UTF-8 CSV. */
+  /** 400: the body or one of its lines is not valid CSV in UTF-8. */
   invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `Invalid CSV: ${reason}`),
   /** 400: a line exceeds the limit, which is in bytes. */
   lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
@@ -276,7 +276,7 @@ export const errors = {
       'quota_exceeded',
       `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
     ),
-  /** 400: a member of several organizations did not choose one with `?org=`. */
+  /** 400: a member of several organizations did not select an organization with `?org=`. */
   organizationRequired: () =>
     fieldsError(
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],

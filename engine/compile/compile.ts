@@ -29,7 +29,7 @@ export interface Resource {
 }
 
 /**
- * Compiles checked definitions, which must include every resource that another one refers to.
+ * Compiles checked definitions, which must include every resource to which another resource refers.
  * @param prefix path of the API, for the OpenAPI description
  * @param effects effects that run with every write
  * @param isLimited whether requests are rate limited, for the OpenAPI description

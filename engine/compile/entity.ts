@@ -37,8 +37,8 @@ const version = {
 };
 
 /**
- * Returns the trigger that increments the version on every update, including manual ones. It also sets the time of the
- * last change when a reference becomes null, which happens when the referenced record is deleted.
+ * Returns the trigger that increments the version on every update, including manual updates. It also sets the time of
+ * the last change when a reference becomes null, which happens when the referenced record is deleted.
  */
 function versionTrigger({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);

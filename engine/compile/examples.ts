@@ -88,7 +88,7 @@ function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined
   );
 }
 
-/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides one. */
+/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides a value. */
 function exampleValue(field: Field): unknown {
   const { name, values, type, maxLength, pattern } = field;
   const candidates = [...(values?.list ?? []), ...type.examples];

@@ -202,13 +202,13 @@ interface DescriptionContext {
   readonly isLimited: boolean;
   /** Adds a query parameter to the components and returns a reference to it. */
   readonly shareParameter: (parameter: JsonSchema) => JsonSchema;
-  /** Additional headers of every response. */
+  /** Additional headers for every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;
 }
 
-/** Returns the query parameters, followed by deprecated ones for former field names. */
+/** Returns the query parameters, followed by deprecated parameters for former field names. */
 const withFormerNames = (
   parameters: readonly JsonSchema[],
   fields: readonly Field[],

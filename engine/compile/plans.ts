@@ -20,9 +20,7 @@ export interface StatementPlan {
   readonly lane: Lane;
   /** Indexes read by the statement, in the order of the plan. */
   readonly indexes: readonly string[];
-  /**
-   * Operations in the plan that are too slow for a shared connection. Empty if the lane does not share a connection.
-   */
+  /** Plan operations that are too slow for a shared connection. Empty if the lane does not share a connection. */
   readonly problems: readonly string[];
 }
 
@@ -56,7 +54,7 @@ export async function explainStatements(
     for await (const [request, statement] of statementsOf(resource)) {
       const { lane, many } = statement;
       const nodes = await explain(statement);
-      // Concurrent requests can be combined into one statement.
+      // The statements of concurrent requests can be combined into one.
       const batchNodes =
         many === undefined
           ? []
@@ -158,7 +156,7 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages with distinct statements: the first, a shallow, a deep and a very distant one. */
+/** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
 /** Returns the queries of an operation that have distinct statements. */
@@ -222,7 +220,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
 
 /**
  * Returns an SQL expression that generates a value.
- * @param isFilter whether to use only a few values, so that each one matches many records
+ * @param isFilter whether to use only a few values, so that each value matches many records
  */
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;

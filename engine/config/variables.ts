@@ -3,15 +3,15 @@ import { join, resolve } from 'node:path';
 import leven from 'leven';
 import { UserError } from '../errors.ts';
 
-/** Path of this package's folder. */
+/** Path to this package's folder. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
 /** Name of this package. */
 export const packageName = 'crm-engine';
 
 /**
- * Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this
- * package.
+ * Returns the instance's folder, which is the working directory if its package depends on this package (`crm new`), or
+ * otherwise this package's folder.
  */
 export function instanceFolder(): string {
   const folder = process.cwd();
@@ -30,7 +30,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** An environment variable, read once at startup. */
 export interface Variable<T> {
-  /** Name in capitals, for example DATABASE_URL. */
+  /** Name in capital letters, for example DATABASE_URL. */
   readonly name: string;
   /** Value if the variable is absent or empty. */
   readonly fallback: T;

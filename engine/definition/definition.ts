@@ -4,7 +4,7 @@ import type { Declarations } from '../query/index.ts';
 /** A checked resource definition from one YAML file, including its shared fields. */
 export interface ResourceDefinition extends Declarations {
   readonly name: string;
-  /** Path of the file that defines it. */
+  /** Path of the file that defines the resource. */
   readonly file: string;
   readonly singular: string;
   readonly description: string;
@@ -13,7 +13,7 @@ export interface ResourceDefinition extends Declarations {
   readonly retired: readonly Field[];
   /** Former name of the resource. */
   readonly renamedFrom?: string;
-  /** Deprecation dates of the former name, or undefined if callers can no longer use it. */
+  /** Deprecation dates of the former name, or undefined if callers cannot use a former name. */
   readonly alias?: Deprecation;
   /** Sets of fields whose values are unique within an organization. */
   readonly uniques: readonly Unique[];

@@ -39,7 +39,7 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, J
   ]);
 }
 
-/** Returns a schema that adds keywords to the general one. */
+/** Returns a schema that adds keywords to the general schema. */
 const resourceFileSchema = (keywords: JsonSchema): JsonSchema => ({
   $schema: resourceSchema.$schema,
   allOf: [{ $ref: '_resource.json' }],
@@ -53,7 +53,7 @@ interface FileField extends NamedField {
 
 /** A resource file that may be invalid. */
 interface File {
-  /** The file name without extension. */
+  /** The file name without its extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;

@@ -13,7 +13,7 @@ export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.
 
 /**
  * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are added,
- * except that a filter replaces the existing one for the same field. All other keys are replaced.
+ * except that a filter replaces the existing filter for the same field. All other keys are replaced.
  * @param isBroken returns whether the file with this name is invalid and its issues have already been reported
  */
 export function withOverlays(

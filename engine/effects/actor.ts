@@ -8,9 +8,9 @@ export interface AuditConfig {
 /** The author of a change, as recorded in the change log. */
 export interface Actor {
   readonly kind: 'user' | 'key' | 'command' | 'partner';
-  /** ID of the user or key; null for the command line and partners. */
+  /** ID of the user or key, or null for the command line and partners. */
   readonly id: string | null;
-  /** The user's email address or the key's name; null for the command line and partners. */
+  /** The user's email address or the key's name, or null for the command line and partners. */
   readonly name: string | null;
   readonly requestId: string | null;
   /** Whether the instance records changes. */

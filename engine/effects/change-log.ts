@@ -62,7 +62,7 @@ function recordSql({
   const version = `${row}.${quote(versionColumn)}`;
   const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
   if (action === 'create') return { after: writtenRecord, before: 'null', version };
-  // The deletion counts as the version after the record's last one.
+  // A deletion counts as the version after the record's last version.
   if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
   const previousVersion = `${version} - 1`;
   const sameRecord = (alias: string, id: string) =>

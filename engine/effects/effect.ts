@@ -10,14 +10,14 @@ export interface WriteInput {
   readonly caller: Caller;
 }
 
-/** The caller and the request. */
+/** The caller of a write, with the ID of the request. */
 export interface Caller {
   readonly principal: {
     /** `command` stands for the command line, `partner` for a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';
-    /** ID of the key or user as decimal text; null for the command line and partners. */
+    /** ID of the key or user as decimal text, or null for the command line and partners. */
     readonly actor: string | null;
-    /** The key's name or the user's email address; null for the command line and partners. */
+    /** The key's name or the user's email address, or null for the command line and partners. */
     readonly name: string | null;
   };
   readonly requestId: string;

@@ -19,7 +19,7 @@ declare module '../tables/index.ts' {
       request_id: string | null;
       /** The version that the change created. This and the next two columns are null if the object is not a record. */
       version: string | null;
-      /** The record after the change, as JSON; null if it was deleted. */
+      /** The record after the change, as JSON, or null if the record was deleted. */
       record: string | null;
       /** The record before the change, unless another row contains it. */
       before: string | null;
@@ -66,7 +66,7 @@ const ledger = defineTable(
   },
 );
 
-/** The epochs in which positions in the change log are comparable; the latest one is current. */
+/** Epochs of the change log. Positions are only comparable within an epoch, and the latest epoch is the current one. */
 const epochs = defineTable('crm_ledger_epochs', {
   id: identity,
   epoch: textColumn,

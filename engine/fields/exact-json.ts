@@ -5,8 +5,8 @@ import { ExactNumber } from './exact.ts';
 const [maxDepth, defaultMaxValues] = [200, 40_000];
 
 /**
- * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in
- * linear time, a few milliseconds for one megabyte.
+ * Parses JSON without rounding. Numbers that a double cannot represent exactly are returned as {@link ExactNumber}.
+ * Runs in linear time and takes a few milliseconds for one megabyte.
  * @param maxValues maximum number of values
  * @throws SyntaxError for invalid JSON
  * @throws RangeError if a limit is exceeded. The message completes "it …".
@@ -72,8 +72,8 @@ function isInexact(source: string): boolean {
 }
 
 /**
- * The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty
- * range.
+ * The position of a number's significant digits in its text, and the first digit's power of ten. The range is empty for
+ * zero.
  */
 interface Parts {
   readonly text: string;
@@ -83,7 +83,7 @@ interface Parts {
 }
 
 /**
- * Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers.
+ * Finds the significant digits in one pass without copying them, because a body can contain a hundred thousand numbers.
  */
 function partsOf(text: string): Parts {
   let [start, end, integerEnd, exponent] = [-1, 0, -1, text.length];
@@ -118,7 +118,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds the numbers that a double would change, in one pass. Leaves invalid JSON to JSON.parse. */
+/** Finds the numbers that a double would change in one pass. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;

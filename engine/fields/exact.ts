@@ -1,4 +1,5 @@
-// Numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another record.
+// Parses numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another
+// record.
 
 /** A JSON number that a JavaScript number cannot represent exactly. `source` is its text in the body. */
 export class ExactNumber {

@@ -30,15 +30,15 @@ export interface Field {
   readonly set?: ServerValue;
   /** Whether values must be unique within an organization. */
   readonly unique: boolean;
-  /** Whether the change log omits its values. */
+  /** Whether the change log omits the field's values. */
   readonly sensitive: boolean;
   /** How partner endpoints find records by this field. Adds an index. */
   readonly lookup?: Lookup;
   /** Former name of the field. */
   readonly renamedFrom?: string;
-  /** Deprecation dates of the former name, or undefined if callers can no longer use it. */
+  /** Deprecation dates of the former name, or undefined if callers cannot use a former name. */
   readonly alias?: Deprecation;
-  /** The field that this one exposes under its former name. An alias is not stored. */
+  /** The field that this field exposes under its former name. Such an alias is not stored. */
   readonly aliasOf?: Field;
 }
 

@@ -1,6 +1,6 @@
 // Index keys for text columns.
 
-/** Number of characters of a text in an index. PostgreSQL limits B-tree entries to about 2,700 bytes. */
+/** Number of a text's characters that are indexed. PostgreSQL limits B-tree entries to about 2,700 bytes. */
 export const indexedLength = 100;
 /** Returns an SQL expression for a text's indexed prefix. */
 export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;

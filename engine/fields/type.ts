@@ -2,7 +2,10 @@
 import type { Encoder } from './encode.ts';
 import type { Lookup } from './lookups.ts';
 
-/** A parameter in PostgreSQL's text format; null is SQL NULL. Never a JavaScript number, so values are not rounded. */
+/**
+ * A parameter in PostgreSQL's text format, or null for SQL NULL. It is never a JavaScript number, so that values are
+ * not rounded.
+ */
 export type ParameterText = string | null;
 
 /** A JSON Schema (2020-12) fragment. */
@@ -52,7 +55,10 @@ export interface FieldType {
   readonly read?: (columns: readonly string[]) => string;
   /** Encodes a non-null value selected by `read` as JSON. */
   readonly encode: Encoder;
-  /** Returns the ORDER BY keys. The first one is the index key and must be of bounded size. Absent if not sortable. */
+  /**
+   * Returns the ORDER BY keys. The first one is the index key and must be of bounded size. Absent if values cannot be
+   * sorted.
+   */
   readonly order?: (column: string) => readonly string[];
   /**
    * Returns SQL expressions that convert a parameter for comparison with each ORDER BY key. Absent if ranges are not
@@ -62,8 +68,8 @@ export interface FieldType {
   /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
   readonly toBound?: (value: string) => string;
   /**
-   * Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if not
-   * filterable.
+   * Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if values
+   * cannot be filtered.
    */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** Returns the condition "column is one of placeholder", an array. Otherwise like `equals`. */

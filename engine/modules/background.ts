@@ -32,7 +32,7 @@ export interface PeriodicTask {
 
 /** A process's background work, with functions for the code that manages the process. */
 export interface BackgroundOfProcess extends Background {
-  /** Makes this process responsible. */
+  /** Makes this process responsible for background work. */
   readonly start: () => void;
   /** Runs a task on behalf of another process. */
   readonly run: (name: string) => void;
@@ -47,7 +47,7 @@ interface Task {
 
 /**
  * Creates a process's background work.
- * @param requestRun requests a run from the responsible process; absent if this process is responsible from the start
+ * @param requestRun requests a run from the responsible process. Absent if this process is responsible from the start
  */
 export function backgroundWork(requestRun?: (name: string) => void): BackgroundOfProcess {
   let isResponsible = requestRun === undefined;

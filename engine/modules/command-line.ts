@@ -7,13 +7,13 @@ import { UserError } from '../errors.ts';
 export interface CommandResult {
   /** Complete standard output with --json. */
   readonly json: Readonly<Record<string, unknown>>;
-  /** Standard output without --json; empty if the command has already written its output. */
+  /** Standard output without --json. Empty if the command has already written its output. */
   readonly text: string;
 }
 
 /** The interface through which modules add commands. */
 export interface CommandLine<Instance> {
-  /** The program to add commands to. */
+  /** The program to which commands are added. */
   readonly program: Command;
   /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;

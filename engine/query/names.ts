@@ -3,7 +3,7 @@ import type { Field } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import type { Query } from './part.ts';
 
-/** Maximum number of characters of an unknown name that a response echoes. */
+/** Maximum number of characters that a response echoes from an unknown name. */
 const maxEcho = 40;
 
 /**

@@ -17,7 +17,7 @@ export interface FilterOperator {
   readonly nullable?: true;
   /** Whether the parameter can be repeated. */
   readonly repeatable?: true;
-  /** Keywords accepted instead of field values; each keyword has a separate statement. */
+  /** Keywords accepted instead of field values. Each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
    * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them
@@ -29,7 +29,7 @@ export interface FilterOperator {
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** Returns the condition that the column equals the value, or one of several values. */
+/** Returns the condition that the column equals the value or any of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;

@@ -7,7 +7,7 @@ export const pageSize = 20;
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
-/** Higher than the number of pages in any table. */
+/** Page number that exceeds the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */

@@ -6,7 +6,7 @@ import { parameterIssue, type QueryPart } from './part.ts';
 /** Maximum length of a search text, in UTF-16 code units, and maximum number of words. */
 export const searchLimits = { length: 200, words: 8 } as const;
 
-/** `?q=`: limits lists to records that contain every word in one of the fields listed in the YAML, ignoring case. */
+/** `?q=`: limits lists to records that contain every word in any of the fields listed in the YAML, ignoring case. */
 export const search: QueryPart<readonly Field[], readonly string[]> = {
   yaml: {
     description: 'Text fields searched by ?q=, which share an index.',

@@ -3,7 +3,7 @@ import { csvWriter } from './csv.ts';
 import { quote } from './names.ts';
 import { copyBytes, type OutputField, type RowWriter, valuesSize } from './output.ts';
 
-/** Format of several records: elements of a JSON array, lines of JSON, or lines of CSV. */
+/** Format in which several records are returned: elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
 /** The columns selected by a statement: a record's columns, each named like its field, and additional columns. */
@@ -26,8 +26,9 @@ export interface RecordWriter {
   /** Column indexes of the `last` fields. Undefined if neither their values nor the number of rows are returned. */
   readonly last: readonly number[] | undefined;
   /**
-   * A statement that returns all records in one row: their JSON separated by commas, the number of rows and the `last`
-   * values if requested, and the last row's additional columns. Undefined for layouts other than `array`.
+   * A statement that returns all records in one row. Its columns are the records' JSON separated by commas, the number
+   * of rows and the `last` values if requested, and the last row's additional columns. Undefined for layouts other than
+   * `array`.
    */
   readonly asJson: string | undefined;
 }

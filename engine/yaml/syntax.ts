@@ -19,7 +19,7 @@ export const tooDeep = 'the file is nested too deeply';
 
 const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
-/** Returns the syntax issues of a text in order, up to the first one that makes the rest unreadable. */
+/** Returns a text's syntax issues in order, up to the first issue that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {
@@ -138,7 +138,7 @@ interface OpenBracket {
   comment?: string;
 }
 
-/** Control characters that the lexer inserts into its tokens. */
+/** Control characters that the lexer uses as tokens of their own. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
 /** Returns the innermost bracket or quote that is open at an offset, if any. */

@@ -16,7 +16,7 @@ const notRecorded = 'off';
 const lockKey = 7_263_140_561n;
 
 /**
- * Starts a new epoch, which invalidates earlier cursors, if the current one belongs to another database or the change
+ * Starts a new epoch, which invalidates earlier cursors, if the current epoch belongs to another database or the change
  * log has a gap.
  * @param isRecorded whether changes are recorded
  */

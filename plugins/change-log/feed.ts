@@ -47,7 +47,7 @@ const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000
 
 /**
  * Statement that returns the changes after a position in transaction order. Excludes transactions that started after
- * the oldest running one, because rows become visible out of order and a reader must not skip any.
+ * the oldest running transaction, because rows become visible out of order and a reader must not skip any rows.
  */
 const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
   const organization = $(({ caller }) => caller.principal.organization);

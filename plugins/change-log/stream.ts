@@ -18,7 +18,7 @@ export interface ReaderContext {
   readonly signal: AbortSignal;
 }
 
-/** The context of a stream. */
+/** Context for streaming the feed. */
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
   /** Counts bytes that the client has not read yet. Call the returned function when they have been read. */

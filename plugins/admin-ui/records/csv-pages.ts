@@ -15,7 +15,7 @@ import { humanize } from './values.ts';
 
 /** Maximum size of a form without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;
-/** Number of bytes of a file that are processed at a time. */
+/** Number of bytes processed at a time when reading a file. */
 const sliceBytes = 64 * 1024;
 /** Maximum number of lines with errors in a report. */
 const maxReportedLines = 50;

@@ -125,7 +125,7 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
-/** Reads a record, together with the texts for its form. */
+/** Reads a record and the texts for its form. */
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const response = await calls.call(resource, 'read', { id });

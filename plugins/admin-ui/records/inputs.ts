@@ -44,7 +44,7 @@ const fieldInputs: Readonly<Record<FieldTypeName, FieldInput>> = {
   joined: { kind: 'line', value: asText },
 };
 
-/** Maximum number of characters of an editable value, so that several long values fit into a form. */
+/** Maximum length of an editable value in characters, so that several long values fit into a form. */
 const maxInputLength = 50_000;
 
 /** Returns whether a value is too long for a form. */

@@ -20,7 +20,7 @@ const defaultColumns = 5;
 
 type OperatorName = Resource['definition']['filters'][number]['operators'][number];
 
-/** Parameters that apply to one view of a list and are not kept in links. */
+/** Parameters that apply to a single view of a list and are omitted from its links. */
 const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page'];
 
 /** Words that describe the operators. */

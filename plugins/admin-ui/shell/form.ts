@@ -1,7 +1,7 @@
 import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 
-/** The fields of a submitted form. */
+/** Fields of a submitted form, by name. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** Returns the value of a form field, or the first of several values. */

@@ -16,7 +16,7 @@ import {
   type SearchOptions,
 } from './scan.ts';
 
-/** The person to erase. */
+/** The person whose data is erased, and the organization. */
 export interface ErasureInput {
   readonly organization: string;
   /**
@@ -345,8 +345,8 @@ const anyContains = (columns: readonly string[], texts: readonly string[]) =>
   )})`;
 
 /**
- * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which it could have been
- * sent.
+ * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which the text could
+ * have been sent.
  */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];

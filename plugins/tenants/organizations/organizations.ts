@@ -137,7 +137,7 @@ export async function renameOrganization(
   });
 }
 
-/** Reserves the current slug of an organization that is about to get a new one. */
+/** Reserves the current slug of an organization whose slug is about to change. */
 async function freeSlug(
   tables: Tables,
   id: string,

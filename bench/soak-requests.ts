@@ -85,7 +85,7 @@ const create: SendRequest = async (client) => {
   if (response.status === 201) client.ids.push((JSON.parse(response.body) as { id: number }).id);
   return response;
 };
-/** Returns a request that uses an existing record, or creates a record if there is none. */
+/** Returns a request that uses an existing record, or creates a record if the client does not have any. */
 const withRecord =
   (sendRequest: (client: Client, id: number) => Promise<Response>): SendRequest =>
   (client) => {

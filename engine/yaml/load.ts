@@ -37,7 +37,7 @@ export interface YamlIssue {
 export const lineOf = ({ file, line, column, message }: YamlIssue): string =>
   `${file}:${line}:${column}  ${message}`;
 
-/** All issues in YAML files, one per line as `file:line:column  message`. */
+/** Reports all issues in YAML files, one per line, as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly issues: readonly YamlIssue[];
   constructor(issues: readonly YamlIssue[]) {

@@ -65,8 +65,8 @@ export interface Titles {
 const lastWord = (name: string): string => name.slice(name.lastIndexOf('_') + 1);
 
 /**
- * Determines each resource's title fields. These are the fields that other resources show or, if there are none, the
- * first string field and the similarly named fields directly after it, for example first_name and last_name.
+ * Determines each resource's title fields. These are the fields that other resources show or, if no such fields exist,
+ * the first string field and the similarly named fields directly after it, for example first_name and last_name.
  */
 export function titlesOf(resources: readonly Resource[]): Titles {
   const fieldsOf = ({ name, definition }: Resource): readonly Field[] => {

@@ -54,7 +54,10 @@ function currentUrl({ method, url, params }: FastifyRequest, { session }: Person
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
 }
 
-/** Returns the owner used by admission control, which is the organization in the URL or, if there is none, the user. */
+/**
+ * Returns the owner used by admission control, which is the organization in the URL or, if the URL has no organization,
+ * the user.
+ */
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
   return membershipBySlug(session.memberships, org)?.organization ?? `user ${session.user.id}`;

@@ -41,7 +41,8 @@ export interface RecordQuotas {
 /**
  * Counts periodically instead of on every write, to keep writes cheap. Between two counts, the number of records
  * created by this process is added. Records created by other processes are included in the next count.
- * @param onError called when a count fails. The previous count stays in use. If there is none, writes are not rejected.
+ * @param onError called when a count fails. The previous count stays in use. Without a previous count, writes are not
+ * rejected.
  */
 export function recordQuotas(
   { database, resources, settings }: QuotaServices,

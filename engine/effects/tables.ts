@@ -31,7 +31,7 @@ declare module '../tables/index.ts' {
       /** Distinguishes the database from its restored copies. */
       source: string;
       started_at: Generated<Date>;
-      /** Retention may have deleted rows older than this time. */
+      /** Time before which retention may have deleted rows. */
       pruned_before: Generated<Date>;
     };
   }

@@ -12,7 +12,7 @@ const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** Page number, at least 1. Decimal text, because it is unbounded. */
+  /** Page number, starting at 1, as decimal text, because it is unbounded. */
   readonly page: string;
   /** Number of records to skip. Undefined if the page is beyond the end of any table. */
   readonly offset: number | undefined;

@@ -16,7 +16,10 @@ export function cpuOf(pids: readonly number[]): number {
   return (sum / ticks) * 1e6;
 }
 
-/** Returns the status of a process, or an empty text if it has just exited. Its parent includes its CPU time then. */
+/**
+ * Returns the status of a process, or an empty text if it has just exited. In that case, the parent's CPU time includes
+ * it.
+ */
 function statOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8');

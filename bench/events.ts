@@ -8,13 +8,16 @@ import { eventsTo, startReceiver } from '../test/support/receiver.ts';
 import { median, quantile } from './load.ts';
 import { startBenchService } from './service.ts';
 
-/** Cost and speed of event subscriptions. */
+/** Cost and throughput of event subscriptions. */
 export interface EventFigures {
-  /** Creates per second, by the number of subscriptions that match them. */
+  /** Create requests per second, by the number of subscriptions that match them. */
   readonly writes: readonly { readonly subscriptions: number; readonly rate: number }[];
-  /** Time from the response to a create until its event arrives, at `rate` creates per second, in milliseconds. */
+  /**
+   * Time between the response to a create request and the arrival of its event, in milliseconds, at `rate` requests per
+   * second.
+   */
   readonly delay: { readonly rate: number; readonly p50: number; readonly p99: number };
-  /** Number of queued events, and how many are delivered per second. */
+  /** Number of queued events, and the number delivered per second. */
   readonly backlog: { readonly events: number; readonly rate: number };
 }
 
@@ -23,7 +26,7 @@ const waitUntil = async (isDone: () => Promise<boolean>): Promise<void> => {
 };
 
 const connections = 16;
-/** Number of creates per second when the delay is measured. */
+/** Number of create requests per second while the delay is measured. */
 const pacedRate = 500;
 
 /**
@@ -59,7 +62,7 @@ export async function measureEvents(
   };
   try {
     const key = String(service.printed.key);
-    // The grants of the demo key do not include managing subscriptions.
+    // The demo key's grants do not allow it to manage subscriptions.
     await database.query(
       `insert into crm_grants (organization_id, profile_id, object, action) select organization_id, profile_id, 'events', '*' from crm_api_keys`,
     );

@@ -15,7 +15,7 @@ export interface Figure {
   readonly database: number;
 }
 
-/** A goal for an operation of the engine. */
+/** A goal for one of the engine's operations. */
 interface Goal {
   readonly operation: string;
   readonly label: string;
@@ -29,7 +29,7 @@ interface Goal {
 /** All measured figures. */
 export interface Figures {
   readonly of: (target: string, operation: string) => Figure | undefined;
-  /** PostgreSQL's CPU time of a bare statement, in microseconds, by operation. */
+  /** PostgreSQL's CPU time for a bare statement, in microseconds, by operation. */
   readonly bare: Readonly<Record<string, number>>;
 }
 
@@ -100,7 +100,7 @@ const goals: readonly Goal[] = [
   versusBare('order without index', 2),
 ];
 
-/** Formats the goals of the measured operations and whether they are met. */
+/** Formats the goals of the measured operations, and whether each goal is met. */
 export function goalsReport(figures: Figures): string {
   const lines = goals.flatMap(({ operation, label, goal, isLimit = false, figureOf }) => {
     const figure = figureOf(figures);

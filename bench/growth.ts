@@ -7,7 +7,7 @@ import { byKey, inTurn, type Load, median, round } from './load.ts';
 import { seed } from './seed.ts';
 import { startTarget } from './target.ts';
 
-/** CPU time of a request with few and with many leads, of server and PostgreSQL together, in microseconds. */
+/** CPU time of a request with few and with many leads. Includes the server and PostgreSQL, in microseconds. */
 export interface Growth {
   readonly operation: string;
   readonly few: number;
@@ -15,7 +15,7 @@ export interface Growth {
 }
 
 const [few, many] = [10_000, 1_000_000];
-/** Maximum ratio of the CPU times with many and with few leads. */
+/** Maximum ratio of the CPU time with many leads to that with few leads. */
 const goal = 1.15;
 
 /** Measures the same requests with few and with many leads, alternately. */
@@ -51,7 +51,7 @@ export async function measureGrowth(
   }
 }
 
-/** Formats the growth as a table with the goal. */
+/** Formats the growth figures as a table with the goal. */
 export const growthReport = (growth: readonly Growth[]): string =>
   formatTable(
     ['CPU µs', `${few} leads`, `${many} leads`, '', 'goal', ''],

@@ -6,7 +6,7 @@ import { filter, seededOrganization, seededOrganizations } from './seed.ts';
 /** Request format of a target. */
 export interface Dialect {
   readonly path: string;
-  /** Return the query or headers that select an organization, from 1 to 50. */
+  /** These functions return the query or headers that select an organization, from 1 to 50. */
   readonly query: (organization: number) => string;
   readonly headers: (organization: number) => Readonly<Record<string, string>>;
 }
@@ -29,7 +29,7 @@ const body = JSON.stringify(lead);
 export const batchSize = 1000;
 const batchBody = JSON.stringify({ records: Array(batchSize).fill(lead) });
 
-/** Target and size of a load. */
+/** Target and size of the generated load. */
 export interface Load {
   readonly url: string;
   readonly databaseUrl: string;
@@ -56,9 +56,9 @@ interface Operation {
   readonly query?: string;
   readonly accept?: string;
   readonly body?: string;
-  /** Organization of all requests. By default, the organization of a random lead. */
+  /** Organization in which all requests are sent. Default: the organization of a random lead. */
   readonly organization?: number;
-  /** Number of concurrent requests, if the API would reject the usual number. */
+  /** Number of concurrent requests. Set if the API would reject the usual number. */
   readonly connections?: number;
   /** Prepares a round and returns the paths of its requests. */
   readonly prepare?: (load: Load) => Promise<readonly PreparedRequest[]>;
@@ -136,7 +136,7 @@ export interface Round {
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** CPU time per request of the server process and of PostgreSQL, in microseconds. */
+  /** CPU time used per request by the server process and by PostgreSQL, in microseconds. */
   readonly server: number;
   readonly database: number;
 }
@@ -147,7 +147,7 @@ export interface MeasuredProcesses {
   readonly database: () => readonly number[];
 }
 
-/** Returns the requests of one connection, for random records. */
+/** Returns the requests that one connection sends for random records. */
 function requests(operation: Operation, { dialect, rows }: Load): autocannon.Request[] {
   return Array.from({ length: 250 }, () => {
     const id = 1 + Math.floor(Math.random() * rows);
@@ -184,7 +184,7 @@ export async function round(name: string, load: Load, processes: MeasuredProcess
   // Each connection has its own requests. Otherwise all connections would write the same records at the same time.
   let client = 0;
   const nextRequests = () => {
-    // A short list of paths is only read, so all connections can share it.
+    // The paths in a short list are only read, so all connections can share them.
     const ownPaths =
       addresses && addresses.length < 2 * connections
         ? addresses
@@ -198,7 +198,7 @@ export async function round(name: string, load: Load, processes: MeasuredProcess
     const options = {
       url,
       connections,
-      // The timer below stops it, because autocannon only supports whole seconds.
+      // The timer below stops the load, because autocannon only supports whole seconds.
       duration: seconds + 60,
       setupClient: (client: autocannon.Client) => client.setRequests(nextRequests()),
     };
@@ -220,8 +220,8 @@ export async function round(name: string, load: Load, processes: MeasuredProcess
 }
 
 /**
- * Runs the rounds of several targets alternately, so that other load on the machine affects all of them. The first round
- * is a warm-up and is not counted.
+ * Runs the rounds of several targets alternately, so that other load on the machine affects all targets. The first
+ * round is a warm-up and is not counted.
  * @returns the results of each target
  */
 export async function inTurn<Target, Result>(
@@ -239,7 +239,7 @@ export async function inTurn<Target, Result>(
   return results;
 }
 
-/** Measures PostgreSQL's CPU time of a statement on one connection, in microseconds. */
+/** Measures PostgreSQL's CPU time for a statement on one connection, in microseconds. */
 export async function bareCost(
   text: string,
   { databaseUrl, seconds }: Pick<Load, 'databaseUrl' | 'seconds'>,

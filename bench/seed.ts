@@ -12,14 +12,14 @@ import { createTables } from '../test/support/tables.ts';
 
 export const seededOrganizations = 50;
 export const rows = 200_000;
-/** Number of leads per statement, because statements have a timeout. */
+/** Number of leads inserted per statement. Limited, because statements have a timeout. */
 const leadsPerStatement = 200_000;
 
 /** Returns the organization of a lead. Every other lead belongs to the first organization. */
 export const seededOrganization = (lead: number): number =>
   lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (seededOrganizations - 1));
 
-/** Status of a quarter of the leads. */
+/** The status that a quarter of the leads have. */
 export const filter = 'Working - Contacted';
 
 /** Creates organizations. @returns an administrator's API key for each */
@@ -43,7 +43,7 @@ export async function createOrganizations(
 }
 
 /**
- * Fills an empty database with 50 organizations and their leads, see {@link seededOrganization}.
+ * Fills an empty database with 50 organizations and their leads (see {@link seededOrganization}).
  * @param count number of leads
  * @returns an administrator's API key for each organization
  */

@@ -1,7 +1,7 @@
 // Preloaded into the service. Reports its memory and event loop delay to the soak test.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** Report that the service sends once a second. */
+/** The report that the service sends once a second. */
 export interface Report {
   /** Bytes. */
   readonly rss: number;

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 
-/** A caller in one organization, and the records it knows. */
+/** A caller in one organization, with the IDs of records that it can use. */
 export interface Client {
   readonly url: string;
   readonly key: string;
@@ -85,7 +85,7 @@ const create: SendRequest = async (client) => {
   if (response.status === 201) client.ids.push((JSON.parse(response.body) as { id: number }).id);
   return response;
 };
-/** Uses an existing record, or creates one. */
+/** Returns a request that uses an existing record, or creates a record if the client does not have any. */
 const withRecord =
   (sendRequest: (client: Client, id: number) => Promise<Response>): SendRequest =>
   (client) => {
@@ -105,8 +105,8 @@ const remove: SendRequest = (client) => {
 };
 
 /**
- * Kinds of requests with their share per thousand. A record deleted by a concurrent request does not count as a
- * failure.
+ * Kinds of requests, with their number per thousand requests. A record deleted by a concurrent request does not count
+ * as a failure.
  */
 const requestKinds: readonly (readonly [share: number, act: SendRequest])[] = [
   [300, withRecord((client, id) => send(client, 'GET', `${path}/${id}`))],

@@ -1,6 +1,6 @@
-// Soak test: sends requests at a constant rate to many organizations for some minutes, and checks whether latency and
-// memory stay flat. Requests start on schedule even if earlier ones are slow, and latency counts from the scheduled
-// time.
+// Soak test: sends requests to many organizations at a constant rate for several minutes, and checks whether latency
+// and memory stay flat. Requests start on schedule even if earlier requests are slow, and latency is measured from the
+// scheduled time.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ const { values: options } = parseArgs({
     /** Requests per second. */
     rate: { type: 'string', default: '200' },
     organizations: { type: 'string', default: '50' },
-    /** Duration of each line in the table, in seconds. */
+    /** Duration covered by each line of the table, in seconds. */
     window: { type: 'string', default: '60' },
   },
 });
@@ -33,7 +33,7 @@ const rate = Number(options.rate);
 /** Maximum change of a figure over the run, as a fraction of its mean. */
 const tolerance = 0.05;
 
-/** Data of one line in the table. */
+/** Data for one line of the table. */
 interface Window {
   readonly latencies: number[];
   readonly reports: Report[];
@@ -85,7 +85,7 @@ function trend(values: readonly number[]): number {
 }
 
 const toMb = (bytes: number) => bytes / 2 ** 20;
-/** Returns the figures of a line. The minimum of the heap is its size after garbage collection. */
+/** Returns the figures for a line. The heap's minimum is its size after garbage collection. */
 const figuresOf = ({ latencies, reports }: Window) => ({
   'p50 ms': quantile(latencies, 0.5),
   'p99 ms': quantile(latencies, 0.99),
@@ -112,7 +112,7 @@ function report(): string {
     [...failures].map(([outcome, count]) => `${count} × ${outcome}`).join(', ') || '0',
     ...Object.values(figures[index] ?? {}).map((value) => value.toFixed(1)),
   ]);
-  // Ignore the first tenth, in which code is compiled, and connections and caches fill.
+  // Ignore the first tenth, during which code is compiled, connections are opened and caches fill up.
   const steady = figures.slice(Math.ceil(figures.length / 10));
   const verdicts = comparedFigures.map((name) => {
     const relativeChange = trend(steady.map((figure) => figure[name]));

@@ -10,14 +10,14 @@ import { residentMb, startBenchService } from './service.ts';
 
 /** Figures of one start of the service. */
 interface Start {
-  /** Time from the start of the process to the first response, and its CPU time until then, both in seconds. */
+  /** Time from the start of the process to the first response, and the CPU time used until then, both in seconds. */
   readonly seconds: number;
   readonly cpu: number;
   /** Resident memory after {@link idleMs}, in MB. */
   readonly resident: number;
 }
 
-/** Median figures of a kind of start, and their targets. */
+/** Median figures for one kind of start, with their targets. */
 export interface StartFigure extends Start {
   readonly name: string;
   readonly targetSeconds: number;
@@ -38,7 +38,7 @@ async function start(environment: Readonly<Record<string, string>>, program?: st
   return { seconds, cpu, resident };
 }
 
-/** Measures all kinds of starts alternately. @param databaseUrl an empty database */
+/** Measures all kinds of starts in alternation. @param databaseUrl an empty database */
 export async function measureStarts(databaseUrl: string, rounds: number): Promise<StartFigure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'crm-start-'));
   const postgres = {
@@ -46,7 +46,7 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     DATA_DIR: join(folder, 'secrets'),
     MIGRATE_ON_START: 'true',
   };
-  // Build in node_modules, where imports of packages resolve and Node.js does not strip types.
+  // Builds in node_modules, where package imports can be resolved and Node.js does not strip types.
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const packageFolder = mkdtempSync(join(cache, 'bench-'));
@@ -95,7 +95,7 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
 
 const verdict = (value: number, target: number): string => (value <= target ? 'met' : 'missed');
 
-/** Formats the starts as a table with their targets. */
+/** Formats the figures as a table with their targets. */
 export const startReport = (figures: readonly StartFigure[]): string =>
   formatTable(
     ['', 'first response s', 'target', '', 'CPU s', 'resident MB, idle', 'target', ''],

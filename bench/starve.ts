@@ -1,5 +1,5 @@
-// Starve: measures how an organization is affected by another one that sends as many expensive requests as possible.
-// Uses one PostgreSQL server and one engine process with a heap of 512 MB.
+// Starve: measures how an organization is affected by another organization that sends as many expensive requests as
+// possible. Uses one PostgreSQL server and one engine process with a heap of 512 MB.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -73,7 +73,7 @@ interface Load {
   readonly p50: number;
   readonly p99: number;
   readonly rate: number;
-  /** Responses by status. */
+  /** Number of responses by status. */
   readonly statuses: Readonly<Record<string, number>>;
 }
 

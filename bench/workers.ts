@@ -1,5 +1,5 @@
 // Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by stopping it half
-// of the time, so that two of them fit on a machine with two cores next to PostgreSQL and the load.
+// of the time, so that a machine with two cores has room for two workers, PostgreSQL and the load generator.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,20 +17,22 @@ const { values: options } = parseArgs({
 });
 const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
 /**
- * Number of connections per worker. With fewer connections, fewer requests are batched, which makes each more
+ * Number of connections per worker. With fewer connections, fewer requests are batched, which makes each request more
  * expensive.
  */
 const connections = 32;
-/** Time that a worker limited to half a core runs, and is then stopped, in milliseconds. */
+/** Time for which a worker limited to half a core runs before it is stopped for the same time, in milliseconds. */
 const sliceMs = 20;
 
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
-/** Returns the serving processes of a service: its workers, or the service itself. */
+/** Returns the IDs of the processes that serve requests, which are the service's workers or the service itself. */
 const servingPids = ({ pid, printed }: Service): number[] =>
   printed.workers === undefined ? [pid] : childrenOf(pid);
 
-/** Does work while each process is limited to half a core. One of two processes runs while the other is stopped. */
+/**
+ * Performs work while each process is limited to half a core. If there are two, one runs while the other is stopped.
+ */
 async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
   let isDone = false;
   const alternate = async () => {
@@ -52,7 +54,7 @@ async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>)
 
 interface Round {
   readonly rate: number;
-  /** CPU time per request of all processes of the service, in microseconds. */
+  /** CPU time used per request by all of the service's processes, in microseconds. */
   readonly cpu: number;
 }
 

@@ -10,14 +10,14 @@ export interface FieldIssue {
 
 /** Maximum number of `fields` entries per error, and per response that contains several errors. */
 const [maxFields, maxResponseFields] = [100, 1000];
-/** Maximum lengths, in characters, of a name echoed from a request and of a message joined from several. */
+/** Maximum lengths, in characters, of a name echoed from a request and of a combined message. */
 const [maxName, maxText] = [100, 1000];
 
 /** Shortens text from a request before a response echoes it, for example the name of an unknown field. */
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
-/** The meaning of each error code. Codes are stable; new ones may be added. */
+/** The meaning of each error code. Codes are stable, but new ones may be added. */
 export const errorCodes = {
   invalid_request: 'The request violates HTTP, or the HTTP server rejected it.',
   invalid_json: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
@@ -63,10 +63,10 @@ export const errorCodes = {
   read_only: 'The instance is read-only during maintenance.',
 } as const;
 
-/** A stable word for programs, in snake_case. */
+/** A stable word in snake_case, by which programs can identify an error. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** An error response. Helpers throw it, the error handler (engine/http/error-handling.ts) sends it. */
+/** An error response. Helpers throw it, and the error handler (engine/http/error-handling.ts) sends it. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly status: number;
@@ -75,12 +75,12 @@ export class HttpError extends Error {
     readonly fields?: readonly FieldIssue[];
     /** Number of entries omitted from `fields`. */
     readonly more?: number;
-    /** ID of the conflicting record, decimal text. */
+    /** ID of the conflicting record, as decimal text. */
     readonly existingId?: string;
     /** The constraint or trigger function that rejected the write. */
     readonly constraint?: string;
     readonly headers?: Readonly<Record<string, string>>;
-    /** Work completed before the failure. */
+    /** Report on the work completed before the failure. */
     readonly report?: object;
   };
   constructor(
@@ -97,7 +97,7 @@ export class HttpError extends Error {
   }
 }
 
-/** The `fields` of an error, and the number of entries omitted from them. */
+/** An error's `fields`, and the number of entries omitted from them. */
 interface FieldIssues {
   readonly fields?: readonly FieldIssue[] | undefined;
   readonly more?: number | undefined;
@@ -131,7 +131,7 @@ export function errorJson(
 ): string {
   const { fields, more: omitted, existingId, constraint, report } = extra;
   const text = JSON.stringify({ error: message, code, fields, more: omitted, constraint, report, ...more });
-  // As text, because an ID can exceed the range of a JavaScript number.
+  // Inserted as text, because an ID can exceed the range of a JavaScript number.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
@@ -156,9 +156,9 @@ function joinMessages(fields: readonly FieldIssue[]): string {
 export const errors = {
   /** 400: the body is not a JSON object sent as application/json. */
   invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
-  /** 400: the body, or one of its lines, is not UTF-8 CSV. */
+  /** 400: the body or one of its lines is not valid CSV in UTF-8. */
   invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `Invalid CSV: ${reason}`),
-  /** 400: a line exceeds the limit, in bytes. */
+  /** 400: a line exceeds the limit, which is in bytes. */
   lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
   /** 400: the Host header is missing or repeated (RFC 9112, section 3.2). @param count number of Host headers */
   hostRequired: (count: number) =>
@@ -174,7 +174,7 @@ export const errors = {
   incompleteRequest: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
   /** 400: fields or parameters are invalid. */
   invalidFields: (fields: readonly FieldIssue[]) => fieldsError(fields),
-  /** 400: references to records that do not exist in the organization. */
+  /** 400: the body refers to records that do not exist in the organization. */
   missingReferences: (fields: readonly FieldIssue[]) => fieldsError(fields, 'missing_reference'),
   /** 400: a constraint or trigger that the operator added to the database rejected the record. */
   rejectedByDatabase: (constraint: string, cause?: unknown) =>
@@ -185,7 +185,10 @@ export const errors = {
       { constraint },
       { cause },
     ),
-  /** 409: another record has these values of unique fields. @param existingId its ID, if the caller can read it */
+  /**
+   * 409: another record has the same values in these unique fields.
+   * @param existingId the other record's ID, if the caller can read that record
+   */
   duplicate: (names: readonly string[], existingId?: string) => {
     const isSingle = names.length === 1;
     const message = `Another record has the same ${names.join(' and ')}`;
@@ -231,20 +234,20 @@ export const errors = {
       { cause },
     );
   },
-  /** 400: one wrong query parameter. */
+  /** 400: a query parameter is invalid. */
   invalidParameter: (field: string, message: string) =>
     fieldsError([{ field, message: `${field} ${message}` }]),
-  /** 401: one text for missing, unknown, expired and revoked credentials, so that it does not reveal which. */
+  /** 401: the credentials are missing, unknown, expired or revoked. The text does not reveal which. */
   unauthenticated: () =>
     new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
-  /** 401: the Authorization header does not start with `Bearer`; the key in it is not looked at. */
+  /** 401: the Authorization header does not start with `Bearer`. Its key is not verified. */
   bearerNeeded: () =>
     new HttpError(401, 'unauthenticated', 'Send the key as "Authorization: Bearer <key>"', {
       headers: { 'www-authenticate': 'Bearer' },
     }),
-  /** 401: one text for every reason for which a login with a password fails. */
+  /** 401: a login with a password failed. The text does not reveal why. */
   wrongPassword: () =>
     new HttpError(401, 'unauthenticated', 'Wrong email or password', {
       headers: { 'www-authenticate': 'Bearer' },
@@ -260,37 +263,43 @@ export const errors = {
       'This instance requires a second factor. Log in at /setup in a browser and set one up.',
       { headers: { 'www-authenticate': 'Bearer' } },
     ),
-  /** 403: the profile lacks the action on the object. */
+  /** 403: the caller's profile does not grant the action on the object. */
   forbidden: (object: string, action: string) =>
     new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${object}`),
-  /** 403: the organization has reached a limit. @param quota the limit, for example "100 records" */
+  /**
+   * 403: the organization has reached one of its limits.
+   * @param quota description of the limit, for example "100 records"
+   */
   quotaExceeded: (quota: string) =>
     new HttpError(
       403,
       'quota_exceeded',
       `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
     ),
-  /** 400: a member of several organizations did not choose one with `?org=`. */
+  /** 400: a member of several organizations did not select an organization with `?org=`. */
   organizationRequired: () =>
     fieldsError(
       [{ field: 'org', message: 'org is required because you belong to several organizations' }],
       'organization_required',
     ),
-  /** 403: the caller is not a member of the organization, or it does not exist. Does not reveal which. */
+  /**
+   * 403: the caller is not a member of the organization, or the organization does not exist. The text does not reveal
+   * which.
+   */
   notAMember: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
-  /** 403: a write with a session cookie from another origin. */
+  /** 403: a write with a session cookie came from another origin. */
   crossSite: () =>
     new HttpError(
       403,
       'cross_site',
       'Writes with a session cookie are only allowed from pages of this origin',
     ),
-  /** 429: too many failed attempts; `retryAfter` in seconds. */
+  /** 429: too many attempts have failed. `retryAfter` is in seconds. */
   tooManyAttempts: (retryAfter: number) =>
     new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
     }),
-  /** 429: more requests than the rate limit allows; `retryAfter` in seconds. */
+  /** 429: the caller has exceeded the rate limit. `retryAfter` is in seconds. */
   rateLimited: (retryAfter: number) =>
     new HttpError(429, 'rate_limited', 'Too many requests. Try again later.', {
       headers: { 'retry-after': String(retryAfter) },
@@ -299,7 +308,7 @@ export const errors = {
   notFound: () => new HttpError(404, 'not_found', 'Not found'),
   /** 404: the path does not exist. @param hint a suggestion, including its leading punctuation */
   pathNotFound: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
-  /** 404: the record does not exist. The same for another organization's record and an invalid ID. */
+  /** 404: the record does not exist, belongs to another organization, or has an invalid ID. */
   recordNotFound: (singular: string) =>
     new HttpError(
       404,
@@ -341,10 +350,10 @@ export const errors = {
     new HttpError(408, 'request_timeout', 'The request was sent too slowly', {
       headers: { connection: 'close' },
     }),
-  /** 413: the body exceeds the limit, in bytes. */
+  /** 413: the body exceeds the limit, which is in bytes. */
   tooLarge: (limit: number) =>
     new HttpError(413, 'body_too_large', `The request body is larger than ${limit} bytes`),
-  /** 500: the database failed or cannot be reached; `retryAfter` in seconds. */
+  /** 500: the database failed or cannot be reached. `retryAfter` is in seconds. */
   database: (cause: unknown, retryAfter = 5) =>
     new HttpError(
       500,
@@ -353,7 +362,7 @@ export const errors = {
       { headers: { 'retry-after': String(retryAfter) } },
       { cause },
     ),
-  /** 503: too many requests are waiting, from the organization or in total, or this one waited too long. */
+  /** 503: too many requests are waiting in total or for the organization, or this request has waited too long. */
   overloaded: () =>
     new HttpError(503, 'overloaded', 'The server is busy. Try again.', {
       headers: { 'retry-after': '1' },
@@ -394,7 +403,9 @@ export const errors = {
     }),
 } as const;
 
-/** An error that the user can fix, in the configuration, a definition or a command. Printed without a stack. */
+/**
+ * An error that the user can fix, in the configuration, a definition or a command. It is printed without a stack trace.
+ */
 export class UserError extends Error {
   override readonly name = 'UserError';
 }

@@ -1,4 +1,4 @@
-// The same API with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create and flush,
+// The same API with MikroORM's entity manager on the same tables: em.find, em.findOne, em.create with flush, and
 // em.nativeUpdate.
 
 import type { EntitySchema } from '@mikro-orm/core';

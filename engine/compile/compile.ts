@@ -15,23 +15,23 @@ import {
 import { buildEntity } from './entity.ts';
 import { type Fragment, openApiFragment } from './openapi.ts';
 
-/** A compiled resource: everything that its requests need, computed once at startup. */
+/** A compiled resource with everything that its requests need, computed once at startup. */
 export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;
   readonly entity: EntitySchema;
-  /** The input from which its operations were compiled. */
+  /** Input from which the operations were compiled. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
-  /** Its OpenAPI description. */
+  /** OpenAPI description of the resource. */
   readonly openApi: Fragment;
 }
 
 /**
- * Compiles checked definitions, which must include every resource that another one refers to.
+ * Compiles checked definitions, which must include every resource to which another resource refers.
  * @param prefix path of the API, for the OpenAPI description
- * @param effects the effects of every write
+ * @param effects effects that run with every write
  * @param isLimited whether requests are rate limited, for the OpenAPI description
  */
 export function compileResource(

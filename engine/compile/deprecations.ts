@@ -2,8 +2,8 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { Deprecation, JsonSchema } from '../fields/index.ts';
 
 /**
- * Returns when the oldest deprecation on a path started and when the first deprecated name may be removed, or undefined
- * if nothing is deprecated.
+ * Returns the date of the oldest deprecation on a path and the earliest date when a deprecated name can be removed, or
+ * undefined if nothing is deprecated.
  * @param isFormer whether the path contains the resource's former name
  */
 export function deprecationOf(

@@ -10,7 +10,7 @@ import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
  * organization's record.
  */
 export function buildEntity(definition: ResourceDefinition): EntitySchema {
-  // First, because MikroORM takes the order of the primary key's columns from the properties.
+  // Must come first, because MikroORM orders the primary key's columns like the properties.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
   // Retired fields are no longer written, so new records must not require a value.
@@ -30,15 +30,15 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
 }
 
-/** Number of writes to a record. */
+/** Column that counts the writes to a record. */
 const version = {
   // The capital letter prevents collisions with field names.
   recordVersion: { type: 'bigint', columnType: 'bigint', fieldName: versionColumn, defaultRaw: '1' },
 };
 
 /**
- * Returns the trigger that increments the version on every update, including manual ones. It also sets the time of the
- * last change when a reference becomes null, which happens when the referenced record is deleted.
+ * Returns the trigger that increments the version on every update, including manual updates. It also sets the time of
+ * the last change when a reference becomes null, which happens when the referenced record is deleted.
  */
 function versionTrigger({ fields }: ResourceDefinition): object {
   const column = quote(versionColumn);
@@ -74,7 +74,7 @@ const organization = (resource: string) => ({
   },
 });
 
-/** Returns the properties of a field's columns and, for a reference, of its foreign key. */
+/** Returns the entity properties for a field's columns and, if the field is a reference, for its foreign key. */
 function property(field: Field, resource: string): Record<string, unknown> {
   if (field.set === 'organization') return {};
   if (field.set === 'id') {
@@ -105,7 +105,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // The DELETE statement sets references to null itself, so that the change log records it.
+      // The DELETE statement sets references to null itself, so that the change log records the updates.
       deleteRule: 'no action',
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),
@@ -113,6 +113,6 @@ function property(field: Field, resource: string): Record<string, unknown> {
   };
 }
 
-/** Returns the default of a column, which existing rows receive when the field is added. */
+/** Returns a column's default as SQL. Existing rows receive the default when the field is added. */
 const defaultSql = (value: string | number | boolean): string =>
   typeof value === 'string' ? literal(value) : String(value);

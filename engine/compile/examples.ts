@@ -9,7 +9,7 @@ export type Sample = Readonly<Record<string, unknown>>;
 
 /**
  * Returns examples by schema name.
- * @param sample a realistic record. Values that it does not contain are generated from the field types.
+ * @param sample a realistic record. Missing values are generated from the field types.
  */
 export function recordExamples(
   definition: ResourceDefinition,
@@ -41,7 +41,7 @@ export function recordExamples(
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 
-/** Examples of the schemas shared by all resources. */
+/** Examples for the schemas shared by all resources. */
 const sharedExamples = {
   Changes: {
     data: [
@@ -88,7 +88,7 @@ function inputExample({ fields }: ResourceDefinition, sample: Sample | undefined
   );
 }
 
-/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides one. */
+/** Returns a valid value for a field, or undefined if neither its YAML nor its type provides a value. */
 function exampleValue(field: Field): unknown {
   const { name, values, type, maxLength, pattern } = field;
   const candidates = [...(values?.list ?? []), ...type.examples];
@@ -97,7 +97,7 @@ function exampleValue(field: Field): unknown {
   return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
 
-/** Returns the value of a field that the request body omitted. */
+/** Returns an example of the value stored for a field that the request body omits. */
 function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';

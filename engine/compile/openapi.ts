@@ -26,17 +26,19 @@ import {
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
-  /** Operations by path and method. The entry `parameters` contains the parameters that all of them share. */
+  /**
+   * Operations by path and method. A path's `parameters` entry contains the parameters shared by all its operations.
+   */
   readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema | readonly JsonSchema[]>>>>;
   /** Requests sent by the instance, by name. */
   readonly webhooks?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
   readonly schemas?: Readonly<Record<string, JsonSchema>>;
   readonly parameters?: Readonly<Record<string, JsonSchema>>;
-  /** Additional headers of the error responses shared by all operations. */
+  /** Additional headers for the error responses that all operations share. */
   readonly errorHeaders?: Readonly<Record<string, JsonSchema>>;
   /** Examples by schema name, added to every body with that schema. */
   readonly examples?: Readonly<Record<string, unknown>>;
-  /** Security requirements of all operations in the document. */
+  /** Security requirements for all operations in the document. */
   readonly security?: readonly JsonSchema[];
   readonly securitySchemes?: Readonly<Record<string, JsonSchema>>;
 }
@@ -97,7 +99,7 @@ export function openApiFragment(
     in: 'path',
     required: true,
     description: `ID of the ${word}.`,
-    // The ID of the first record of an instance, and of the demo organization.
+    // The ID of an instance's first record, and of the demo organization.
     schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
@@ -169,7 +171,7 @@ const etagHeader = {
   },
 };
 
-/** Headers of draft-ietf-httpapi-ratelimit-headers-09. */
+/** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */
 const limitHeaders = {
   'RateLimit-Policy': {
     description: 'Maximum number of requests (`q`) in a window of `w` seconds.',
@@ -200,13 +202,13 @@ interface DescriptionContext {
   readonly isLimited: boolean;
   /** Adds a query parameter to the components and returns a reference to it. */
   readonly shareParameter: (parameter: JsonSchema) => JsonSchema;
-  /** Additional headers of every response. */
+  /** Additional headers for every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;
 }
 
-/** Returns the query parameters, followed by deprecated ones for former field names. */
+/** Returns the query parameters, followed by deprecated parameters for former field names. */
 const withFormerNames = (
   parameters: readonly JsonSchema[],
   fields: readonly Field[],
@@ -296,7 +298,7 @@ function describeOperation(
   };
 }
 
-/** Components for 400 responses that differ from the default, by path. */
+/** Components for 400 responses that differ from the default response, by path. */
 const badRequests: Readonly<Partial<Record<DescribedOperation['path'], string>>> = {
   '/batch': 'BadBatch',
   '/import': 'BadImport',

@@ -20,11 +20,11 @@ export interface StatementPlan {
   readonly lane: Lane;
   /** Indexes read by the statement, in the order of the plan. */
   readonly indexes: readonly string[];
-  /** Operations in the plan that are too slow for a shared connection. Empty for lanes that do not share one. */
+  /** Plan operations that are too slow for a shared connection. Empty if the lane does not share a connection. */
   readonly problems: readonly string[];
 }
 
-/** Number of records per organization, and of organizations. */
+/** Number of records per organization, and number of organizations. */
 const [records, organizations] = [2000, 5];
 /** Lanes whose statements share a connection. */
 const sharedLanes: readonly Lane[] = ['read', 'list'];
@@ -54,7 +54,7 @@ export async function explainStatements(
     for await (const [request, statement] of statementsOf(resource)) {
       const { lane, many } = statement;
       const nodes = await explain(statement);
-      // Concurrent requests can be combined into one statement.
+      // The statements of concurrent requests can be combined into one.
       const batchNodes =
         many === undefined
           ? []
@@ -95,7 +95,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Yields every request with a distinct statement, but only the first of similar lists in the lane `scan`. */
+/** Yields every request with a distinct statement, but only the first of similar lists in the `scan` lane. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
@@ -156,7 +156,7 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages with distinct statements: the first, a shallow, a deep and a very distant one. */
+/** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
 /** Returns the queries of an operation that have distinct statements. */
@@ -192,7 +192,7 @@ function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   );
 }
 
-/** SQL of generated values by column type. `n` is the number of the record. */
+/** SQL expressions that generate values, by column type. `n` is the record's sequence number. */
 const sampleValues: Readonly<Record<string, string>> = {
   text: `'value ' || n`,
   bigint: 'n',
@@ -219,8 +219,8 @@ function insertRecordsSql({ name, definition }: Resource): string {
 }
 
 /**
- * Returns SQL of a generated value.
- * @param isFilter whether to use only a few values, so that each one matches many records
+ * Returns an SQL expression that generates a value.
+ * @param isFilter whether to use only a few values, so that each value matches many records
  */
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;

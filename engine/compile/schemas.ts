@@ -8,11 +8,11 @@ export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind
 export const pascal = (name: string) =>
   name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 
-/** Returns the name of the schema for many records in a format. */
+/** Returns the name of the schema for multiple records in a format. */
 export const linesSchema = (recordName: string, format: FormatName): string =>
   `${recordName}${pascal(format)}`;
 
-/** Returns the schema of a batch body. @param uniques sets of unique fields that records can be matched by */
+/** Returns the schema of a batch body. @param uniques sets of unique fields by which records can be matched */
 export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {
   return {
     type: 'object',
@@ -144,7 +144,7 @@ export const projectionSchema = (
   properties: { ...fieldSchemas(definition.fields), ...expandedSchema(definition, definitions) },
 });
 
-/** Returns the response schemas of fields, by name. */
+/** Returns the fields' response schemas, by field name. */
 const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     fields.map((field) => [
@@ -153,7 +153,7 @@ const fieldSchemas = (fields: readonly Field[]): Readonly<Record<string, JsonSch
     ]),
   );
 
-/** Returns the property added by `?expand=`, or no property if the resource does not have references. */
+/** Returns the schema of the property that `?expand=` adds, or an empty object if the resource has no references. */
 function expandedSchema(
   { expansion }: ResourceDefinition,
   definitions: readonly ResourceDefinition[],

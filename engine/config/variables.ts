@@ -3,15 +3,15 @@ import { join, resolve } from 'node:path';
 import leven from 'leven';
 import { UserError } from '../errors.ts';
 
-/** Path of this package's folder. */
+/** Path to this package's folder. */
 export const projectFolder = join(import.meta.dirname, '../..');
 
 /** Name of this package. */
 export const packageName = 'crm-engine';
 
 /**
- * Returns the instance's folder: the working directory if its package depends on this one (`crm new`), otherwise this
- * package.
+ * Returns the instance's folder, which is the working directory if its package depends on this package (`crm new`), or
+ * otherwise this package's folder.
  */
 export function instanceFolder(): string {
   const folder = process.cwd();
@@ -30,7 +30,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** An environment variable, read once at startup. */
 export interface Variable<T> {
-  /** Name in capitals, for example DATABASE_URL. */
+  /** Name in capital letters, for example DATABASE_URL. */
   readonly name: string;
   /** Value if the variable is absent or empty. */
   readonly fallback: T;
@@ -38,23 +38,26 @@ export interface Variable<T> {
   readonly expected: string;
   /** Whether a blank value is an error, because the fallback would silently select another instance. */
   readonly rejectsBlank?: true;
-  /** Formats the value for people and hides secrets. Without it, the text is shown as written. */
+  /** Formats the value for display and hides secrets. If absent, the variable's text is displayed unchanged. */
   show?(value: T): string;
-  /** Parses a text; returns undefined if it is invalid. @throws UserError with more detail than `expected` */
+  /**
+   * Parses the variable's text. Returns undefined if it is invalid.
+   * @throws UserError to report an issue in more detail than `expected`
+   */
   readonly read: (text: string) => T | undefined;
 }
 
-/** Variables of one module, by the key of their value in code. */
+/** A module's variables, keyed by the names of their values in code. */
 export type Variables = Readonly<Record<string, Variable<unknown>>>;
 
-/** The values of variables. */
+/** Values of the variables, with the same keys. */
 export type VariableValues<V extends Variables> = {
   readonly [Name in keyof V]: V[Name] extends Variable<infer T> ? T : never;
 };
 
 /**
  * Declares an integer variable.
- * @param scale factor from the unit in the environment to the unit in code
+ * @param scale factor that converts the environment's unit to the unit used in code
  */
 export const integerVariable = <F extends number | undefined>(
   name: string,
@@ -79,7 +82,10 @@ export const textVariable = (name: string, fallback: string): Variable<string> =
   read: (text) => text,
 });
 
-/** Declares a file or folder. Relative paths start at the working directory, which the fallback can depend on. */
+/**
+ * Declares a variable for the path of a file or folder. Relative paths are resolved against the working directory. The
+ * fallback can depend on it.
+ */
 export const pathVariable = (
   name: string,
   fallback: () => string,
@@ -96,8 +102,8 @@ export const pathVariable = (
 });
 
 /**
- * Declares a folder of this package, whose files the instance's folder extends. The value is null if the instance is
- * this package, or if the variable is set, because that folder is then complete.
+ * Declares a folder of this package whose files are extended by those in the instance's folder. The value is null if
+ * the instance is this package, or if the variable is set, because the instance's folder is then complete.
  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
@@ -109,7 +115,7 @@ export const shippedFolder = (name: string, folder: string): Variable<string | n
   read: () => null,
 });
 
-/** Declares a variable with a fixed set of values. @param values values by their text in the environment */
+/** Declares a variable with a fixed set of values. @param values values, keyed by their text in the environment */
 export const choiceVariable = <T>(
   name: string,
   fallback: T,
@@ -127,7 +133,7 @@ export const flagVariable = (name: string, fallback: boolean): Variable<boolean>
 
 const notSet = 'not set';
 
-/** The effective value of a variable, formatted for people, and whether the environment sets it. */
+/** The effective value of a variable, formatted for display, and whether the environment sets it. */
 export interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
@@ -140,7 +146,7 @@ const uniqueByName = (variables: Variables) => {
   return list.filter(({ name }, index) => list.findIndex((variable) => variable.name === name) === index);
 };
 
-/** Returns the effective variables without secrets. The environment must have been validated. */
+/** Returns the variables' effective values, without secrets. The environment must have been validated. */
 export const effectiveVariables = (variables: Variables, environment: Environment): EffectiveVariable[] =>
   uniqueByName(variables).map(({ name, fallback, show, read }) => {
     const text = environment[name]?.trim() ?? '';
@@ -149,7 +155,9 @@ export const effectiveVariables = (variables: Variables, environment: Environmen
     return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isSet: false };
   });
 
-/** Minimum length of a known name whose near misses are errors; near misses of shorter names are only notes. */
+/**
+ * Minimum length of known names whose near misses are errors. Near misses of shorter names are only reported as notes.
+ */
 const minNearMissLength = 8;
 
 /**
@@ -177,7 +185,10 @@ export function nearMisses(
     });
 }
 
-/** Returns a line for each environment variable that is probably misspelled: unknown, and close to a known name. */
+/**
+ * Returns a line for each environment variable that is probably misspelled because it is unknown but close to a known
+ * name.
+ */
 export function misspelledNames(environment: Environment, knownNames: readonly string[]): string[] {
   const isNear = (name: string, other: string) =>
     Math.min(name.length, other.length) > 5 && leven(name, other) <= 2;
@@ -189,7 +200,7 @@ export function misspelledNames(environment: Environment, knownNames: readonly s
     });
 }
 
-/** Reads variables from the environment. Adds a line to `issues` for each invalid one. */
+/** Reads variables from the environment. Adds a line to `issues` for each invalid variable. */
 export function readVariables<V extends Variables>(
   variables: V,
   environment: Environment,

@@ -1,9 +1,9 @@
 import type { AlternativeFor } from '../yaml/index.ts';
 
-/** Words used by other tools, separated by spaces, each with a sentence that names the equivalent. */
+/** Words used by other tools, separated by spaces, with a sentence that names the equivalent. */
 type AdviceTable = readonly (readonly [words: string, advice: string])[];
 
-/** Types of other tools. Compared in lowercase, without anything in brackets. */
+/** Types used by other tools. They are compared in lowercase and without any text in brackets. */
 const types: AdviceTable = [
   [
     'varchar char character nvarchar str shorttext singlelinetext',
@@ -38,7 +38,7 @@ const types: AdviceTable = [
   ['blob binary file image', 'Files are not supported. Store the file elsewhere and its URL in a "string".'],
 ];
 
-/** Keys of a field in other tools. */
+/** Keys that other tools use for fields. */
 const fieldKeys: AdviceTable = [
   [
     'references foreign_key foreignkey ref relation model target table resource related_to',
@@ -66,7 +66,7 @@ const fieldKeys: AdviceTable = [
   ['name id key', "The key above is the field's name."],
 ];
 
-/** Keys of a resource in other tools. */
+/** Keys that other tools use for resources. */
 const resourceKeys: AdviceTable = [
   ['columns attributes properties schema', 'Use "fields".'],
   ['order order_by orderby ordering default_sort', 'Use "sort".'],
@@ -79,13 +79,13 @@ const resourceKeys: AdviceTable = [
   ['relations relationships references', 'Declare a field with "type: reference".'],
 ];
 
-/** Keys of "sort" in other tools. */
+/** Keys that other tools use for "sort". */
 const sortKeys: AdviceTable = [
   ['dir order', 'Use "direction".'],
   ['field key column', 'Use "by".'],
 ];
 
-/** Filter operators of other tools. */
+/** Filter operators used by other tools. */
 const operatorWords: AdviceTable = [
   ['equals equal is exact == =', 'Use "eq".'],
   ['not neq not_equal != <>', 'Use "ne".'],

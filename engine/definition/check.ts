@@ -65,7 +65,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   return definitions;
 }
 
-/** Returns the files that do not redefine a resource of the engine, and reports the others. */
+/** Returns the files that do not redefine one of the engine's resources, and reports the other files. */
 function checkShipped(
   sources: readonly Source[],
   files: readonly ValidatedSource[],
@@ -149,12 +149,12 @@ interface Draft {
   readonly name: string;
   readonly parsed: ValidatedSource;
   readonly fields: readonly Field[];
-  /** Retired fields, of which only the columns remain. */
+  /** Retired fields. Only their columns still exist. */
   readonly retired: readonly Field[];
   readonly locations: ReadonlyMap<string, FieldLocation>;
   /** The names of all shared fields. */
   readonly shared: readonly string[];
-  /** Whether one of its fields is invalid. */
+  /** Whether any of its fields is invalid. */
   readonly isInvalid: boolean;
 }
 
@@ -240,7 +240,10 @@ function formatLocation({ parsed, path }: FieldLocation): string {
   return `${file}:${line}:${column}`;
 }
 
-/** Returns a function that reports issues in a field: an unknown type at the value, other issues at the key. */
+/**
+ * Returns a function that reports issues in a field. An unknown type is reported at the value, all other issues at the
+ * key.
+ */
 const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>
   (key, message) => {
@@ -294,7 +297,7 @@ function completeDefinition(
   };
 }
 
-/** Maximum number of columns in a PostgreSQL table, without the engine's version column. */
+/** Maximum number of columns in a PostgreSQL table, excluding the engine's version column. */
 const maxColumns = 1600 - 1;
 
 /** Checks that each column belongs to one field, and that the table does not exceed {@link maxColumns}. */

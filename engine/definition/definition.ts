@@ -4,16 +4,16 @@ import type { Declarations } from '../query/index.ts';
 /** A checked resource definition from one YAML file, including its shared fields. */
 export interface ResourceDefinition extends Declarations {
   readonly name: string;
-  /** Path of the file that defines it. */
+  /** Path of the file that defines the resource. */
   readonly file: string;
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  /** Retired fields, of which only the columns remain. */
+  /** Retired fields. Only their columns still exist. */
   readonly retired: readonly Field[];
-  /** The former name. */
+  /** Former name of the resource. */
   readonly renamedFrom?: string;
-  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
+  /** Deprecation dates of the former name, or undefined if callers cannot use a former name. */
   readonly alias?: Deprecation;
   /** Sets of fields whose values are unique within an organization. */
   readonly uniques: readonly Unique[];

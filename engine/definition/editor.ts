@@ -39,7 +39,7 @@ export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, J
   ]);
 }
 
-/** Returns a schema that adds keywords to the general one. */
+/** Returns a schema that adds keywords to the general schema. */
 const resourceFileSchema = (keywords: JsonSchema): JsonSchema => ({
   $schema: resourceSchema.$schema,
   allOf: [{ $ref: '_resource.json' }],
@@ -53,14 +53,14 @@ interface FileField extends NamedField {
 
 /** A resource file that may be invalid. */
 interface File {
-  /** The file name without extension. */
+  /** The file name without its extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
   /** Name of the resource that it extends. */
   readonly baseName: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
-  /** Fields declared in the file, without shared and inherited ones. */
+  /** Fields declared in the file, excluding shared and inherited fields. */
   readonly own: readonly FileField[];
 }
 
@@ -145,7 +145,7 @@ function schemaOf(
   };
 }
 
-/** Fields that every table has, with their server-set values. */
+/** Fields that every table has, with the server-set value that each contains. */
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
 /** Requires the {@link identity} fields that the shared fields do not include. */
@@ -163,12 +163,12 @@ const isTrue = (key: string): JsonSchema => hasKey(key, true);
 const isPresent = (key: string): JsonSchema => ({ required: [key] });
 const constrainKeys = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
-/** Returns properties that forbid keys. */
+/** Returns schema properties that forbid these keys. */
 const forbid = (...keys: string[]): JsonSchema => constrainKeys(keys, false);
-/** Returns properties that forbid the value true. */
+/** Returns schema properties that forbid the value true for these keys. */
 const forbidTrue = (...keys: string[]): JsonSchema => constrainKeys(keys, { const: false });
 
-/** Dependencies between the keys of a rename, for fields and resources. */
+/** Dependencies between the keys that declare a rename of a field or resource. */
 const renames: readonly JsonSchema[] = [
   implies(isTrue('alias'), { required: ['renamed_from', 'deprecated', 'sunset'] }),
   ...['deprecated', 'sunset'].map((key) => implies(isPresent(key), isTrue('alias'))),

@@ -50,7 +50,7 @@ export function readField(
   const typeName = raw.type as FieldTypeName;
   const type: FieldType = fieldTypes[typeName];
   const readOnly = raw.read_only === true || type.joins === true;
-  // Creators and editors can be null, because API keys do not need a user and users can be deleted.
+  // Creators and editors can be null, because API keys do not require a user and users can be deleted.
   const nullable = raw.nullable === true || raw.set === 'creator' || raw.set === 'editor';
 
   if (reservedFieldNames.has(name))
@@ -126,7 +126,7 @@ export function readField(
   return field;
 }
 
-/** Checks that the known values are distinct, and that the default is one of them. */
+/** Checks that the known values are distinct and include the default. */
 function checkValues({ enum: enumValues, suggested, default: value }: RawField, report: ReportIssue): void {
   const key = enumValues === undefined ? 'suggested' : 'enum';
   const seen = new Map<string, string>();
@@ -142,7 +142,7 @@ function checkValues({ enum: enumValues, suggested, default: value }: RawField, 
 /** Normalizes case and spaces. */
 const normalize = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
-/** Checks that the field has a value if a request body omits it. */
+/** Checks that the field has a value even if a request body omits the field. */
 function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: ReportIssue): void {
   const nullable = raw.nullable === true;
   if (type.refers === true && !nullable) {
@@ -166,7 +166,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
   }
 }
 
-/** Validates a default like a value in a request body. */
+/** Validates a default in the same way as a value in a request body. */
 function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
@@ -189,7 +189,7 @@ function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, rep
   if (issue !== undefined) report('default', `the default ${issue}${defaultHint(raw.default, isValid)}`);
 }
 
-/** Returns a sentence that suggests how to write an invalid default, or an empty string. */
+/** Returns a sentence that suggests a valid notation for an invalid default, or an empty string. */
 function defaultHint(value: string | number | boolean, isValid: (value: unknown) => boolean): string {
   if (value === 'now' || value === 'today') {
     return '. A default is a fixed value. For the time of creation, use "created_at" from common.yaml.';

@@ -10,7 +10,7 @@ export interface FormerName {
 const dayMs = 86_400_000;
 /** Number of days until the sunset suggested for an alias without dates. */
 const suggestedDays = 180;
-/** Returns the date in a number of days, as YYYY-MM-DD. */
+/** Returns the date that is this many days from now, as YYYY-MM-DD. */
 const day = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
 
 /** Parses the keys that declare a rename. Calls `report` for each issue. */
@@ -43,7 +43,9 @@ export function readFormerName(
   };
 }
 
-/** Returns a read-only field that exposes a field's value under its former name, or undefined without an alias. */
+/**
+ * Returns a read-only field that exposes a field's value under its former name, or undefined if the field has no alias.
+ */
 export function aliasOf(field: Field): Field | undefined {
   const { renamedFrom, alias, to: _to, set: _set, lookup: _lookup, ...rest } = field;
   if (renamedFrom === undefined || alias === undefined) return undefined;

@@ -13,8 +13,8 @@ export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.
 
 /**
  * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are added,
- * except that a filter replaces the existing one for the same field. All other keys are replaced.
- * @param isBroken returns whether the file with this name is invalid and has already been reported
+ * except that a filter replaces the existing filter for the same field. All other keys are replaced.
+ * @param isBroken returns whether the file with this name is invalid and its issues have already been reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],
@@ -89,14 +89,14 @@ function unknownField(
   return `unknown field "${field}" of ${name}${hint === '' ? '. A new field needs "type".' : hint}`;
 }
 
-/** An entry of a list, and its location. */
+/** A list entry and its location. */
 interface Entry {
   readonly value: unknown;
   readonly parsed: ValidatedSource;
   readonly path: readonly (string | number)[];
 }
 
-/** Merges a file and its overlay. Reports issues in the overlay if it contains the key or field. */
+/** Merges a file and its overlay. If the overlay contains the key or field, issues are reported in the overlay. */
 function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changes = Object.entries(fields)
@@ -128,7 +128,7 @@ function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): Validate
   };
 }
 
-/** Merges two lists. Entries of the second list replace entries of the first one with the same key. */
+/** Merges two lists. Entries of the second list replace entries of the first list with the same key. */
 function mergeEntries(
   first: readonly Entry[],
   second: readonly Entry[],

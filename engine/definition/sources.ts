@@ -44,11 +44,11 @@ function misplacedFile(folder: string, path: string): Source {
   return { file, text: '', issue: { file, line: 1, column: 1, message } };
 }
 
-/** Returns a file's name without folder and extension. */
+/** Returns a file's name without its folder and extension. */
 export const fileStem = (file: string): string => basename(file).replace(/\.ya?ml$/, '');
 
-/** Name of the file with the shared fields, without extension. */
+/** Name of the file that contains the shared fields, without its extension. */
 export const commonName = 'common';
 
-/** Names of tables reserved for the engine and PostgreSQL. */
+/** Matches table names reserved for the engine and PostgreSQL. */
 export const reservedTableNames = /^(?:crm|pg)_/;

@@ -8,7 +8,10 @@ interface Reports {
   readonly atResource: (path: readonly number[], message: string) => void;
 }
 
-/** Returns the unique sets of fields: first `unique: true` of each field, then `unique` of the resource. */
+/**
+ * Returns the sets of unique fields: first the fields with `unique: true`, then the sets in the resource's `unique`
+ * key.
+ */
 export function readUniques(
   raw: RawResource,
   fields: ReadonlyMap<string, Field>,
@@ -54,7 +57,10 @@ function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] 
   return names.length > 0 ? [names] : unique.filter((name) => typeof name !== 'string');
 }
 
-/** Returns the reason why a field cannot be unique, or undefined. @param isAlone whether it is unique on its own */
+/**
+ * Returns the reason why a field cannot be unique, or undefined.
+ * @param isAlone whether the field is unique on its own
+ */
 function findIssue(field: Field, isAlone: boolean): string | undefined {
   const { name, typeName, type, readOnly, required, default: value } = field;
   if (type.distinct === undefined) return `${withArticle(typeName)} field cannot be unique`;

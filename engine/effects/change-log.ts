@@ -9,9 +9,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records each write in the organization's change log. A row contains the record after the write, and the row of the
- * previous version contains its state before. If that row does not exist, the new row contains both states. The row of
- * a deletion contains only the state before.
+ * Records each write in the organization's change log. A row contains the record's state after the write. Its state
+ * before the write is in the row of the previous version. If that row does not exist, the new row contains both states.
+ * The row of a deletion contains only the previous state.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
@@ -43,7 +43,7 @@ export const changeLog: Effect = {
   },
 };
 
-/** Returns SQL of a row's `record`, `before` and `version`. */
+/** Returns SQL expressions for a row's `record`, `before` and `version` columns. */
 function recordSql({
   resource,
   action,
@@ -62,7 +62,7 @@ function recordSql({
   const version = `${row}.${quote(versionColumn)}`;
   const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
   if (action === 'create') return { after: writtenRecord, before: 'null', version };
-  // The deletion counts as the version after the record's last one.
+  // A deletion counts as the version after the record's last version.
   if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
   const previousVersion = `${version} - 1`;
   const sameRecord = (alias: string, id: string) =>

@@ -10,31 +10,31 @@ export interface WriteInput {
   readonly caller: Caller;
 }
 
-/** The caller and the request. */
+/** The caller of a write, with the ID of the request. */
 export interface Caller {
   readonly principal: {
-    /** `command` is the command line, `partner` a partner endpoint. */
+    /** `command` stands for the command line, `partner` for a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';
-    /** ID of the key or user as decimal text; null for the command line and partners. */
+    /** ID of the key or user as decimal text, or null for the command line and partners. */
     readonly actor: string | null;
-    /** The key's name or the user's email address; null for the command line and partners. */
+    /** The key's name or the user's email address, or null for the command line and partners. */
     readonly name: string | null;
   };
   readonly requestId: string;
 }
 
-/** Additional work in the statement of a write: atomic, and without another round trip. */
+/** Additional work in a write's statement, which is therefore atomic and requires no additional round trip. */
 export interface Effect {
-  /** The environment variable that enables it. */
+  /** The environment variable that enables the effect. */
   readonly variable: Variable<boolean>;
-  /** Its tables, whose names start with `crm_`. */
+  /** The effect's tables, whose names start with `crm_`. */
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
    * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has a row for each written
-   * record. A SELECT would not run, because PostgreSQL skips expressions that are not read. The name of the expression
-   * must start with `written` and be unique among the effects. Values of the input must be placeholders, because the
-   * statement can have a batch form.
+   * record. A SELECT would not run, because PostgreSQL skips SELECT expressions that the statement does not read. The
+   * name of the expression must start with `written` and be unique among the effects. Input values must be
+   * placeholders, because the statement can have a batch form.
    */
   readonly expression: (context: {
     readonly resource: string;
@@ -45,16 +45,18 @@ export interface Effect {
     readonly source: string;
     /** Alias of a written row in `source`: the row after the write, or before it if the row is deleted. */
     readonly row: string;
-    /** SQL of the record's columns that can be logged, from a table row with the alias `t`. */
+    /** SQL list of the record's columns that can be logged, in a table row with the alias `t`. */
     readonly columns: string;
-    /** SQL of the same columns of the written row as JSON, if the statement already computes it. */
+    /** SQL expression for the same columns of the written row as JSON, if the statement already computes it. */
     readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
-  /** Returns an INSERT statement that runs before the export of a list. Absent if exports do not have the effect. */
+  /**
+   * Returns an INSERT statement that runs before the export of a list. Absent if the effect does not apply to exports.
+   */
   readonly ofExport?: (context: {
     readonly resource: string;
-    /** SQL of the organization's ID. */
+    /** SQL expression for the organization's ID. */
     readonly organization: string;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;

@@ -1,5 +1,4 @@
-// Effects: additional work in the statement of a write, such as the change log.
-// May import config, sql, tables.
+// Effects: additional work in a write's statement, such as recording changes. May import config, sql, tables.
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';
 export type { Caller, Effect, WriteAction } from './effect.ts';

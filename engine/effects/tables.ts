@@ -11,7 +11,7 @@ declare module '../tables/index.ts' {
       at: Generated<Date>;
       actor_kind: string;
       actor_id: string | null;
-      /** The actor's name at that time. */
+      /** The actor's name at the time of the change. */
       actor_name: string | null;
       action: string;
       object: string;
@@ -19,7 +19,7 @@ declare module '../tables/index.ts' {
       request_id: string | null;
       /** The version that the change created. This and the next two columns are null if the object is not a record. */
       version: string | null;
-      /** The record after the change, as JSON; null if it was deleted. */
+      /** The record after the change, as JSON, or null if the record was deleted. */
       record: string | null;
       /** The record before the change, unless another row contains it. */
       before: string | null;
@@ -31,7 +31,7 @@ declare module '../tables/index.ts' {
       /** Distinguishes the database from its restored copies. */
       source: string;
       started_at: Generated<Date>;
-      /** Time before which rows may have been deleted. */
+      /** Time before which retention may have deleted rows. */
       pruned_before: Generated<Date>;
     };
   }
@@ -43,7 +43,7 @@ const ledger = defineTable(
   'crm_ledger',
   {
     organization_id: { ...bigintColumn, primary: true },
-    // Before the ID, because transaction IDs reveal what a reader may have missed; row IDs do not.
+    // Precedes the ID in the key, because only transaction IDs reveal which rows a reader may have missed.
     transaction: { type: 'string', columnType: 'xid8', defaultRaw: 'pg_current_xact_id()', primary: true },
     id: identity,
     at: now,
@@ -66,7 +66,7 @@ const ledger = defineTable(
   },
 );
 
-/** The epochs in which positions in the change log are comparable; the latest one is current. */
+/** Epochs of the change log. Positions are only comparable within an epoch, and the latest epoch is the current one. */
 const epochs = defineTable('crm_ledger_epochs', {
   id: identity,
   epoch: textColumn,
@@ -75,5 +75,5 @@ const epochs = defineTable('crm_ledger_epochs', {
   pruned_before: { ...timestampColumn, defaultRaw: `'-infinity'` },
 });
 
-/** The change log. Rows are written by the statement of the change, or in its transaction. */
+/** The change log. Each row is written in the same statement or transaction as the change. */
 export const changeLogTables = [ledger, epochs];

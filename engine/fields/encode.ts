@@ -13,7 +13,7 @@ export type Encoder = (
   offset: number,
 ) => number;
 
-/** Maximum number of JSON bytes per byte of a value, reached by escapes like `\u001f`. */
+/** Maximum number of JSON bytes per byte of a value, needed for escapes like `\u001f`. */
 export const maxJsonBytesPerByte = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
@@ -43,7 +43,7 @@ export const verbatim: Encoder = (source, start, end, target, offset) => {
   return next;
 };
 
-/** Encodes decimals. `NaN` and infinities, which only manual SQL can store, become strings. */
+/** Encodes decimals. `NaN` and infinities, which can only be stored by manual SQL, are encoded as strings. */
 export const decimal: Encoder = (source, start, end, target, offset) => {
   const firstDigit = source[start] === minus ? start + 1 : start;
   const isNumber = (source[firstDigit] as number) <= nine;

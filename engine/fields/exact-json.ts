@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { ExactNumber } from './exact.ts';
 
-/** Maximum nesting depth and default maximum number of values, which limit parsing to a few milliseconds. */
+/** Maximum nesting depth and default maximum number of values. They limit the parsing time to a few milliseconds. */
 const [maxDepth, defaultMaxValues] = [200, 40_000];
 
 /**
- * Parses JSON without rounding: numbers that a double cannot represent exactly become {@link ExactNumber}. Runs in
- * linear time, a few milliseconds for one megabyte.
+ * Parses JSON without rounding. Numbers that a double cannot represent exactly are returned as {@link ExactNumber}.
+ * Runs in linear time and takes a few milliseconds for one megabyte.
  * @param maxValues maximum number of values
  * @throws SyntaxError for invalid JSON
  * @throws RangeError if a limit is exceeded. The message completes "it …".
@@ -31,7 +31,7 @@ export function jsonNumber(text: string): number | ExactNumber | undefined {
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** Key of the object that replaces a number during JSON.parse. A reviver would take a microsecond per value. */
+/** Key of the object that replaces a number during JSON.parse. A reviver would cost a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
 /** The position of a number in a text. */
@@ -72,8 +72,8 @@ function isInexact(source: string): boolean {
 }
 
 /**
- * The position of a number's significant digits in its text, and the power of ten of the first. Zero has an empty
- * range.
+ * The position of a number's significant digits in its text, and the first digit's power of ten. The range is empty for
+ * zero.
  */
 interface Parts {
   readonly text: string;
@@ -83,7 +83,7 @@ interface Parts {
 }
 
 /**
- * Finds the significant digits in one pass and without copies, because a body can contain a hundred thousand numbers.
+ * Finds the significant digits in one pass without copying them, because a body can contain a hundred thousand numbers.
  */
 function partsOf(text: string): Parts {
   let [start, end, integerEnd, exponent] = [-1, 0, -1, text.length];
@@ -118,7 +118,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds the numbers that a double would change, in one pass. Leaves invalid JSON to JSON.parse. */
+/** Finds the numbers that a double would change in one pass. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;
@@ -165,7 +165,7 @@ function endOfString(text: string, start: number): number {
 function restoreNumbers(root: unknown): unknown {
   const top = [root];
   const pending: (unknown[] | Record<string, unknown>)[] = [top];
-  /** Returns the number of a placeholder, or the value itself. Queues other containers. */
+  /** Returns the number that a placeholder stands for, or the value itself. Queues other containers. */
   const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
     // JSON.parse creates every key as an own property, even `__proto__`.
@@ -180,7 +180,7 @@ function restoreNumbers(root: unknown): unknown {
       for (const key of Object.keys(container)) {
         const value = container[key];
         const replacement = replace(value);
-        // Only assigns replacements, because assigning to `__proto__` would set the prototype.
+        // Assigns only replacements, because assigning to `__proto__` would set the prototype.
         if (replacement !== value) container[key] = replacement;
       }
     }

@@ -1,4 +1,5 @@
-// Numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another record.
+// Parses numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another
+// record.
 
 /** A JSON number that a JavaScript number cannot represent exactly. `source` is its text in the body. */
 export class ExactNumber {
@@ -38,7 +39,7 @@ export function integerText(value: unknown): string | undefined {
 
 const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
-/** Maximum length of a number's text. Enough for 100 digits of the smallest double, written without an exponent. */
+/** Maximum length of a number's text. Enough for the smallest double with 100 digits, written without an exponent. */
 const maxLength = 500;
 
 /**

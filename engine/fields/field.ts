@@ -2,13 +2,13 @@ import type { FieldTypeName } from './field-types.ts';
 import type { Lookup } from './lookups.ts';
 import type { ColumnDefinition, FieldType } from './type.ts';
 
-/** The value that the server writes to a read-only field. */
+/** Kind of value that the server writes to a read-only field. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';
 
 /** A checked field of a resource, with its type and YAML options. */
 export interface Field {
   readonly name: string;
-  /** Location of its YAML, as `file:line:column`. */
+  /** Location of the field in its YAML file, as `file:line:column`. */
   readonly location: string;
   readonly typeName: FieldTypeName;
   readonly type: FieldType;
@@ -18,7 +18,9 @@ export interface Field {
   readonly required: boolean;
   /** Value if the request body omits the field. Null for nullable fields and fields without a default. */
   readonly default: string | number | boolean | null;
-  /** Known values. If `closed`, reports only include these. The API accepts any string in both cases. */
+  /**
+   * Known values. If `closed` is true, reports only include these values. The API accepts any string in either case.
+   */
   readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
   readonly maxLength?: number;
   readonly pattern?: string;
@@ -28,15 +30,15 @@ export interface Field {
   readonly set?: ServerValue;
   /** Whether values must be unique within an organization. */
   readonly unique: boolean;
-  /** Whether the change log omits its values. */
+  /** Whether the change log omits the field's values. */
   readonly sensitive: boolean;
   /** How partner endpoints find records by this field. Adds an index. */
   readonly lookup?: Lookup;
-  /** The former name. */
+  /** Former name of the field. */
   readonly renamedFrom?: string;
-  /** Deprecation dates of the former name, which callers can still use. Undefined without an alias. */
+  /** Deprecation dates of the former name, or undefined if callers cannot use a former name. */
   readonly alias?: Deprecation;
-  /** The field that this one exposes under its former name. An alias is not stored. */
+  /** The field that this field exposes under its former name. Such an alias is not stored. */
   readonly aliasOf?: Field;
 }
 
@@ -44,7 +46,7 @@ export interface Field {
 export interface Deprecation {
   /** Date from which the name is deprecated, as YYYY-MM-DD. */
   readonly deprecated: string;
-  /** Date from which the name may be unavailable, as YYYY-MM-DD. */
+  /** Date from which the name might be unavailable, as YYYY-MM-DD. */
   readonly sunset: string;
 }
 

@@ -1,5 +1,5 @@
-// Finds the position of a syntax error. V8's messages often lack it, and quote the text, which can contain personal data.
-// Reads bytes, because reading the characters of a string can take four times as long.
+// Finds the position of a syntax error. V8's messages often omit the position and quote the text, which can contain
+// personal data. Reads bytes, because reading the characters of a string can take four times as long.
 
 const code = (character: string): number => character.charCodeAt(0);
 const [quote, backslash, colon, comma] = [code('"'), code('\\'), code(':'), code(',')];
@@ -9,24 +9,24 @@ const [smallE, smallU, space, newline] = [code('e'), code('u'), code(' '), code(
 const [tab, carriageReturn] = [code('\t'), code('\r')];
 const escapes = new Set([...'"\\/bfnrtu'].map(code));
 const words = new Map(['true', 'false', 'null'].map((word) => [code(word), word]));
-/** Turns an ASCII letter into lower case. */
+/** Bit that converts an ASCII letter to lowercase. */
 const lowerCase = 0x20;
 
-/** Returns -1 after the end. */
+/** Returns the byte at an offset, or -1 after the end. */
 const byteAt = (json: Uint8Array, at: number): number => json[at] ?? -1;
 const isDigit = (here: number): boolean => here >= zero && here <= nine;
 const isHexDigit = (here: number): boolean =>
   isDigit(here) || ((here | lowerCase) >= code('a') && (here | lowerCase) <= code('f'));
 
-// What the next token can be. Numbers, because comparing strings takes twice as long.
+// Tokens that the parser can expect next. They are numbers, because comparing strings takes twice as long.
 const [value, firstValue, key, firstKey, colonAfterKey, end] = [0, 1, 2, 3, 4, 5];
 
 /**
- * Returns the offset of the first byte after which the text, in UTF-8, can no longer become valid. This is the length of
- * the text if it is incomplete. Returns undefined if the text is valid. Linear and iterative.
+ * Returns the offset of the first byte after which the text, in UTF-8, can no longer become valid. This is the length
+ * of the text if it is incomplete. Returns undefined if the text is valid. Runs in linear time and without recursion.
  */
 export function jsonErrorOffset(json: Uint8Array): number | undefined {
-  /** The closing bracket of each open container, at the index of its depth, from 1. */
+  /** The closing bracket of each open container, indexed by its depth, which starts at 1. */
   let closers = new Uint8Array(256);
   let depth = 0;
   let expected = value;
@@ -81,7 +81,7 @@ function endOfBlanks(json: Uint8Array, start: number): number {
   return json.length;
 }
 
-/** Returns where the scalar ends that starts at an offset, or the complement (`~`) of the offset of an error in it. */
+/** Returns the end offset of the scalar that starts at an offset, or the complement (`~`) of an error's offset. */
 function endOfScalar(json: Uint8Array, start: number): number {
   const here = byteAt(json, start);
   if (here === quote) return endOfString(json, start);
@@ -131,7 +131,7 @@ function endOfDigits(json: Uint8Array, start: number): number {
   return at === start ? ~start : at;
 }
 
-/** Returns the line and column of an offset. The first of each is 1; a column counts UTF-16 code units, as editors do. */
+/** Returns the line and column of an offset. Both start at 1. Columns count UTF-16 code units, as editors do. */
 export function positionAt(
   json: Uint8Array,
   offset: number,

@@ -20,7 +20,7 @@ export const referenceType: FieldType = {
   examples: [null],
 };
 
-/** Text of a referenced record. Read with the record, not stored. */
+/** Text from a referenced record. It is read with the record and not stored. */
 export const joinedType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },

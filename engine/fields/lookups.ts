@@ -1,15 +1,15 @@
 // Index keys for text columns.
 
-/** Number of characters of a text in an index. PostgreSQL limits B-tree entries to about 2,700 bytes. */
+/** Number of a text's characters that are indexed. PostgreSQL limits B-tree entries to about 2,700 bytes. */
 export const indexedLength = 100;
-/** Returns SQL of the indexed prefix of a text. */
+/** Returns an SQL expression for a text's indexed prefix. */
 export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
 
-/** A way to find records by text. */
+/** A method of finding records by text. */
 interface LookupKind {
-  /** Returns SQL that is equal for equivalent texts. It must be immutable, because it is indexed. */
+  /** Returns an SQL expression with equal values for equivalent texts. It must be immutable, because it is indexed. */
   readonly key: (text: string) => string;
-  /** Returns whether few records share the key of a value. Absent if that holds for every value. */
+  /** Returns whether only a few records share a value's key. Absent if this is true for all values. */
   readonly isSelective?: (value: string) => boolean;
 }
 

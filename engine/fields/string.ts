@@ -5,21 +5,22 @@ import type { FieldOptions, FieldType } from './type.ts';
 /** Returns whether PostgreSQL can store a text. It rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** Number of characters by which texts are sorted, which limits the size of cursors. */
+/** Number of leading characters by which texts are sorted. The limit keeps cursors short. */
 const sortLength = 500;
 /**
- * SQL of the highest code point, repeated. Appended to a prefix, it is the upper bound of all texts with that prefix.
+ * SQL expression that repeats the highest code point. Appended to a prefix, it is the upper bound of all texts with
+ * that prefix.
  */
 const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
 /**
- * Returns SQL of a text's index key. Parameters need the column's collation, because the result of `lower` depends on
- * it.
+ * Returns an SQL expression for a text's index key. Parameters need the column's collation, because the result of
+ * `lower` depends on it.
  */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
 
-/** Unicode text without U+0000, by convention a single line. */
+/** Unicode text without U+0000. By convention, it is a single line. */
 export const stringType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
@@ -29,7 +30,7 @@ export const stringType: FieldType = {
     ...(maxLength === undefined ? {} : { maxLength }),
     ...(pattern === undefined ? {} : { linearPattern: pattern }),
   }),
-  // The order of "C" is the same on every server, unlike the order of a locale.
+  // The "C" collation sorts identically on every server, unlike a locale's collation.
   columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
   empty: '',
   write: (value) => [value as string],

@@ -3,8 +3,8 @@ import { valueDistinction } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
 /**
- * Converts SQL of a timestamp without time zone to SQL of RFC 3339 text without an offset. PostgreSQL trims the
- * fraction.
+ * Returns an SQL expression that formats a timestamp without time zone as in RFC 3339, without an offset. PostgreSQL
+ * trims trailing zeros.
  */
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
@@ -33,7 +33,7 @@ function isDay(year: string, month: string, day: string): boolean {
   return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
 }
 
-/** Returns a point in time in PostgreSQL's format, in UTC. The offset can move it into the year 0 or 10000. */
+/** Returns a point in time in PostgreSQL's format, in UTC. The offset can move the result into the year 0 or 10000. */
 function utcText({ local, offset }: { local: string; offset: string }): string {
   const [seconds = '', fraction = '0'] = local.split('.');
   const [, sign = '', hours = '0', minutes = '0'] = /^([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
@@ -67,7 +67,8 @@ export const timestampType: FieldType = {
     const parsed = parseTimestamp(value as string);
     return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
   },
-  // Subtracts the offset instead of casting the text: PostgreSQL rejects offsets beyond 15:59, RFC 3339 allows 23:59.
+  // Subtracts the offset instead of casting the text: PostgreSQL rejects offsets beyond 15:59, but RFC 3339 allows up
+  // to 23:59.
   assign: ([time = '', offset = '']) => [
     `((${time}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
     `${offset}::text`,
@@ -126,7 +127,7 @@ export const dateType: FieldType = {
 export const isDate = (text: string): boolean => parseDate(text) !== undefined;
 
 /**
- * Parses a point in time: an RFC 3339 timestamp, or a calendar date, which means its start in UTC.
+ * Parses an RFC 3339 timestamp, or a calendar date, which stands for its start in UTC.
  * @returns text for a `timestamptz` parameter, or undefined if it is neither
  */
 export const parseInstant = (text: string): string | undefined =>

@@ -12,7 +12,7 @@ export interface ValidatedField extends FieldOptions {
 }
 
 const int32 = 2 ** 31;
-/** Validators of the keyword `exact`, for numbers that a JavaScript number may not represent exactly. */
+/** Validators for the `exact` keyword. They validate numbers that a JavaScript number may not represent exactly. */
 const exactKinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   int32: (value) => typeof value === 'number' && Number.isInteger(value) && value >= -int32 && value < int32,
   int64: (value) => integerText(value) !== undefined,
@@ -25,7 +25,7 @@ export const validator = new Validator({
   allowUnionTypes: true,
   coerceTypes: false,
   useDefaults: false,
-  // Would only slow down startup: field types generate the schemas, and strict mode rejects unknown keywords.
+  // Disabled to speed up startup. Field types generate the schemas, and strict mode rejects unknown keywords.
   validateSchema: false,
 })
   .addKeyword({
@@ -46,7 +46,7 @@ export const validator = new Validator({
     // RE2 matches every pattern in linear time.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
-      // An empty text is always valid, so that clients can send back a record as they received it.
+      // An empty text is always valid, so that clients can send a record back as they received it.
       return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })
@@ -73,7 +73,10 @@ const messages: Readonly<Record<string, (field: ValidatedField) => string>> = {
 export const errorMessage = (keyword: string, field: ValidatedField): string =>
   messages[keyword]?.(field) ?? `must be ${field.type.expected}`;
 
-/** Returns the error message for an invalid value, or undefined. Only for startup: each call compiles a validator. */
+/**
+ * Returns the error message for an invalid value, or undefined. For use at startup only, because each call compiles a
+ * validator.
+ */
 export function validateValue(field: ValidatedField, value: unknown): string | undefined {
   const validate = validator.compile(valueSchema(field));
   return validate(value) ? undefined : errorMessage(validate.errors?.[0]?.keyword ?? '', field);

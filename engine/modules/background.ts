@@ -3,7 +3,7 @@ import { runOutsideRequests } from '../database/index.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Scheduler of work that is not part of a request. */
+    /** Scheduler for work that is not part of a request. */
     background: Background;
   }
 }
@@ -21,7 +21,7 @@ export interface Background {
   readonly isResponsible: () => boolean;
 }
 
-/** Must not reject. */
+/** A function that performs the work. Its promise must not reject. */
 type Work = () => void | Promise<void>;
 
 /** Work repeated at an interval. */
@@ -30,9 +30,9 @@ export interface PeriodicTask {
   readonly runNow: () => void;
 }
 
-/** Background work of one process, with functions for the process that manages it. */
+/** A process's background work, with functions for the code that manages the process. */
 export interface BackgroundOfProcess extends Background {
-  /** Makes this process responsible. */
+  /** Makes this process responsible for background work. */
   readonly start: () => void;
   /** Runs a task on behalf of another process. */
   readonly run: (name: string) => void;
@@ -46,12 +46,12 @@ interface Task {
 }
 
 /**
- * Creates the background work of a process.
- * @param requestRun requests a run from the responsible process; absent if this process is responsible from the start
+ * Creates a process's background work.
+ * @param requestRun requests a run from the responsible process. Absent if this process is responsible from the start
  */
 export function backgroundWork(requestRun?: (name: string) => void): BackgroundOfProcess {
   let isResponsible = requestRun === undefined;
-  /** Tasks of ready apps. */
+  /** Tasks of all apps that are ready. */
   const tasks = new Map<string, Task>();
   const startTask = (task: Task): void => {
     task.timer = setInterval(task.work, task.intervalMs).unref();
@@ -77,7 +77,7 @@ export function backgroundWork(requestRun?: (name: string) => void): BackgroundO
         clearInterval(task.timer);
         await task.running;
       });
-      // A request that triggers a run neither waits for it nor is charged for it.
+      // A run that is triggered by a request does not delay the request or count against its limits.
       return {
         runNow: () =>
           isResponsible || requestRun === undefined ? runOutsideRequests(task.work) : requestRun(name),

@@ -7,20 +7,20 @@ export interface Finding {
   readonly place: string;
   /** Description of the problem, without a full stop. */
   readonly problem: string;
-  /** How to fix it, as a sentence. */
+  /** A sentence that says how to fix the problem. */
   readonly advice: string;
   /** Set if everything works, but the setting is probably unintended. */
   readonly isNote?: true;
 }
 
 /**
- * A check of `crm doctor`. It must not change records or settings.
- * @typeParam Subject the parts of the instance that it needs
+ * A check for `crm doctor`. It must not change records or settings.
+ * @typeParam Subject the parts of the instance that the check needs
  */
 export interface DoctorCheck<Subject = unknown> {
-  /** Its subject in a few words, for example "time". */
+  /** Subject of the check in a few words, for example "time". */
   readonly name: string;
-  /** Parts passed to the check. If one of them is unavailable, the check is skipped. */
+  /** Parts passed to the check. The check is skipped if any of these parts is unavailable. */
   readonly needs: readonly DoctorSubject[];
   readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
 }

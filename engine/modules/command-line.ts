@@ -3,21 +3,21 @@ import { styleText } from 'node:util';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { UserError } from '../errors.ts';
 
-/** Output of a command, for people or as one JSON object. */
+/** A command's output, as text and as one JSON object. */
 export interface CommandResult {
   /** Complete standard output with --json. */
   readonly json: Readonly<Record<string, unknown>>;
-  /** Standard output without --json; empty if the command has already written its output. */
+  /** Standard output without --json. Empty if the command has already written its output. */
   readonly text: string;
 }
 
-/** The interface with which modules add commands. */
+/** The interface through which modules add commands. */
 export interface CommandLine<Instance> {
-  /** The program to add commands to. */
+  /** The program to which commands are added. */
   readonly program: Command;
   /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
-  /** Prints a command's result. A UserError becomes one message on standard error and exit code 1. */
+  /** Prints a command's result. A UserError results in one message on standard error and exit code 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
   /** Opens the instance, runs work, and closes it. @throws UserError if it cannot be opened */
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
@@ -26,10 +26,10 @@ export interface CommandLine<Instance> {
 /** Creates the `--json` option of every command. */
 export const jsonResult = () => new Option('--json', 'print one JSON object');
 
-/** Creates the `--org` option of commands for one organization. */
+/** Creates the `--org` option of commands that work on one organization. */
 export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
-/** Formats rows as lines with aligned columns, below a line of titles. */
+/** Formats rows as lines with aligned columns, below a line of column titles. */
 export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = titles.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -44,7 +44,7 @@ export function formatTable(titles: readonly string[], rows: readonly (readonly 
 }
 
 /**
- * Asks the user to type the name of whatever will be destroyed, unless `--yes` confirms it.
+ * Asks the user to type the name of the object that will be destroyed, unless `--yes` was passed.
  * @param confirmation value of `--yes`
  * @throws UserError if the names differ, or if standard input is not a terminal
  */
@@ -73,8 +73,8 @@ async function prompt(question: string): Promise<string> {
 }
 
 /**
- * Returns the first line of standard input after it closes. Secrets are passed this way, because other users can see
- * arguments.
+ * Returns the first line of standard input after it closes. Secrets are passed through standard input, because other
+ * users of the machine can see arguments.
  */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];

@@ -1,4 +1,4 @@
-/** A metric family in the sense of Prometheus. */
+/** A metric family, as defined by Prometheus. */
 export interface Family {
   readonly type: 'counter' | 'gauge';
   readonly help: string;
@@ -6,19 +6,19 @@ export interface Family {
 
 /** Metrics of a module. */
 export interface Metrics {
-  /** Families by name. Several modules can report values of one family, with different labels. */
+  /** Families by name. Several modules can report values for the same family if their labels differ. */
   readonly families: Readonly<Record<string, Family>>;
   /**
-   * Whether they describe the whole instance. If so, one process reports them, otherwise the values of all processes
-   * are added.
+   * Whether the metrics describe the whole instance. If so, a single process reports them. Otherwise, the values of all
+   * processes are added up.
    */
   readonly ofInstance: boolean;
-  /** Reports the current values. If it throws, they are omitted. */
+  /** Reports the current values. If the function throws, the values are omitted. */
   readonly read: (report: ReportValue) => void | Promise<void>;
 }
 
 /**
- * Reports one value of a family.
- * @param labels must have few values: never caller input, and never the name or ID of an organization
+ * Reports a value for a family.
+ * @param labels must have few distinct values, so they must not contain caller input or an organization's name or ID
  */
 export type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;

@@ -9,29 +9,31 @@ import type { Metrics } from './metrics.ts';
 
 /**
  * A part of an instance other than records, in a folder of its own.
- * @typeParam Services the parts of a running service that it needs
+ * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need
  */
 export interface Module<Services = unknown, Instance = unknown, Checked = unknown> {
-  /** Name of its folder. */
+  /** Name of the module's folder. */
   readonly name: string;
-  /** Its tables; their names start with `crm_`. */
+  /** The module's tables. Their names start with `crm_`. */
   readonly tables?: readonly EntitySchema[];
-  /** Its environment variables. */
+  /** The module's environment variables. */
   readonly variables?: Variables;
-  /** OpenAPI fragment for its routes. */
+  /** OpenAPI fragment for the module's routes. */
   readonly openApi?: Fragment;
-  /** Resource fields that it writes by name, checked at startup. */
+  /** Resource fields that the module accesses by name. Their existence is checked at startup. */
   readonly needs?: readonly FieldRequirements[];
-  /** Adds its hooks, decorators and routes. */
+  /** Adds the module's hooks, decorators and routes. */
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
-  /** Adds its pages to the admin UI. */
+  /** Adds the module's pages to the admin UI. */
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
   /** Its metrics. */
   readonly metrics?: (services: Services) => readonly Metrics[];
-  /** Adds its commands to the command line. Imports their code lazily, because the service does not need it. */
+  /**
+   * Adds the module's commands to the command line. Imports their code lazily, because the service does not need it.
+   */
   readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
-  /** Its checks for `crm doctor`. */
+  /** The module's checks for `crm doctor`. */
   readonly checks?: readonly DoctorCheck<Checked>[];
 }

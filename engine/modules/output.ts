@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { fileReason, UserError } from '../errors.ts';
 
-/** Destination of an exporting command. */
+/** Destination for the output of an export command. */
 export interface CommandOutput {
   /** File to write, or undefined for standard output. */
   readonly file: string | undefined;

@@ -12,11 +12,11 @@ const pauseMs = 100;
 
 /** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** Name of the rows in messages, for example "old events". */
+  /** Name that messages use for the rows, for example "old events". */
   readonly what: string;
   /**
-   * Steps, each of which deletes a batch of rows and returns its size. A full {@link retentionBatch} is followed by
-   * another run.
+   * Steps, each of which deletes a batch of rows and returns its size. After a full {@link retentionBatch}, the step
+   * runs again.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
@@ -45,7 +45,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
       }
     }
   };
-  // Registered before the hook that awaits the work, so that the work stops early.
+  // Registered before the hook that awaits the work, so that the work stops after the current batch.
   app.addHook('preClose', async () => controller.abort());
   app.background.every(app, what, intervalMs, () =>
     sweep().catch((cause: { code?: string }) =>
@@ -55,7 +55,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows, sorted by the column `order`.
+ * Deletes a batch of rows in the order of the `order` column.
  * @param key columns of the primary key
  * @param condition selects the rows to delete
  * @returns the number of rows deleted

@@ -3,7 +3,7 @@ import { column, type Placeholder } from '../sql/index.ts';
 
 /** A position in a list, immediately after a record. */
 export interface CursorPosition {
-  /** Number of the page that starts here, as decimal text. */
+  /** Number of the page that starts at this position, as decimal text. */
   readonly page: string;
   /** The record's sort key as a parameter of the field's type. Null if the record's field is null. */
   readonly key: string | null;
@@ -22,7 +22,7 @@ export interface UnverifiedCursor extends CursorPosition {
 export const positionText = ({ page, key, id }: CursorPosition): string =>
   Buffer.from(JSON.stringify([page, key, id])).toString('base64url');
 
-/** Returns a cursor: the encoded position and its signature. */
+/** Returns a cursor, which consists of the encoded position and its signature. */
 export const encodeCursor = (text: string, signature: string): string => `${text}.${signature}`;
 
 const cursorPattern = /^([\w-]{1,8000})\.([\w-]{1,100})$/;
@@ -52,12 +52,12 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   }
 }
 
-/** Returns the part of the position on which the statement's text depends. */
+/** Returns the property of a position that affects the statement's text. */
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * Returns conditions that together match the records after a position, in list order. An index can serve each
- * condition. PostgreSQL sorts nulls last in ascending order and first in descending order.
+ * Returns conditions that together match the records after a position, in the order of the list. An index can serve
+ * each condition. PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

@@ -2,7 +2,7 @@ import type { Field } from '../fields/index.ts';
 import { describeNames, parseNames } from './names.ts';
 import type { QueryPart } from './part.ts';
 
-/** `?fields=`: limits records to these fields and `id`, in the order of the definition. */
+/** `?fields=`: limits records to the named fields and `id`, in the order of the definition. */
 export const fieldsParameter: QueryPart<readonly Field[], readonly Field[] | undefined> = {
   declare: ({ fields }) => [...fields.values()],
   ofRecord: true,

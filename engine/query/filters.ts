@@ -24,13 +24,13 @@ export interface Filter {
   readonly parameters: readonly FilterParameter[];
 }
 
-/** A query parameter of a filter. */
+/** A query parameter for a filter. */
 interface FilterParameter {
   readonly name: string;
   readonly operator: OperatorName;
 }
 
-/** A filter of a request. It has at least one value, and values are parameters of the field's type. */
+/** A filter in a request, with at least one value. Values are parameters of the field's type. */
 export interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
@@ -118,7 +118,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
     for (const { field, parameters } of declaration) {
       for (const { name, operator } of parameters) {
         const input = query[name];
-        // The most common case first, because this runs for every list.
+        // The most common case is checked first, because this code runs for every list.
         if (input === undefined) continue;
         const values = parseValues(name, field, operator, input, issues);
         if (values.length > 0) conditions.push({ field, operator, values });
@@ -176,7 +176,8 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
   });
 
 /**
- * Returns whether an index finds mostly matching records. Some values share their lookup key with many other records.
+ * Returns whether most of the records that an index finds match. Some values share their lookup key with many other
+ * records.
  */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;
@@ -219,11 +220,11 @@ function declareFilter(
   ];
 }
 
-/** Returns the query parameters of all filters. */
+/** Returns the query parameters for all filters. */
 const parametersOf = (declaration: readonly Filter[]) =>
   declaration.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** Rejects undeclared filters with operators. Other unknown parameters are ignored. */
+/** Rejects undeclared filters that have an operator. Other unknown parameters are ignored. */
 function rejectUnknownOperators(declaration: readonly Filter[], query: Query, issues: FieldIssue[]): void {
   const names = Object.keys(query).filter((name) => name.includes('['));
   if (names.length === 0) return;

@@ -1,5 +1,5 @@
-// Query: the query parameters of lists and records, one object per part.
-// May import errors, fields, yaml, sql.
+// Query: the query parameters of lists and records, with one object per query part. May import errors, fields, yaml,
+// sql.
 
 export {
   type CursorPosition,

@@ -3,7 +3,7 @@ import type { Field } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import type { Query } from './part.ts';
 
-/** Maximum number of characters of an unknown name that a response echoes. */
+/** Maximum number of characters that a response echoes from an unknown name. */
 const maxEcho = 40;
 
 /**
@@ -30,7 +30,10 @@ export function parseNames(
   return matches;
 }
 
-/** Returns a suggestion or, if no field has a similar name, a list of all. Comparing long names takes time. */
+/**
+ * Returns a suggestion or, if no field has a similar name, a list of all fields. Long names are not compared, because
+ * that takes too long.
+ */
 function hint(unknown: string, fields: readonly Field[]): string {
   const names = fields.map(({ name }) => name);
   const similar = unknown.length > maxEcho ? '' : suggestion(unknown, names);

@@ -9,7 +9,7 @@ export interface Operand {
   readonly placeholder: () => string;
 }
 
-/** How a filter compares a field with the values of a request, as in `?field[operator]=value`. */
+/** A comparison of a field with a request's values, as in `?field[operator]=value`. */
 export interface FilterOperator {
   /** The ability that the field's type must have. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
@@ -17,7 +17,7 @@ export interface FilterOperator {
   readonly nullable?: true;
   /** Whether the parameter can be repeated. */
   readonly repeatable?: true;
-  /** Keywords accepted instead of field values; each keyword has a separate statement. */
+  /** Keywords accepted instead of field values. Each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
    * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them
@@ -29,7 +29,7 @@ export interface FilterOperator {
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** Returns the condition that the column equals the value, or one of several values. */
+/** Returns the condition that the column equals the value or any of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;
@@ -43,7 +43,7 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-/** Returns the description of an operator that also matches the value itself. */
+/** Returns the description for an operator that also matches the value itself. */
 const inclusive = ({ name }: Field, comparison: string) =>
   `Returns only records whose ${name} equals this value or is ${comparison}.`;
 

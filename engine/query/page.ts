@@ -3,16 +3,16 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Number of records per page. */
 export const pageSize = 20;
-/** First page for which a list reads index keys only, and then fetches the rows of the page. */
+/** First page for which a list only reads index keys before it fetches the page's rows. */
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
-/** Higher than the number of pages in any table. */
+/** Page number that exceeds the number of pages in any table. */
 const farthestPage = 10 ** 12;
 
 /** The requested page. */
 export interface PageParameter {
-  /** Page number, at least 1. Decimal text, because it is unbounded. */
+  /** Page number, starting at 1, as decimal text, because it is unbounded. */
   readonly page: string;
   /** Number of records to skip. Undefined if the page is beyond the end of any table. */
   readonly offset: number | undefined;

@@ -8,7 +8,7 @@ export type Query = Readonly<Record<string, string | readonly string[] | undefin
 /** Returns the value of a parameter, or undefined if it is absent or empty, because forms submit blank inputs. */
 export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
 
-/** The input for parsing a part's YAML key. */
+/** Input for parsing a part's YAML key. */
 export interface DeclarationContext {
   /** Value of the part's YAML key, validated by its `yaml` schema. Undefined if absent. */
   readonly yaml: unknown;
@@ -16,25 +16,26 @@ export interface DeclarationContext {
   readonly fields: ReadonlyMap<string, Field>;
   /** Reserved parameter names, which filters cannot use. */
   readonly reserved: readonly string[];
-  /** Reports an issue at a path within the key. */
+  /** Reports an issue at a path within the key's value. */
   readonly report: (path: readonly (string | number)[], message: string) => void;
 }
 
 /** A field from a file that may be invalid, for editor schemas. */
 export type NamedField = Pick<Field, 'name' | 'type' | 'nullable'>;
 
-/** Clauses that a part adds to a list's statement. */
+/** SQL clauses that a part adds to a list's statement. */
 export interface Clauses {
   /** Conditions combined with AND. */
   readonly where?: readonly string[];
   /**
-   * Alternative conditions. Each record meets at most one of them, and records of earlier conditions are sorted first.
+   * Alternative conditions. Each record meets at most one condition. Records that meet an earlier condition precede the
+   * others in the list.
    */
   readonly after?: readonly string[];
-  /** ORDER BY keys with their directions, most significant first. The last one is unique. */
+  /** ORDER BY keys with their directions, most significant first. The last key is unique. */
   readonly order?: readonly string[];
   readonly limit?: number;
-  /** Placeholder of the number of rows to skip. */
+  /** Placeholder for the number of rows to skip. */
   readonly offset?: string;
 }
 
@@ -43,7 +44,8 @@ export interface Cost {
   /** Fields compared with a single value. Their index also provides the order of the list. */
   readonly equal?: readonly Field[];
   /**
-   * Fields by which an index finds the records. It provides the list's order only if the list is sorted by that field.
+   * Fields by which an index finds the records. The index provides the list's order only if the list is sorted by the
+   * same field.
    */
   readonly find?: readonly Field[];
   /** Whether an index finds the records in no particular order. */
@@ -60,44 +62,44 @@ export type Index =
       readonly keys: readonly string[];
     }
   | {
-      /** Appended to the name of the resource. */
+      /** Suffix appended to the name of the resource. */
       readonly name: string;
       readonly method: 'gin';
       readonly keys: readonly string[];
     };
 
 /**
- * One part of list queries: its YAML key, its parameters, its SQL and its description.
- * `Declaration` is parsed from the YAML, `Parsed` from a request.
+ * One part of list queries, with its YAML key, parameters, SQL and description. `Declaration` is parsed from the YAML,
+ * `Parsed` from a request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
-  /** JSON Schema of its YAML key, which is the part's name in the registry. Absent if the part does not have a key. */
+  /** JSON Schema of the part's YAML key, which is its name in the registry. Absent if the part does not have a key. */
   readonly yaml?: JsonSchema;
-  /** Returns a schema of the key that only allows the names of suitable fields, for editors. */
+  /** Returns a schema of the key for editors, which only allows the names of suitable fields. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
-  /** Parses its YAML key. The definition stores the result under the part's name. */
+  /** Parses the part's YAML key. The definition stores the result under the part's name. */
   readonly declare: (context: DeclarationContext) => Declaration;
-  /** Whether it also applies to a single record. */
+  /** Whether the part also applies to a single record. */
   readonly ofRecord?: true;
   /** Reserved parameters, whose names cannot be used for filters. */
   readonly reserved?: readonly string[];
-  /** Returns the names of its parameters for this resource. */
+  /** Returns the names of the part's parameters for this resource. */
   readonly parameters: (declaration: Declaration) => readonly string[];
-  /** Parses its parameters and adds issues to `issues`. */
+  /** Parses the part's parameters and adds issues to `issues`. */
   readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
   /** Returns everything on which the statement's text depends. Requests with the same shape share a statement. */
   readonly shape: (parsed: Parsed) => string;
-  /** Returns the index it needs. Absent if it does not need one. */
+  /** Returns the index that the part needs. Absent if the part does not need an index. */
   readonly cost?: (parsed: Parsed) => Cost;
-  /** Returns its clauses. Values are bound with `placeholder`, never inserted into the text. */
+  /** Returns the part's SQL clauses. Values are bound with `placeholder`, never inserted into the text. */
   readonly clauses: (declaration: Declaration, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
-  /** Returns the OpenAPI description of its parameters. */
+  /** Returns the OpenAPI description of the part's parameters. */
   readonly describe: (declaration: Declaration) => readonly JsonSchema[];
-  /** Returns the indexes that serve it. @param sort the field of the default order */
+  /** Returns the indexes that serve the part. @param sort the field of the default order */
   readonly indexes?: (declaration: Declaration, sort: Field) => readonly Index[];
 }
 
-/** Creates an issue with a field or parameter. @param message completes "<name> …" */
+/** Creates an issue about a field or parameter. @param message completes "<name> …" */
 export const parameterIssue = (name: string, message: string): FieldIssue => {
   const field = excerpt(name);
   return { field, message: `${field} ${message}` };

@@ -9,15 +9,15 @@ import type { Clauses, Cost, DeclarationContext, Index, NamedField, Query, Query
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 
-/** All query parts by name, which is also the YAML key. Issues are reported in this order. */
+/** All query parts by name. The name is also the YAML key. Issues are reported in this order. */
 export const queryParts = { page, sort, filters, search, selection: fieldsParameter, expansion } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
 
-/** The declarations of a definition, by part. */
+/** A definition's declarations, by part. */
 export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]['declare']> };
-/** The parsed parameters of a request, by part. */
+/** A request's parsed parameters, by part. */
 export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
 /** The parts as a list, without their individual types. */
@@ -31,7 +31,7 @@ export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
 
-/** Returns a schema of the keys that only allows the names of these fields, for editors. */
+/** Returns a schema of the keys for editors, which only allows the names of these fields. */
 export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
@@ -68,7 +68,9 @@ export const listParameters = (declarations: Declarations): string[] =>
 export const parseQuery = (declarations: Declarations, query: Query, issues: FieldIssue[]): ParsedQuery =>
   parseParts(parts, declarations, query, issues) as ParsedQuery;
 
-/** Parses parts. Fills a single object instead of creating entries, because this runs for every list. */
+/**
+ * Parses each part's parameters. Fills a single object instead of creating entries, because this runs for every list.
+ */
 function parseParts(
   subset: typeof parts,
   declarations: Declarations,
@@ -99,7 +101,7 @@ export function queryClauses<Input extends { readonly parsedQuery: ParsedQuery }
   const { equal, sort, scan } = queryCost(parsed);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    // If all sort values are equal, the ID alone determines the order, and an index provides it.
+    // If all sort values are equal, the ID alone determines the order, which an index provides.
     order: !scan && equal.includes(sort) ? order.slice(-1) : order,
   });
 }
@@ -116,7 +118,7 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
   };
 }
 
-/** The requested projection of each record. */
+/** The projection that a request asks for. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
 /**

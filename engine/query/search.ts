@@ -6,7 +6,7 @@ import { parameterIssue, type QueryPart } from './part.ts';
 /** Maximum length of a search text, in UTF-16 code units, and maximum number of words. */
 export const searchLimits = { length: 200, words: 8 } as const;
 
-/** `?q=`: limits lists to records that contain every word in one of the fields listed in the YAML, ignoring case. */
+/** `?q=`: limits lists to records that contain every word in any of the fields listed in the YAML, ignoring case. */
 export const search: QueryPart<readonly Field[], readonly string[]> = {
   yaml: {
     description: 'Text fields searched by ?q=, which share an index.',
@@ -78,8 +78,8 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 };
 
 /**
- * Returns SQL of the searched text: one line per field, so that matches cannot span two fields. The database's default
- * collation is case-insensitive in all alphabets, the columns' collation only in ASCII.
+ * Returns an SQL expression for the searched text, which has one line per field so that matches cannot span two fields.
+ * The database's default collation is case-insensitive in all alphabets, but the columns' collation only in ASCII.
  */
 function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>
@@ -88,5 +88,5 @@ function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => str
   return `((${lines.join(' || chr(10) || ')}) collate "default")`;
 }
 
-/** Returns a LIKE pattern that matches text containing the word; wildcards are escaped. */
+/** Returns a LIKE pattern that matches text containing the word, with wildcards escaped. */
 const pattern = (word: string): string => `%${word.replace(/[\\%_]/g, '\\$&')}%`;

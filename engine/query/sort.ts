@@ -8,7 +8,7 @@ import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 export interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Fields that callers can sort by, by name; empty if the order is fixed. */
+  /** Fields by which callers can sort, by field name. Empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
@@ -20,7 +20,7 @@ export interface Order {
   readonly after?: UnverifiedCursor;
 }
 
-/** The value of the YAML key. */
+/** Value of the `sort` key in YAML. */
 interface Yaml {
   readonly by: string;
   readonly direction?: 'asc' | 'desc';
@@ -126,6 +126,6 @@ export const sort: QueryPart<Sort, Order> = {
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
 
-/** Returns the issue of a cursor that does not belong to the list. */
+/** Returns the issue to report for a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>
   parameterIssue('cursor', 'is invalid. Follow the next URL from the Link header unchanged.');

@@ -33,7 +33,7 @@ export function csvWriter(fields: readonly OutputField[]): RowWriter {
   };
 }
 
-/** Encodes text as a cell. Quotes it if it is empty or contains a comma, quote or line break. */
+/** Encodes text as a cell. Adds quotes if the text is empty or contains a comma, quote or line break. */
 const cell: Encoder = (source, start, end, target, offset) => {
   let next = offset;
   let isPlain = end > start;

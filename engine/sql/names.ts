@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 /** Quotes an identifier. Names come from checked definitions only, so they cannot contain quotes. */
 export const quote = (name: string): string => `"${name}"`;
 
-/** Maximum length of a name. PostgreSQL truncates longer ones, which could then collide. */
+/** Maximum length of a name. PostgreSQL truncates longer names, which could then collide. */
 const maxIdentifier = 63;
 
 /** Shortens a name to PostgreSQL's limit. A shortened name ends in a hash of the original. */

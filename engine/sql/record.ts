@@ -1,12 +1,14 @@
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
 import { quote } from './names.ts';
 
-/** Alias of the record's table in statements for records. Other generated names start with an underscore. */
+/**
+ * Alias of a resource's table in statements that read or write records. Other generated names start with an underscore.
+ */
 export const record = 't';
 
 /**
- * Name of the column that counts writes to a record. A trigger increments it on every update. Cannot collide with a
- * field.
+ * Name of the column that counts writes to a record. A trigger increments it on every update. The name cannot collide
+ * with a field.
  */
 export const versionColumn = '_version';
 

@@ -3,10 +3,10 @@ import { csvWriter } from './csv.ts';
 import { quote } from './names.ts';
 import { copyBytes, type OutputField, type RowWriter, valuesSize } from './output.ts';
 
-/** Format of several records: elements of a JSON array, lines of JSON, or lines of CSV. */
+/** Format in which several records are returned: elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
-/** The columns selected by a statement: those of a record, each named like its field, and additional ones. */
+/** The columns selected by a statement: a record's columns, each named like its field, and additional columns. */
 export interface SelectedColumns {
   readonly fields: readonly OutputField[];
   /** Names of the additional columns, which are text. */
@@ -17,17 +17,18 @@ export interface SelectedColumns {
   readonly layout?: Layout;
 }
 
-/** A writer of a statement's rows as text. */
+/** Writes a statement's rows as text. */
 export interface RecordWriter {
-  /** Writes the record of a row. */
+  /** Writes a row's record. */
   readonly write: RowWriter;
   /** Separator between two records. */
   readonly between: Uint8Array;
   /** Column indexes of the `last` fields. Undefined if neither their values nor the number of rows are returned. */
   readonly last: readonly number[] | undefined;
   /**
-   * A statement that returns all records in one row: their JSON separated by commas, the number of rows and the `last`
-   * values if requested, and the last row's additional columns. Undefined for layouts other than `array`.
+   * A statement that returns all records in one row. Its columns are the records' JSON separated by commas, the number
+   * of rows and the `last` values if requested, and the last row's additional columns. Undefined for layouts other than
+   * `array`.
    */
   readonly asJson: string | undefined;
 }
@@ -35,7 +36,7 @@ export interface RecordWriter {
 /** Separators between two records, by layout. */
 export const separators: Readonly<Record<Layout, string>> = { array: ',', ndjson: '\n', csv: '\r\n' };
 
-/** Compiles the writer of a statement's records. */
+/** Compiles the writer for a statement's records. */
 export const recordWriter = (text: string, selectedColumns: SelectedColumns): RecordWriter => {
   const { fields, last, layout = 'array' } = selectedColumns;
   return {

@@ -2,7 +2,7 @@ import type { ParameterText } from '../fields/index.ts';
 import { identifier } from './names.ts';
 import { type RecordWriter, recordWriter, type SelectedColumns } from './records.ts';
 
-/** The value of a placeholder: text, null, or a list for `any(…)`. */
+/** A placeholder's value, which is text, null, or a list for `any(…)`. */
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
@@ -20,14 +20,15 @@ export type BoundValue = ParameterText | readonly ParameterText[];
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
 /**
- * SQL with the values of a request. PostgreSQL keeps the plan of a named statement, but plans an unnamed one each time.
+ * SQL with a request's values. PostgreSQL caches the plan of a named statement, but plans an unnamed statement each
+ * time.
  */
 export interface Statement {
   readonly name: string;
   readonly text: string;
   readonly lane: Lane;
   readonly values: readonly BoundValue[];
-  /** Converts its rows to text. Absent if the caller uses the rows themselves. */
+  /** Converts the statement's rows to text. Absent if the caller uses the rows themselves. */
   readonly records?: RecordWriter;
   /** The same statement for several inputs, if available. */
   readonly many?: BatchStatement;
@@ -35,24 +36,30 @@ export interface Statement {
 
 /**
  * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all
- * inputs. The first column of its rows is the number of the input, starting with 1.
+ * inputs. The first column of each result row is the index of the input, starting at 1.
  */
 export interface BatchStatement {
   readonly name: string;
   readonly text: string;
-  /** Number of leading values that identify the row to change. No two inputs of a batch can have the same ones. */
+  /**
+   * Number of leading values that identify the row to change. Two inputs in the same batch must not identify the same
+   * row.
+   */
   readonly differ: number;
-  /** Whether an input can have any number of rows, which are then consecutive. Otherwise it has at most one. */
+  /**
+   * Whether an input can produce several rows, which are then consecutive. Otherwise, each input produces at most one
+   * row.
+   */
   readonly lists: boolean;
 }
 
 /**
- * Returns the placeholder ("$1", "$2", …) of a value of the input. Returns the same placeholder for the same function,
- * so a value that is used twice is sent once.
+ * Returns the placeholder ("$1", "$2", …) for a value of the input. Returns the same placeholder for the same function,
+ * so a value that is used twice is only sent once.
  */
 export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
-/** A statement prepared at startup. `bind` adds the values of a request. */
+/** A statement prepared at startup. `bind` adds a request's values. */
 export interface Prepared<Input> {
   readonly name: string;
   readonly text: string;
@@ -60,30 +67,30 @@ export interface Prepared<Input> {
   readonly bind: (input: Input) => Statement;
 }
 
-/** Name of the common table expression with the inputs of a batch. Its column names start with an underscore. */
+/** Name of the common table expression that contains a batch's inputs. Its column names start with an underscore. */
 export const inputs = '_in';
-/** SQL of an input's number, for the first column of a row. */
+/** SQL expression for an input's index, which must be the first column of each row. */
 export const inputIndex = `${inputs}."_number"::text`;
 
-/** The batch form of a statement. */
+/** Functions and options that build a statement's batch form. */
 export interface BatchForm<Input> {
   /**
-   * Returns the SQL after the common table expression of the inputs: additional expressions, each with a leading comma,
-   * and the main statement. The first column of its rows must be {@link inputIndex}. Placeholders are columns of the
-   * inputs. It must use the same placeholders in the same order as the single form.
+   * Returns the SQL that follows the common table expression with the inputs, namely additional expressions, each with
+   * a leading comma, and the main statement. The first column of its rows must be {@link inputIndex}. Placeholders
+   * refer to columns of the inputs. The batch form must use the same placeholders in the same order as the single form.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
-  /** Additional columns of the inputs, each with a trailing comma. */
+  /** Additional columns for the inputs, each with a trailing comma. */
   readonly columns?: string;
-  /** See {@link BatchStatement}. */
+  /** See `differ` in {@link BatchStatement}. */
   readonly differ: number;
-  /** See {@link BatchStatement}. Default: false. */
+  /** See `lists` in {@link BatchStatement}. Default: false. */
   readonly lists?: boolean;
 }
 
 /**
- * Prepares a statement. Its text and parameters are written together, so parameter positions cannot get out of step:
- * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
+ * Prepares a statement. Its text and parameters are written together, so that parameter positions cannot get out of
+ * step, for example `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
  * @param name unique for the text, or empty for an unnamed statement
  * @param selectedColumns the selected columns, if its rows are records
  * @param many builds the batch form, if the statement has one
@@ -109,7 +116,7 @@ export function prepare<Input>(
   });
 }
 
-/** Returns a text and the values of its placeholders. */
+/** Returns a statement's text and the functions that return its placeholders' values. */
 function writeText<Input>(
   write: (placeholder: Placeholder<Input>) => string,
   placeholder: (position: number) => string,
@@ -122,7 +129,7 @@ function writeText<Input>(
   return { text, values };
 }
 
-/** Returns the batch form of a statement. @param count number of parameters of the single form */
+/** Returns the batch form of a statement. @param count number of parameters in the single form */
 function writeBatch<Input>(
   name: string,
   { write, columns = '', differ, lists = false }: BatchForm<Input>,

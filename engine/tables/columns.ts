@@ -55,12 +55,15 @@ export function tenantLink(
   };
 }
 
-/** Returns the organization's column, the first one in the primary key of every organization's table. */
+/**
+ * Returns the `organization_id` column, the first primary key column of every table whose rows belong to an
+ * organization.
+ */
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /**
- * Placement of a table in a database distributed by organization (`crm citus`), if its rows are not stored with the
- * organization's other rows. `everywhere` replicates small tables that are read before the organization is known.
+ * Placement of a table in a database distributed by organization (`crm citus`) if the table's rows are not stored with
+ * the organization's other rows. `everywhere` replicates small tables that are read before the organization is known.
  * `coordinator` is for tables with statements across all organizations.
  */
 export type Placement = 'everywhere' | 'coordinator';
@@ -75,25 +78,27 @@ const [resourceColumnsByTable, resourcePathsByTable] = [
   new WeakMap<EntitySchema, readonly string[]>(),
 ];
 
-/** Returns a table's columns with resource names, which must be updated when a resource is renamed. */
+/** Returns a table's columns that contain resource names, which must be updated when a resource is renamed. */
 export const resourceColumns = (entity: EntitySchema): readonly string[] =>
   resourceColumnsByTable.get(entity) ?? [];
 
-/** Returns a table's columns with paths that start with a resource name, for example `leads` and `leads/batch`. */
+/**
+ * Returns a table's columns that contain paths that start with a resource name, for example `leads` and `leads/batch`.
+ */
 export const resourcePaths = (entity: EntitySchema): readonly string[] =>
   resourcePathsByTable.get(entity) ?? [];
 
 /** The columns of a table that can contain personal data, and how to erase it. */
 export interface PersonalData {
-  /** Name of the rows in messages. */
+  /** Name that messages use for the rows. */
   readonly called: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];
-  /** How to erase a person from a row: `go` deletes the row, `stay` clears its columns. */
+  /** How to erase a person's data: `go` deletes the row, and `stay` clears the columns. */
   readonly rows: 'go' | 'stay';
 }
 
-/** Personal data of a table, and the columns of its primary key after the organization, with PostgreSQL types. */
+/** A table's personal data, and its primary key columns after the organization, with their PostgreSQL types. */
 interface KeyedTable extends PersonalData {
   readonly key: readonly (readonly [column: string, type: string])[];
 }
@@ -118,15 +123,16 @@ interface Keys {
     readonly expression?: string;
   }[];
   readonly placement?: Placement;
-  /** Columns with resource names. */
+  /** Columns that contain resource names. */
   readonly resourceColumns?: readonly string[];
-  /** Columns with paths that start with a resource name. */
+  /** Columns that contain paths starting with a resource name. */
   readonly resourcePaths?: readonly string[];
   readonly people?: PersonalData;
 }
 
 /**
- * Declares a table that is not a resource. The primary key of an organization's table starts with `organization_id`.
+ * Declares a table that is not a resource. If its rows belong to an organization, the primary key starts with
+ * `organization_id`.
  */
 export function defineTable(
   name: keyof TableRows,

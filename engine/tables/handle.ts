@@ -110,7 +110,7 @@ function admittedDialect({ orm, admission }: Database): Dialect {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
       const useConnection = (connection: DatabaseConnection) =>
         new Promise<void>((release) => {
-          // Runs statements in this async context, which has the slot. The caller's context does not.
+          // Runs statements in this async context, because it owns the slot and the caller's context does not.
           const runInContext = AsyncLocalStorage.snapshot();
           const admittedConnection: AdmittedConnection = {
             executeQuery: (query) => runInContext(() => connection.executeQuery(query)),

@@ -7,7 +7,7 @@ interface NodeEnd {
 }
 
 /**
- * Appends an entry to a top-level map of a YAML file. The rest of the file is unchanged, including whitespace.
+ * Appends an entry to a top-level map in a YAML file. The rest of the file is unchanged, including whitespace.
  * @param entry a single line of YAML
  */
 export function withEntry(text: string, section: string, key: string, entry: string): string {
@@ -26,7 +26,7 @@ export function withEntry(text: string, section: string, key: string, entry: str
   );
 }
 
-/** Appends an item to a top-level list of a YAML file, like {@link withEntry}. Creates the list if it is missing. */
+/** Like {@link withEntry}, but appends an item to a top-level list. Creates the list if it is missing. */
 export function withItem(text: string, section: string, item: string): string {
   const value = sectionOf(text, section);
   if (value === undefined) return append(text, `${section}: [${item}]`);
@@ -51,16 +51,16 @@ const endOf = (node: Node): number => node.range?.[1] ?? 0;
 const column = (text: string, offset: number): number => offset - (text.lastIndexOf('\n', offset - 1) + 1);
 const endingOf = (text: string): string => (text.includes('\r\n') ? '\r\n' : '\n');
 
-/** Inserts a line after the line in which a node ends. */
+/** Inserts a line after the line on which a node ends. */
 function insertAfterLine(text: string, { end, indentation }: NodeEnd, line: string): string {
   const ending = endingOf(text);
-  // The end of a multi-line text is after its line break.
+  // A multi-line text ends after its line break.
   const lineBreak = text[end - 1] === '\n' ? end - 1 : text.indexOf('\n', end);
   const before = lineBreak === -1 ? `${text}${ending}` : text.slice(0, lineBreak + 1);
   return `${before}${' '.repeat(indentation)}${line}${ending}${lineBreak === -1 ? '' : text.slice(lineBreak + 1)}`;
 }
 
-/** Inserts into a list or map in flow style, before its closing bracket. */
+/** Inserts an item into a list or map in flow style, before the closing bracket. */
 function insertInBrackets(text: string, collection: Node, last: Node | undefined, item: string): string {
   if (last !== undefined) return `${text.slice(0, endOf(last))}, ${item}${text.slice(endOf(last))}`;
   const [start, end] = [collection.range?.[0] ?? 0, endOf(collection)];

@@ -13,7 +13,7 @@ import {
 import { UserError } from '../errors.ts';
 import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
-/** A YAML text and its file name for messages. */
+/** A YAML text, with the file name used in messages. */
 export interface Source {
   readonly file: string;
   readonly text: string;
@@ -37,7 +37,7 @@ export interface YamlIssue {
 export const lineOf = ({ file, line, column, message }: YamlIssue): string =>
   `${file}:${line}:${column}  ${message}`;
 
-/** All issues in YAML files, one per line as `file:line:column  message`. */
+/** Reports all issues in YAML files, one per line, as `file:line:column  message`. */
 export class YamlError extends UserError {
   readonly issues: readonly YamlIssue[];
   constructor(issues: readonly YamlIssue[]) {
@@ -104,7 +104,9 @@ export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefin
   }
 }
 
-/** Returns an issue for each alias. Aliases are rejected because a few nodes could expand to very many. */
+/**
+ * Returns an issue for each alias. Aliases are rejected because a few of them could expand to a huge number of nodes.
+ */
 function aliases(document: Document): SyntaxIssue[] {
   const issues: SyntaxIssue[] = [];
   visit(document, {
@@ -118,7 +120,7 @@ function aliases(document: Document): SyntaxIssue[] {
 
 const pairs = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
-/** Returns the pairs of a map by key. Cached, because files can have thousands of fields. */
+/** Returns the pairs of a map by key. The result is cached, because files can have thousands of fields. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   const cached = pairs.get(map);
   if (cached !== undefined) return cached;

@@ -1,6 +1,6 @@
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns a schema that requires a consequence if a condition holds. */
+/** Returns a schema that requires the consequence if the condition is met. */
 export const implies = (condition: Schema, consequence: Schema): Schema => ({
   if: condition,
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
@@ -13,6 +13,6 @@ export const hasKey = (key: string, value: unknown): Schema => ({
   properties: { [key]: { const: value } },
 });
 
-/** Returns a schema that accepts only these words; without words it rejects every value. */
+/** Returns a schema that accepts only these words. Without words, it rejects every value. */
 export const oneOfSchema = (words: readonly string[]): Schema =>
   words.length > 0 ? { enum: words } : { not: {} };

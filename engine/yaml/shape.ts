@@ -58,12 +58,12 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
         : [];
     });
     for (const error of errors) {
-      // Advice on an unknown key of a list item makes its missing keys redundant.
+      // If there is advice about an unknown key of a list item, errors about its missing keys are redundant.
       if (error.keyword === 'required' && advisedPaths.includes(error.instancePath)) continue;
       // A misspelled key is reported as such, not as a missing key.
       const missing = `${error.instancePath} ${error.params.missingProperty}`;
       if (error.keyword === 'required' && misspelledKeys.includes(missing)) continue;
-      // Values below an invalid name are checked once the name is fixed.
+      // Values below an invalid name will be checked after the name is fixed.
       if (misnamedPaths.some((path) => `${error.instancePath}/`.startsWith(`${path}/`))) continue;
       const rule = (validate.errors ?? []).find(
         ({ keyword, instancePath, propertyName }) =>
@@ -78,7 +78,8 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
 }
 
 /**
- * Returns whether an error is reported. Errors in `anyOf` branches and in rules for names are reported by their parent.
+ * Returns whether an error is reported on its own. Errors in `anyOf` branches and in rules for names are reported by
+ * their parent schema.
  */
 const isReportedDirectly = ({ schemaPath, keyword, propertyName }: ErrorObject): boolean =>
   !/\/(oneOf|anyOf)\/\d+\//.test(schemaPath) && (keyword === 'propertyNames' || propertyName === undefined);
@@ -93,14 +94,14 @@ const pathOf = (pointer: string): (string | number)[] =>
 /** Escapes a step of a JSON Pointer. */
 const escapePointer = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** The keywords of a subschema that messages use. */
+/** Keywords of a subschema that are used in messages. */
 interface Subschema {
   readonly 'x-expected'?: string;
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Converts an Ajv error to issues. Returns an empty list for errors that follow from another one.
+ * Converts an Ajv error to issues. Returns an empty list for errors that are a consequence of another error.
  * @param pattern the pattern for names, if a name is invalid
  */
 function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pattern: string): YamlIssue[] {
@@ -187,11 +188,11 @@ function unknownKey(
 const missingSpacePattern = /^([\w-]+):(\S.*)$/;
 const missingSpaceMessage = (key: string): string => `missing space after the colon in "${key}"`;
 
-/** Returns the known key that a key is probably a misspelling of. */
+/** Returns the known key that an unknown key probably misspells. */
 const findIntendedKey = (key: string, { properties = {} }: Subschema): string | undefined =>
   missingSpacePattern.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
 
-/** Suggests the name in snake case if that matches the pattern. */
+/** Suggests the name in snake case if the result matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
   const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
@@ -225,7 +226,7 @@ const typeWords = (types: unknown): string =>
     .map((type) => typeNames[String(type)] ?? String(type))
     .join(' or ');
 
-/** Describes a value of the wrong type, with advice or the same value in the right type. */
+/** Describes a value of the wrong type. Adds advice, or the same value in the right type. */
 function describeActual({ schema, parentSchema, data }: ErrorObject, advice: string | undefined): string {
   const hint =
     advice === undefined

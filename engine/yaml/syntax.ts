@@ -1,12 +1,12 @@
 import { CST, type Document, isMap, isScalar, Lexer, type YAMLError } from 'yaml';
 
-/** A syntax issue: its offset in the text and how to fix it. */
+/** A syntax issue, with its offset in the text and a message that says how to fix it. */
 export interface SyntaxIssue {
   readonly offset: number;
   readonly message: string;
 }
 
-/** Errors from which the parser recovers. Errors after any other error are unreliable. */
+/** Codes of errors from which the parser recovers. Errors that follow any other error are unreliable. */
 const recoverableCodes = new Set([
   'DUPLICATE_KEY',
   'TAG_RESOLVE_FAILED',
@@ -19,7 +19,7 @@ export const tooDeep = 'the file is nested too deeply';
 
 const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
-/** Returns the syntax issues of a text in order, up to the first one that makes the rest unreadable. */
+/** Returns a text's syntax issues in order, up to the first issue that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {
@@ -90,7 +90,7 @@ const shorten = (text: string): string => (text.length > 40 ? `${text.slice(0, 3
 const valueAt = (text: string, offset: number): string =>
   shorten(/^[^\n,}\]]*/.exec(text.slice(offset))?.[0].trimEnd() ?? '');
 
-/** Returns the message for a duplicate key, with the line of the first one. */
+/** Returns the message for a duplicate key, with the line of the first occurrence. */
 function duplicateKeyMessage(text: string, document: Document, offset: number): string {
   const queue: unknown[] = [document.contents];
   while (queue.length > 0) {
@@ -111,7 +111,7 @@ function duplicateKeyMessage(text: string, document: Document, offset: number): 
 
 const lineOf = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
-/** Describes an unexpected ": ": a missing comma before a key, or a text that needs quotes. */
+/** Describes an unexpected ": ", which is caused by a missing comma before a key or by a text that needs quotes. */
 function colonIssue(text: string, start: number): SyntaxIssue {
   const offset = start + (/^ */.exec(text.slice(start))?.[0].length ?? 0);
   if (text.slice(offset, offset + 2) === '- ') {
@@ -134,11 +134,11 @@ function colonIssue(text: string, start: number): SyntaxIssue {
 interface OpenBracket {
   readonly offset: number;
   readonly sign: string;
-  /** The first comment inside. */
+  /** The first comment inside the brackets. */
   comment?: string;
 }
 
-/** Control characters that the lexer inserts into its tokens. */
+/** Control characters that the lexer uses as tokens of their own. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
 /** Returns the innermost bracket or quote that is open at an offset, if any. */

@@ -30,7 +30,9 @@ export function suggestion(word: string, candidates: readonly string[]): string 
 /** Maximum number of listed candidates. */
 const maxListed = 12;
 
-/** Returns a {@link suggestion}, or a list of the candidates if none is close and they are few. */
+/**
+ * Returns a {@link suggestion}. If no candidate is close and there are only a few, returns a list of the candidates.
+ */
 export function suggestionOrList(word: string, candidates: readonly string[]): string {
   const hint = suggestion(word, candidates);
   if (hint !== '' || candidates.length === 0 || candidates.length > maxListed) return hint;

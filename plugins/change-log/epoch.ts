@@ -4,19 +4,19 @@ import { clusterSetting, type Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 
 /**
- * SQL of a text that identifies the database. It changes when the database is restored or moved, or a replica is
- * promoted, because transaction IDs then restart or some transactions are missing.
+ * SQL expression for a text that identifies the database. The text changes when the database is restored or moved, or
+ * when a replica is promoted, because transaction IDs then restart or some transactions are missing.
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 
 /** Source of epochs during which changes are not recorded. */
 const notRecorded = 'off';
 
-/** Advisory lock key, unlikely to be used by another program on the same database. */
+/** Advisory lock key that another program is unlikely to use in the same database. */
 const lockKey = 7_263_140_561n;
 
 /**
- * Starts a new epoch, which invalidates earlier cursors, if the current one belongs to another database or the change
+ * Starts a new epoch, which invalidates earlier cursors, if the current epoch belongs to another database or the change
  * log has a gap.
  * @param isRecorded whether changes are recorded
  */
@@ -53,7 +53,7 @@ async function startEpoch(tables: Tables, source: Source): Promise<void> {
   await sql`insert into crm_ledger_epochs (epoch, source) values (${randomBytes(9).toString('base64url')}, ${source})`.execute(
     tables,
   );
-  // Rows from another server can have higher transaction IDs than this one assigns, which would hide them from the
+  // Rows from another server can have higher transaction IDs than this server assigns, which would hide them from the
   // feed.
   await sql`set local statement_timeout = 0`.execute(tables);
   const organizations = await tables.selectFrom('crm_organizations').select('id').execute();

@@ -31,7 +31,7 @@ export interface FeedServices {
 export const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** Size of the records after which a page ends, in bytes. A stream also buffers up to this size. */
+/** Total size of the records, in bytes, after which a page ends, for single pages and for streams. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
 /** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */
@@ -62,7 +62,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         page = await readPage(database, feedQuery);
       }
       if (page === undefined) throw errors.overloaded();
-      // The position is meaningless in another epoch and could be beyond its changes.
+      // In another epoch, the position is meaningless and could be beyond the last change.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
@@ -110,7 +110,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         ]);
         const context = { read, wait: waiters.wait, organization, signal };
         if (isStream) {
-          // Ends the stream between two events; the client learns the reason when it reconnects.
+          // Ends the stream between two events. The client receives the reason when it reconnects.
           let visible = visibleFields(principal, resources, query.resources);
           request.assertAllowed = async () => {
             try {
@@ -125,7 +125,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
           const events = stream(firstPage, { ...context, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // The stream ends itself, but not while its reader is stalled.
+          // The stream ends by itself unless its reader is stalled.
           const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
           const ending = AbortSignal.any([stopping.signal, revocation.signal]);
           ending.addEventListener('abort', cut);
@@ -147,7 +147,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   rejectOtherMethods(app, feedPath, ['GET', 'HEAD']);
 }
 
-/** Aborts when the client disconnects before the response is complete. */
+/** Returns a signal that is aborted when the client disconnects before the response is complete. */
 function disconnectSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
   const disconnection = new AbortController();
   const abort = () => disconnection.abort();

@@ -5,13 +5,13 @@ import { arrayText, prepare } from '../../engine/sql/index.ts';
 import { ensureEpoch, sourceSql } from './epoch.ts';
 import type { FeedPosition, UnverifiedPosition } from './position.ts';
 
-/** Input of a feed page. */
+/** Input for reading a page of the feed. */
 export interface FeedQuery {
   readonly caller: Caller;
   /** The fields returned for each requested resource. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly after: FeedPosition;
-  /** Size of the records, in bytes, after which the page ends. */
+  /** Total size of the records, in bytes, after which the page ends. */
   readonly maxBytes: number;
 }
 
@@ -25,7 +25,7 @@ export interface FeedEntry {
 /** A page of the feed. */
 export interface FeedPage {
   readonly entries: readonly FeedEntry[];
-  /** The position after everything read, including changes to other resources. */
+  /** The position after the last change read, including changes to other resources. */
   readonly end: UnverifiedPosition;
   /** Whether there are more changes to read. */
   readonly isFull: boolean;
@@ -37,17 +37,17 @@ export interface FeedPage {
 const maxChanges = 500;
 
 /**
- * SQL of the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable
+ * Query for the feed's current state: its epoch, whether the epoch belongs to this database, and the first unreadable
  * transaction ID.
  */
 export const nowSql = `select "epoch", "source" = ${sourceSql} as "same", "pruned_before", pg_snapshot_xmin(pg_current_snapshot()) as "horizon" from "crm_ledger_epochs" order by "id" desc limit 1`;
 
-/** Converts SQL of a time to SQL of milliseconds since 1970. */
+/** Returns an SQL expression that converts a time to milliseconds since 1970. */
 const milliseconds = (time: string) => `floor(extract(epoch from ${time}) * 1000)::text`;
 
 /**
  * Statement that returns the changes after a position in transaction order. Excludes transactions that started after
- * the oldest running one, because rows become visible out of order and a reader must not skip any.
+ * the oldest running transaction, because rows become visible out of order and a reader must not skip any rows.
  */
 const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
   const organization = $(({ caller }) => caller.principal.organization);
@@ -81,7 +81,8 @@ export async function readPage(database: Database, query: FeedQuery): Promise<Fe
   if (epoch === undefined || horizon === undefined || same !== 'true') return undefined;
   const entries = rows.map((row) => {
     const [change = '', transaction = '', id = '', at] = row.map(String);
-    // Never older than the oldest accepted cursor, so that a reader who starts with the oldest change can continue.
+    // The position is never older than the oldest accepted cursor, so that a client that starts with the oldest change
+    // can continue.
     const position = {
       epoch,
       transaction,

@@ -10,8 +10,8 @@ const intervalMs = 10_000;
 export const lagWarningMs = 10_000;
 
 /**
- * Statement that returns the server's oldest writing transaction, its age, and the number of transactions started
- * since.
+ * Statement that returns the server's oldest writing transaction, its age, and the number of transactions started after
+ * it.
  */
 const oldestTransaction = prepare<undefined>(
   'ledger_lag',
@@ -24,15 +24,15 @@ const oldestTransaction = prepare<undefined>(
 export interface FeedBlocker {
   /** Transaction ID. */
   readonly transaction: string;
-  /** ID of its server process, or null for a prepared transaction. */
+  /** ID of the transaction's server process, or null for a prepared transaction. */
   readonly pid: string | null;
-  /** Its age in seconds, or null if not visible to this role. */
+  /** The transaction's age in seconds, or null if this role cannot see it. */
   readonly seconds: number | null;
-  /** Number of transactions started since then, whose changes are delayed. */
+  /** Number of transactions that started later, whose changes are delayed. */
   readonly behind: number;
 }
 
-/** Returns the oldest writing transaction, before which the feed ends. */
+/** Returns the oldest writing transaction. The feed ends before its changes. */
 export async function findFeedBlocker(database: Database): Promise<FeedBlocker> {
   const [[transaction, pid = null, seconds = null, behind] = []] = await database.run(
     oldestTransaction.bind(undefined),
@@ -73,7 +73,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
     const { transaction, pid } = await findFeedBlocker(database);
     const now = performance.now();
     if (transaction !== blocker.transaction) blocker = { transaction, since: now, isLogged: false };
-    // Without a running transaction, the ID belongs to the next one and can stay the same for a long time.
+    // If no transaction is running, the ID belongs to the next transaction and can stay the same for a long time.
     if (pid === null || blocker.isLogged || now - blocker.since < lagWarningMs) return;
     blocker.isLogged = true;
     const lagMs = Math.round(now - blocker.since);
@@ -89,7 +89,7 @@ export function watchFeed(app: FastifyInstance, database: Database, isRecorded: 
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Logged once per outage.
+      // Failures are logged once per outage.
       if (!isFailing) app.log.warn({ code }, 'failed to check the change feed');
       isFailing = true;
     }

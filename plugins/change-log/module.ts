@@ -19,7 +19,7 @@ export interface ChangeLogServices {
   readonly settings: { readonly current: { readonly retention: { readonly ledger_days: number } } };
 }
 
-/** The change log's retention, feed and metrics. An effect of each write adds its rows. */
+/** The change log's retention, feed and metrics. Its rows are written by an effect that runs with each write. */
 export const changeLogModule: Module<
   ChangeLogServices,
   unknown,

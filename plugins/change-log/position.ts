@@ -9,7 +9,7 @@ export interface FeedPosition {
   readonly id: string;
 }
 
-/** A position as encoded in cursors. */
+/** A position as it is encoded in cursors. */
 export interface UnverifiedPosition extends FeedPosition {
   /** The epoch in which the transaction ID is valid. */
   readonly epoch: string;
@@ -31,7 +31,7 @@ export const feedCursors = ({ sign, verify }: TextSigner, organization: string) 
       const text = Buffer.from(JSON.stringify([epoch, transaction, id, at])).toString('base64url');
       return encodeCursor(text, sign(signedText(text)));
     },
-    /** Returns undefined if the cursor is invalid or belongs to another organization. */
+    /** Decodes a cursor. Returns undefined if it is invalid or belongs to another organization. */
     read: (cursor: string): UnverifiedPosition | undefined => {
       const parts = cursorParts(cursor);
       if (parts === undefined || !verify(signedText(parts.text), parts.signature)) return undefined;

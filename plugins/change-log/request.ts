@@ -4,11 +4,11 @@ import { allows, loggedFieldNames, type Principal, type RecordResource } from '.
 
 /** A parsed request to the feed. */
 export interface FeedRequest {
-  /** A cursor, or `now` for the current end of the feed. Undefined starts with the oldest stored change. */
+  /** A cursor, or `now` for the current end of the feed. If undefined, reading starts with the oldest stored change. */
   readonly after: string | undefined;
   /** Resource names. Undefined means all resources that the caller can list. */
   readonly resources: readonly string[] | undefined;
-  /** How long to wait if there are no changes, in milliseconds. */
+  /** Maximum time to wait if there are no changes, in milliseconds. */
   readonly waitMs: number;
 }
 
@@ -17,7 +17,7 @@ export const maxWait = 25;
 
 /**
  * Parses the query parameters of a request.
- * @param lastEventId value of the `Last-Event-ID` header, with which a client resumes a stream
+ * @param lastEventId value of the `Last-Event-ID` header, which a client sends to resume a stream
  * @throws HttpError 400 with all issues
  */
 export function feedRequest(query: Query, lastEventId: string | undefined): FeedRequest {

@@ -2,7 +2,10 @@ import { sql } from 'kysely';
 import { retentionBatch } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 
-/** Deletes changes older than a number of days, up to about one batch. @returns the number of deleted changes */
+/**
+ * Deletes up to about one batch of changes that are older than a number of days.
+ * @returns the number of deleted changes
+ */
 export async function changeLogRetention(tables: Tables, days: number): Promise<number> {
   const organizations = await tables.selectFrom('crm_organizations').select('id').orderBy('id').execute();
   let deletedCount = 0;

@@ -3,12 +3,12 @@ import type { FeedPage } from './feed.ts';
 import type { UnverifiedPosition } from './position.ts';
 import type { Waiters } from './waiters.ts';
 
-/** Interval of heartbeats on a stream without changes, in milliseconds. */
+/** Interval between heartbeats on a stream without changes, in milliseconds. */
 const defaultHeartbeatMs = 10_000;
 /** Maximum size of one write, in bytes. */
 const chunkSize = 16 * 1024;
 
-/** The context for reading more pages. */
+/** Context for reading more pages. */
 export interface ReaderContext {
   /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
@@ -18,15 +18,15 @@ export interface ReaderContext {
   readonly signal: AbortSignal;
 }
 
-/** The context of a stream. */
+/** Context for streaming the feed. */
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
-  /** Counts bytes that the client has not read yet, until the returned function is called. */
+  /** Counts bytes that the client has not read yet. Call the returned function when they have been read. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
 
-/** Waits for a page with changes. Returns the last page read if the time is up. */
+/** Waits for a page with changes. Returns the last page read when the time is up. */
 export async function waitForPage(
   first: FeedPage,
   ms: number,
@@ -42,7 +42,7 @@ export async function waitForPage(
   }
 }
 
-/** Streams the feed as server-sent events. Their IDs are cursors, with which a client resumes. */
+/** Streams the feed as server-sent events. The events' IDs are cursors from which a client can resume. */
 export async function* stream(first: FeedPage, context: StreamContext): AsyncGenerator<Buffer> {
   const { read, wait, organization, signal, cursorOf, hold, heartbeatMs = defaultHeartbeatMs } = context;
   let page = first;
@@ -51,7 +51,8 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Buffers are allocated outside the heap. A heartbeat also updates the client's last event ID.
+    // Buffers are used because they are allocated outside the heap. A heartbeat also updates the client's last event
+    // ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );

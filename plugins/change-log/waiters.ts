@@ -7,10 +7,10 @@ import type { FeedPosition } from './position.ts';
 export interface Waiters {
   /**
    * Reserves a slot for a waiting reader. Call the returned function to release it.
-   * @throws HttpError 503 if too many readers of the organization, or in total, are already waiting
+   * @throws HttpError 503 if too many readers are already waiting, in the organization or in total
    */
   readonly enter: (organization: string) => () => void;
-  /** Waits until the organization has changes after a position, or until the time is up. */
+  /** Waits until the organization has changes after a position or the time is up. */
   readonly wait: (
     organization: string,
     after: FeedPosition,
@@ -21,7 +21,7 @@ export interface Waiters {
 
 /** Maximum number of readers waiting in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
-/** Interval between two polls, and between a failed poll and the next one, in milliseconds. */
+/** Interval between two polls, and between a failed poll and its retry, in milliseconds. */
 const [pollIntervalMs, retryIntervalMs] = [100, 1000];
 
 /** A reader waiting for changes after its position. */
@@ -42,7 +42,7 @@ const findReadyReaders = prepare<readonly Reader[]>('ledger_new', 'read', ($) =>
   return `select w."number"::text from unnest(${arrays.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
 });
 
-/** Creates the waiters of a process. */
+/** Creates a process's waiters. */
 export function createWaiters(database: Database): Waiters {
   const readers = new Set<Reader>();
   const counts = new Map<string, number>();
@@ -55,7 +55,7 @@ export function createWaiters(database: Database): Waiters {
       for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
         polledReaders[Number(number) - 1]?.wake();
     } catch {
-      // When their time is up, the readers read a page and receive the error themselves.
+      // When their time is up, the waiting readers read a page and receive the error themselves.
       next = retryIntervalMs;
     }
     isPolling = readers.size > 0;

@@ -10,7 +10,7 @@ const fallbackNames: Readonly<Record<string, string>> = {
   partner: 'partner endpoint',
 };
 
-/** An entry of the change log, with the actor's name at that time. */
+/** A change log entry, with the actor's name at the time of the change. */
 export interface ActivityLine {
   /** The entry's position in the log. */
   readonly position: string;
@@ -55,7 +55,7 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
   for (const name of Object.keys(times) as (keyof typeof times)[]) {
     const text = parameters[name];
     if (text === undefined) continue;
-    // An unescaped "+" in a URL is a space.
+    // An unescaped "+" in a URL is decoded as a space.
     const at = parseInstant(completeTimestamp(text.replace(/(T\S+) (\d\d:\d\d)$/i, '$1+$2')) ?? '');
     if (at !== undefined) instants.set(name, at);
     else {
@@ -69,8 +69,8 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
 
 /**
  * Returns entries of an organization's change log, newest first.
- * @param filters values of {@link activityFilters}; an impossible value matches nothing
- * @param before position to continue before; anything else starts with the newest entry
+ * @param filters values of {@link activityFilters}. An impossible value matches no entries
+ * @param before position of the entry before which to continue. Any other text starts with the newest entry
  * @throws HttpError as {@link activityTimes} does
  */
 export async function listActivity(

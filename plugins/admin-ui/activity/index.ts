@@ -1,4 +1,3 @@
-// Activity: an organization's change log as a page.
-// May import engine, admin-ui/shell.
+// Activity: shows an organization's change log as a page. May import engine, admin-ui/shell.
 
 export { activityModule } from './module.ts';

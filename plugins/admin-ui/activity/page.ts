@@ -27,7 +27,7 @@ export interface ActivityServices {
   readonly resources: readonly Resource[];
 }
 
-/** Registers the activity page, newest entries first. */
+/** Registers the activity page, which shows the newest entries first. */
 export function activityPage(app: FastifyInstance, { config, database, resources }: ActivityServices): void {
   /** Returns the lines of a page, or the error in its query parameters. */
   const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
@@ -107,7 +107,8 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
     const lines = csvRecords(tablesOf(database), organization, parametersOf(request));
-    // Loaded with the first export. Spreadsheets evaluate names starting with "=" as formulas.
+    // The module is loaded for the first export. It escapes formulas, because spreadsheets would evaluate names that
+    // start with "=".
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
     // An error while streaming ends the response, and Fastify logs it.

@@ -2,7 +2,7 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { ActivityLine } from './activity.ts';
 
-/** Names of objects that are not records, if they differ from the change log's. */
+/** Names of objects that are not records, if they differ from the names in the change log. */
 const nouns: Readonly<Record<string, string>> = {
   key: 'API key',
   invite: 'invitation',
@@ -10,7 +10,7 @@ const nouns: Readonly<Record<string, string>> = {
   'event delivery': 'delivery',
 };
 
-/** Past participles of actions that follow an object. */
+/** Past participles of actions, as used after an object. */
 const participles: Readonly<Record<string, string>> = {
   create: 'created',
   update: 'updated',
@@ -25,7 +25,7 @@ const participles: Readonly<Record<string, string>> = {
   'switch off': 'disabled',
 };
 
-/** Sentences that do not follow the pattern, by object and action; `…` stands for the object. */
+/** Sentences that do not follow the pattern, by object and action. `…` stands for the object. */
 const sentences: Readonly<Record<string, string>> = {
   'session login': 'Logged in',
   'session logout': 'Logged out',
@@ -58,8 +58,8 @@ const sentences: Readonly<Record<string, string>> = {
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /**
- * Returns an entry of the change log as a sentence.
- * @param singular the resource's singular; absent if the object is not a record
+ * Returns a sentence that describes a change log entry.
+ * @param singular the resource's singular noun. Absent if the object is not a record
  * @param name the object's name, which replaces its ID
  */
 export function sentenceOf(
@@ -77,7 +77,7 @@ export function sentenceOf(
   return capitalized(subject + participle);
 }
 
-/** Returns a sentence for each entry of an organization's change log. */
+/** Returns a sentence for each of these entries of an organization's change log. */
 export async function activitySentences(
   tables: Tables,
   organization: string,
@@ -94,7 +94,7 @@ export async function activitySentences(
   );
 }
 
-/** Returns the names of keys, profiles and members in entries, by object and ID. */
+/** Returns the names of the keys, profiles and members in the entries, by object and ID. */
 async function namesOf(
   tables: Tables,
   organization: string,

@@ -26,7 +26,7 @@ import { type CurrentMember, memberOf } from '../shell/index.ts';
 /** A record as returned by the API. */
 export type DataRecord = Readonly<Record<string, unknown>>;
 
-/** The response of an operation. */
+/** Response of an operation. */
 export interface Response {
   readonly body: DataRecord;
   readonly headers: Readonly<Record<string, string>>;
@@ -38,7 +38,7 @@ export function nextCursor({ headers }: Response): string | undefined {
   return cursor === undefined ? undefined : decodeURIComponent(cursor);
 }
 
-/** The input of an operation. */
+/** Input for an operation. */
 interface OperationInput {
   readonly query?: Query;
   readonly id?: string;
@@ -48,21 +48,27 @@ interface OperationInput {
 
 type OperationName = keyof typeof operations;
 
-/** Maximum length, in characters, of texts read for lists and histories (`many`) and for a record's page (`one`). */
+/**
+ * Maximum length, in characters, of the texts that are read for lists and histories (`many`) and for a record's page
+ * (`one`).
+ */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
 /** Operations that can return truncated texts. */
 export type ExcerptName = keyof Excerpts;
 type Runnable = ReturnType<typeof routedOperations>[number];
 
-/** The API's operations as called by one member, with the same permissions, validation and change log. */
+/** The API's operations, called on behalf of a member, with the same permissions, validation and change log. */
 export interface Calls {
   readonly allows: (resource: Resource, action: Action) => boolean;
-  /** @throws HttpError as the API does */
+  /**
+   * Runs an operation.
+   * @throws HttpError as the API does
+   */
   readonly call: (resource: Resource, operation: OperationName, input?: OperationInput) => Promise<Response>;
   /**
-   * Runs an operation for display: longer texts are truncated one character beyond {@link excerptLengths}. The
-   * parameter `change` selects one change, by its position, with its full texts.
+   * Runs an operation for display. Longer texts are truncated one character beyond {@link excerptLengths}. The `change`
+   * parameter selects one change by its position and returns its full texts.
    * @throws HttpError as the API does
    */
   readonly excerpt: (resource: Resource, operation: ExcerptName, input?: OperationInput) => Promise<Response>;
@@ -75,7 +81,7 @@ export interface Calls {
   ) => Promise<ImportSummary>;
 }
 
-/** Prepares the operations of the resources. */
+/** Prepares the resources' operations. */
 export function prepareCalls(
   app: FastifyInstance,
   {
@@ -104,7 +110,9 @@ export function prepareCalls(
     const permit = (resource: Resource, action: Action) => {
       if (!allows(grants, resource.name, action)) throw errors.forbidden(resource.name, action);
     };
-    /** Returns a check that long operations repeat, because the session can end and grants can change. */
+    /**
+     * Returns a check that long operations repeat, because the session can end and grants can change in the meantime.
+     */
     const assertAllowed = (resource: Resource, actions: readonly Action[]) => async () => {
       if (actions.some((action) => action !== 'list')) assertWritable(app);
       request.person = await app.identify(request);

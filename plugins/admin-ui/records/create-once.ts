@@ -5,12 +5,12 @@ import type { Body } from '../../../engine/records/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
 
-/** Maximum number of deleted records per key, after which a random key is used. */
+/** Maximum number of attempts per key that find a deleted record. After that, a random key is used. */
 const maxTries = 20;
 
 /**
- * Creates a record once per key, however often a form is submitted, by using the API's idempotency keys. If that
- * record has been deleted since, creates it again, because a deleted record would be a misleading result.
+ * Creates a record only once per key, even if a form is submitted repeatedly, by using the API's idempotency keys. If
+ * the record has been deleted since, creates it again, because returning a deleted record would be misleading.
  * @throws HttpError as the API does
  */
 export async function createOnce(
@@ -25,7 +25,7 @@ export async function createOnce(
     const id = textOf(response.body.id);
     const isNew = response.headers['idempotency-replayed'] === undefined;
     if (isNew || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return response.body;
-    // Concurrent requests derive the same key, so they create one record.
+    // Concurrent requests derive the same key, so they create only one record.
     current = tries < maxTries ? `${key}-${id}` : randomUUID();
   }
 }

@@ -15,7 +15,7 @@ import { humanize } from './values.ts';
 
 /** Maximum size of a form without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;
-/** Number of bytes of a file processed at a time. */
+/** Number of bytes processed at a time when reading a file. */
 const sliceBytes = 64 * 1024;
 /** Maximum number of lines with errors in a report. */
 const maxReportedLines = 50;
@@ -70,7 +70,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         reply.code(400);
         return context.sendPage(importForm(context, { match }), { problem });
       };
-      // A checked file is sent back as base64.
+      // The browser sends a checked file back as base64.
       const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
       if (bytes.length === 0) return reject('choose a file');
       if (bytes.length > maxFile)
@@ -78,7 +78,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
           `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
         );
       try {
-        // A file submitted twice is imported once.
+        // A file that is submitted twice is only imported once.
         if (isChecked)
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
         const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
@@ -110,7 +110,7 @@ function* slicesOf(bytes: Buffer): Generator<Buffer> {
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-/** Returns how many records an import has written. */
+/** Returns a text with the number of records that an import has written. */
 const writtenText = ({ created, updated }: ImportSummary): string =>
   updated === 0
     ? plural(created, 'record')

@@ -8,10 +8,12 @@ const [quote, comma, lineFeed, carriageReturn, apostrophe] = [
   code('\r'),
   code("'"),
 ];
-/** Characters that make spreadsheets evaluate a cell as a formula, and the apostrophe that prevents it. */
+/** Characters that make spreadsheets evaluate a cell as a formula, and the apostrophe, which prevents this. */
 const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 
-/** A change to the start of a cell: adds an apostrophe, or removes one that hides a formula. */
+/**
+ * Returns how the start of a cell changes: `add` adds an apostrophe, and `hold` removes an apostrophe before a formula.
+ */
 type Change = (cell: {
   readonly first: number;
   readonly column: number;
@@ -24,7 +26,7 @@ class Cells extends Transform {
   private isStart = true;
   private column = 0;
   private line = 0;
-  /** Whether an apostrophe at the start of a cell has not been written yet. */
+  /** Whether an apostrophe at the start of a cell was read but not written yet. */
   private hasPendingApostrophe = false;
 
   private readonly change: Change;
@@ -38,7 +40,7 @@ class Cells extends Transform {
     // Each byte starts at most one cell, which gets at most one apostrophe.
     const output = Buffer.allocUnsafe(2 * chunk.length);
     let length = 0;
-    // An index is several times faster than iterating over the bytes.
+    // Using an index is several times faster than iterating over the bytes.
     for (let index = 0; index < chunk.length; index++) {
       const byte = chunk[index] as number;
       if (this.hasPendingApostrophe) {
@@ -75,7 +77,7 @@ class Cells extends Transform {
 
 /**
  * Adds an apostrophe to text cells that spreadsheets would evaluate as formulas.
- * @param isText reports whether a column contains text
+ * @param isText returns whether a column contains text
  */
 export const escapeFormulas = (isText: (column: number) => boolean): Transform =>
   new Cells(({ first, column, isHeader }) =>

@@ -39,7 +39,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const { request, reply, resource, calls, titles, path } = context;
     const form = (request.body ?? {}) as Form;
     const texts = submittedTexts(resource, form);
-    // A form submitted twice creates one record.
+    // A form that is submitted twice creates only one record.
     const key =
       field(form, 'key')
         .slice(0, 100)
@@ -52,8 +52,8 @@ export function editPages({ get, post }: DataRoutes): void {
       });
     } catch (error) {
       const { more, problem } = await feedbackOf(context, error, texts);
-      // A user who went back and changed the values wants a second record, and must confirm it because the first one
-      // exists.
+      // If the user went back and changed the values, a second record is intended. The user must confirm it, because
+      // the first record exists.
       const isKeyReused = error instanceof HttpError && error.code === 'idempotency_key_reused';
       return context.sendPage(
         await createForm(context, { texts, ...more }, isKeyReused ? randomUUID() : key),
@@ -81,7 +81,7 @@ export function editPages({ get, post }: DataRoutes): void {
     const texts = submittedTexts(resource, form, storedTexts);
     try {
       const resolvedTexts = await resolveReferences(context, texts, { record, texts: storedTexts });
-      // After a concurrent change, the form's values cannot be compared with the stored ones, so all of them are sent.
+      // After a concurrent change, the form's values cannot be compared with the stored values, so all values are sent.
       const changes =
         tag === currentTag ? changesOf(resource, resolvedTexts, record) : bodyOf(resource, resolvedTexts);
       if (tag === currentTag && Object.keys(changes).length === 0)
@@ -125,7 +125,7 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
     throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
 }
 
-/** Reads a record with the texts for its form. */
+/** Reads a record and the texts for its form. */
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const response = await calls.call(resource, 'read', { id });
@@ -151,8 +151,8 @@ type FormFeedback = Omit<FormState, 'texts'>;
 const noFeedback: FormFeedback = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
 
 /**
- * Suggests records for each reference whose resource the member can list: the search matches, or otherwise the first
- * records.
+ * Suggests records for each reference whose resource the member can list. Suggests search matches or, if there is no
+ * search text, the first records.
  */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,
@@ -175,7 +175,7 @@ async function suggestionsFor(
 
 /**
  * Sets the status of a rejected form and returns its errors and suggestions.
- * @throws the error itself if it does not concern the form
+ * @throws the same error if it is not caused by the form
  */
 async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
   if (error instanceof UnresolvedReference) {

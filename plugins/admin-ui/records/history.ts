@@ -19,10 +19,10 @@ export interface Change {
 const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
-/** Maximum number of characters shown of a value in a history. */
+/** Maximum number of a value's characters shown in a history. */
 const changeLength = excerptLengths.many;
 
-/** The sides of a change. */
+/** The two sides of a change. */
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
@@ -51,11 +51,11 @@ export function undoValues(resource: Resource, { action, changed, before }: Chan
 /** URLs of a record's history. */
 interface HistoryUrls {
   /**
-   * Returns the URL for undoing a change, or undefined if this change cannot be undone. Undefined if the member is not
-   * allowed to.
+   * Returns the URL for undoing a change, or undefined if this change cannot be undone. The property is undefined if
+   * the member is not allowed to undo changes.
    */
   readonly undo: ((change: Change) => string | undefined) | undefined;
-  /** Returns the URL of older changes, starting at a cursor. */
+  /** Returns the URL of the older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
   /** Returns the URL of a field's full value before or after a change. */
   readonly value: (field: string, change: Change, side: Side) => string;

@@ -5,7 +5,7 @@ import { completeTimestamp, type Form, field as fieldOf, type Input } from '../s
 import type { DataRecord } from './calls.ts';
 import { fieldLabel, textOf, truncate } from './values.ts';
 
-/** How values of a field type are edited. `value` parses a text, and returns undefined if there is no value. */
+/** The form input for values of a field type. `value` parses a text, or returns undefined if there is no value. */
 interface FieldInput {
   readonly kind: Input['kind'];
   readonly help?: string;
@@ -14,10 +14,10 @@ interface FieldInput {
 
 const asText = (text: string): unknown => text;
 const textOrUndefined = (text: string): unknown => (text.trim() === '' ? undefined : text.trim());
-// Other text is passed to the API, which reports the error.
+// Text that is not a number is passed to the API, which reports the error.
 const asNumber = (text: string): unknown =>
   textOrUndefined(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
-/** Parses the ID of a record, also in the form that pages show: "ID 12". */
+/** Parses a record's ID, including the format that pages display, for example "ID 12". */
 const asReference = (text: string): unknown => asNumber(text.replace(/^(?:ID|no\.) /, ''));
 /** Text that is not a timestamp is passed to the API, which reports the error. */
 const asTimestamp = (text: string): unknown => completeTimestamp(text) ?? textOrUndefined(text);
@@ -44,13 +44,13 @@ const fieldInputs: Readonly<Record<FieldTypeName, FieldInput>> = {
   joined: { kind: 'line', value: asText },
 };
 
-/** Maximum number of characters of an editable value, so that several long values fit into a form. */
+/** Maximum length of an editable value in characters, so that several long values fit into a form. */
 const maxInputLength = 50_000;
 
-/** Reports whether a value is too long for a form. */
+/** Returns whether a value is too long for a form. */
 const isTooLong = (text: string): boolean => text.length > maxInputLength;
 
-/** Returns the fields of a form: all writable fields. */
+/** Returns the fields of a form, which are all writable fields. */
 export const writable = ({ definition }: Resource): readonly Field[] =>
   definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
 
@@ -99,7 +99,7 @@ export const formInputs = (
         : `Current value: ${currentText === '' ? 'empty' : truncate(currentText, 300)}`,
     ];
     return {
-      // Known values are suggestions; like the API, the form accepts others.
+      // Known values are suggestions. Like the API, the form also accepts other values.
       kind: options === undefined ? (kind === 'suggestions' ? 'number' : kind) : 'suggestions',
       name: field.name,
       label: fieldLabel(field),
@@ -113,7 +113,7 @@ export const formInputs = (
     };
   });
 
-/** Returns the texts of a record in a form. @param titles the titles of referenced records, by field */
+/** Returns a record's texts for a form. @param titles the titles of referenced records, by field */
 export const recordTexts = (
   resource: Resource,
   record: DataRecord,
@@ -129,7 +129,7 @@ export const recordTexts = (
 
 /**
  * Returns the texts of a submitted form. Browsers do not submit unchecked checkboxes.
- * @param stored the record's previous texts; values too long for a form are not submitted and stay unchanged
+ * @param stored the record's previous texts. Values too long for a form are not submitted and stay unchanged
  */
 export const submittedTexts = (
   resource: Resource,
@@ -144,7 +144,10 @@ export const submittedTexts = (
     }),
   );
 
-/** Converts the texts of a form to a request body. Omits empty texts without an empty value, so that defaults apply. */
+/**
+ * Converts the texts of a form to a request body. Omits empty texts if the field type has no empty value, so that
+ * defaults apply.
+ */
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
   for (const field of writable(resource)) {
@@ -154,7 +157,7 @@ export function bodyOf(resource: Resource, texts: Readonly<Record<string, string
   return body;
 }
 
-/** Returns a value as the browser submits it: single-line inputs remove line breaks. */
+/** Returns a value as the browser submits it, without line breaks if the input has a single line. */
 const submittedText = ({ typeName }: Field, value: unknown): string =>
   fieldInputs[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
 

@@ -20,10 +20,10 @@ const defaultColumns = 5;
 
 type OperatorName = Resource['definition']['filters'][number]['operators'][number];
 
-/** Parameters that apply to one view of a list and are not kept in links. */
+/** Parameters that apply to a single view of a list and are omitted from its links. */
 const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page'];
 
-/** Operators in words. */
+/** Words that describe the operators. */
 const operatorWords: Readonly<Record<OperatorName, string>> = {
   eq: 'is',
   ne: 'is not',
@@ -48,7 +48,7 @@ interface FilterParameter {
 const filtersOf = ({ definition }: Resource): FilterParameter[] =>
   definition.filters.flatMap(({ field, operators, parameters }) =>
     operators
-      // A repeated "is" matches any of the values.
+      // A repeated "is" matches any of the values, so "is one of" is redundant.
       .filter((operator) => operator !== 'in' || !operators.includes('eq'))
       .flatMap((operator) => {
         const parameter = parameters.findLast((option) => option.operator === operator);
@@ -58,7 +58,7 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
       }),
   );
 
-/** Converts URL parameters to the operation's query. Pages choose the fields themselves. */
+/** Converts URL parameters to the operation's query, except `fields`, which pages determine themselves. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
   const names = new Set(listParameters(definition));
   for (const name of ['fields', 'expand']) names.delete(name);

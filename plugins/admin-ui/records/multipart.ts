@@ -6,11 +6,16 @@ import type { Form } from '../shell/index.ts';
 
 /** Maximum size of an uploaded file, in bytes. */
 export const maxFile = 5 * 1024 * 1024;
-/** Maximum size of a form with a file, in bytes: a checked file is sent back in base64, possibly along with another one. */
+/**
+ * Maximum size of a form with a file, in bytes. A checked file is sent back in base64, possibly along with another
+ * file.
+ */
 export const maxForm = 3 * maxFile;
 /** Number of bytes within which a form must send its token. */
 const maxBeforeToken = 64 * 1024;
-/** Number of bytes parsed before limits are checked: hundreds of empty parts take milliseconds. */
+/**
+ * Number of bytes parsed before limits are checked. Small, because hundreds of empty parts take milliseconds to parse.
+ */
 const sliceBytes = 4 * 1024;
 /** Maximum length of a field's name, in characters. */
 const maxName = 100;
@@ -27,7 +32,7 @@ const unreadable = () => errors.invalidCsv('the form could not be read');
 
 /** A form with a file. Until its token has been verified, only its first bytes are read. */
 export class MultipartForm {
-  /** The form's token; empty if the form does not start with it. */
+  /** The form's token, or an empty string if the form does not start with a token. */
   readonly _csrf: string;
   private readonly incoming: Incoming;
 
@@ -50,7 +55,7 @@ export class MultipartForm {
     return { form: Object.fromEntries(this.incoming.fields), file: this.incoming.file };
   }
 
-  /** Discards the unread rest, so that the connection can serve the next request. */
+  /** Discards the rest of the form, so that the connection can serve the next request. */
   async discard(): Promise<void> {
     await this.incoming.discard();
   }
@@ -130,5 +135,5 @@ class Incoming {
   }
 }
 
-/** Reports whether a part has a valid name. The parser reports a missing name as undefined. */
+/** Returns whether a part has a valid name. The parser reports a missing name as undefined. */
 const isName = (name: string | undefined): boolean => name !== undefined && name.length <= maxName;

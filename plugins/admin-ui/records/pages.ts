@@ -14,7 +14,7 @@ import { referencesOf } from './references.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 import { humanize, titlesOf } from './values.ts';
 
-/** Services that the pages of records need. */
+/** Services needed by the pages for records. */
 export interface DataServices {
   readonly resources: readonly Resource[];
   readonly database: Database;
@@ -72,7 +72,7 @@ export function dataPages(app: FastifyInstance, { resources, database, secrets }
         handlerFor(handle),
       ),
   });
-  // In a separate scope, because it replaces the body parsers.
+  // The CSV pages need a separate scope, because they replace the body parsers.
   app.register(async (scope) => csvPages(scope, routesOn(scope), database));
   app.register(async (scope) => {
     const routes = routesOn(scope);

@@ -169,7 +169,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   });
 }
 
-/** Sends one full value as plain text: a record's current value, or a value before or after a change. */
+/** Sends the full text of a record's current value, or of a value before or after a change, as plain text. */
 async function sendValue({ request, reply, resource, calls }: DataRequest): Promise<string> {
   const { id } = request.params as { id: string };
   const query = request.query as Form;

@@ -3,7 +3,7 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type Titles, textOf } from './values.ts';
 
-/** Displays references as links with the titles of the records they point to. */
+/** Functions that display references as links with the titles of the referenced records. */
 export interface References {
   /** Returns the names of the reference fields whose records the member can read. */
   readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
@@ -13,7 +13,7 @@ export interface References {
   readonly url: (field: Field, id: string) => string;
 }
 
-/** Creates the references of an organization's pages. @param base the URL of all records of the organization */
+/** Creates the references for an organization's pages. @param base the URL of all records of the organization */
 export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {

@@ -41,7 +41,7 @@ export class UnresolvedReference extends Error {
   }
 }
 
-/** A record before it is edited, with its texts in the form. */
+/** A record before it is edited, with the form's texts for it. */
 interface PreviousState {
   readonly record: DataRecord;
   readonly texts: Readonly<Record<string, string>>;
@@ -79,7 +79,7 @@ export async function resolveReferences(
 }
 
 /**
- * Finds the record that a text identifies. The ID in "Acme (12)" counts only if record 12 is named Acme, because a
+ * Finds the record that a text identifies. The ID in "Acme (12)" is only used if record 12 is named Acme, because a
  * record can also be named "Branch (2)".
  * @param current the ID that the field currently has
  */
@@ -94,7 +94,7 @@ async function findMatch(
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
   const canRead = calls.allows(target, 'read');
   const isSearched = calls.allows(target, 'list') && target.definition.search.length > 0;
-  // The name cannot be looked up. The API reports an error if the text is not an ID.
+  // The member cannot search for the name. The API reports an error if the text is not an ID.
   if (id === undefined && !isSearched) return { id: text };
   const matches = isSearched ? await firstMatches(calls, target, searchQuery(text)) : [];
   const exact = matches.filter(hasTitle(text));
@@ -111,7 +111,7 @@ async function findMatch(
   if (match !== undefined && others.length === 0) return { id: textOf(match.id) };
   if (match !== undefined)
     return { problem: `Several ${humanize(target.name).toLowerCase()} match. Choose one from the list.` };
-  // The name cannot be looked up, or another user changed it after the form was opened.
+  // The member cannot read the name, or another user has changed it since the form was opened.
   if (id !== undefined && (!canRead || id === current)) return { id };
   return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
 }
@@ -120,7 +120,7 @@ async function findMatch(
 const searchQuery = (text: string): string =>
   text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
-/** Normalizes a title as inputs do, ignoring case. */
+/** Normalizes a title like an input does, and converts it to lowercase. */
 const oneLine = (title: string): string =>
   title
     .replace(/[\r\n]/g, '')

@@ -3,7 +3,7 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** Words that labels spell differently from names. */
+/** Words whose spelling in labels differs from that in names. */
 const spellings: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
@@ -17,7 +17,10 @@ const spellings: Readonly<Record<string, string>> = {
   whatsapp: 'WhatsApp',
 };
 
-/** Returns the label of a name in the definitions: `close_date` becomes "Close date", `linkedin_url` "LinkedIn URL". */
+/**
+ * Returns the label for a name in the definitions: `close_date` becomes "Close date", and `linkedin_url` becomes
+ * "LinkedIn URL".
+ */
 export const humanize = (name: string): string => {
   const text = name
     .split('_')
@@ -26,27 +29,27 @@ export const humanize = (name: string): string => {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 };
 
-/** Returns the label of a field. A reference is labelled like its record: `account_id` becomes "Account". */
+/** Returns a field's label. A reference is labeled like its record, so `account_id` becomes "Account". */
 export const fieldLabel = ({ name, type }: Field): string =>
   humanize(type.refers === true ? name.replace(/_id$/, '') : name);
 
-/** Returns the noun for one record of a resource, for example "lead source". */
+/** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** Returns the text of a value in forms and on pages. Null becomes an empty text. */
+/** Returns the text that represents a value in forms and on pages. Null becomes an empty text. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
-/** Reports whether a text is longer than a number of characters. */
+/** Returns whether a text is longer than a number of characters. */
 export const isTruncated = (text: string, length: number): boolean =>
-  // A character may be two UTF-16 code units.
+  // A character can consist of two UTF-16 code units.
   text.length > length && (text.length > 2 * length || [...text].length > length);
 
-/** Truncates a text to a number of characters and an ellipsis. */
+/** Truncates a text to a number of characters, followed by an ellipsis. */
 export const truncate = (text: string, length: number): string =>
   isTruncated(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
 
-/** Maximum number of characters of a title and of a value in a list. */
+/** Maximum number of characters in a title and in a list's values. */
 const titleLength = 200;
 const cellLength = 300;
 
@@ -54,16 +57,16 @@ const cellLength = 300;
 export interface Titles {
   /** The fields that form the title. */
   readonly fields: (resource: Resource) => readonly Field[];
-  /** Returns the title of a record: its name, or its ID if it does not have one. */
+  /** Returns a record's title, which is its name, or its ID if it does not have a name. */
   readonly of: (resource: Resource, record: DataRecord) => string;
 }
 
-/** Returns the last word of a name: `name` for `first_name`. */
+/** Returns the last word of a name, for example `name` for `first_name`. */
 const lastWord = (name: string): string => name.slice(name.lastIndexOf('_') + 1);
 
 /**
- * Determines the title fields of each resource: the fields that other resources show, or otherwise the first string
- * field and the similarly named fields directly after it, for example first_name and last_name.
+ * Determines each resource's title fields. These are the fields that other resources show or, if no such fields exist,
+ * the first string field and the similarly named fields directly after it, for example first_name and last_name.
  */
 export function titlesOf(resources: readonly Resource[]): Titles {
   const fieldsOf = ({ name, definition }: Resource): readonly Field[] => {
@@ -97,11 +100,11 @@ export function titlesOf(resources: readonly Resource[]): Titles {
   };
 }
 
-/** Reports whether a field contains numbers, which are right-aligned. */
+/** Returns whether a field contains numbers, which are right-aligned. */
 export const isNumeric = ({ typeName }: Field): boolean =>
   typeName === 'integer' || typeName === 'int64' || typeName === 'number';
 
-/** Formats a timestamp for reading, keeping its offset and precision. */
+/** Formats a timestamp for display, preserving its offset and precision. */
 const timestampText = (text: string): string =>
   text
     .replace('T', ' ')

@@ -13,7 +13,7 @@ export interface CurrentMember {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The owner of form tokens: the session's ID, or `nobody` before login. */
+    /** Owner of the form tokens, which is the session's ID, or `nobody` before login. */
     formOwner: string;
     /** The logged-in user, or null before login. */
     person: Person | null;
@@ -24,9 +24,9 @@ declare module 'fastify' {
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Creates a preHandler that redirects users who are not logged in to the login page, which returns them afterwards.
- * Users who must set up a second factor are redirected to that page.
- * @param options `settingUp`: this is the page for setting up the second factor
+ * Creates a preHandler that redirects users who are not logged in to the login page. After login, they are redirected
+ * back. Users who must set up a second factor are redirected to the page for it.
+ * @param options `settingUp` marks the page for setting up the second factor
  */
 export const signedIn =
   (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
@@ -54,7 +54,10 @@ function currentUrl({ method, url, params }: FastifyRequest, { session }: Person
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
 }
 
-/** Returns the owner for admission control: the organization in the URL, or otherwise the user. */
+/**
+ * Returns the owner used by admission control, which is the organization in the URL or, if the URL has no organization,
+ * the user.
+ */
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
   return membershipBySlug(session.memberships, org)?.organization ?? `user ${session.user.id}`;
@@ -87,12 +90,12 @@ export function personOf({ person }: FastifyRequest): Person {
 export const membershipsOf = ({ session }: Person): Membership[] =>
   [...session.memberships.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-/** Reports whether a member is an administrator of the organization. */
+/** Returns whether a member is an administrator of the organization. */
 export const isAdministrator = ({ profile }: Membership): boolean => profile === administratorProfile;
 
 /**
  * Returns the current member.
- * @throws HttpError 403 with the same message for an unknown organization and for one that the user does not belong to
+ * @throws HttpError 403 if the organization does not exist or the user does not belong to it, with the same message
  */
 function membershipIn(
   app: FastifyInstance,
@@ -109,14 +112,14 @@ function membershipIn(
 
 /**
  * Returns the current administrator.
- * @throws HttpError 403, identical for an unknown organization and one that the user does not administer
+ * @throws HttpError 403 if the organization does not exist or the user does not administer it, with the same message
  */
 export const adminOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
   membershipIn(app, request, isAdministrator, 'Only administrators of this organization can open this page.');
 
 /**
  * Returns the current member.
- * @throws HttpError 403, identical for an unknown organization and one that the user does not belong to
+ * @throws HttpError 403 if the organization does not exist or the user does not belong to it, with the same message
  */
 export const memberOf = (app: FastifyInstance, request: FastifyRequest): CurrentMember =>
   membershipIn(app, request, () => true, 'You are not a member of this organization.');

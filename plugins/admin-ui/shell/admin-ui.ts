@@ -22,12 +22,15 @@ export interface AdminUiServices {
   readonly pages: readonly ((app: FastifyInstance) => void)[];
 }
 
-/** Maximum size of a form body, in bytes. The largest form is a profile with every action on hundreds of objects. */
+/**
+ * Maximum size of a form body, in bytes. The largest form is that of a profile with every action on hundreds of
+ * objects.
+ */
 const formLimit = 64 * 1024;
 
 /** Registers everything under /setup. */
 export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUiServices): Promise<void> {
-  // A browser that opens the root URL is redirected to the admin UI. Other clients get the API's 404.
+  // A browser that opens the root URL is redirected to the admin UI. Other clients receive the API's 404 response.
   root.get('/', async (request, reply) => {
     reply.header('vary', 'accept');
     return request.headers.accept?.includes('text/html') === true
@@ -59,9 +62,10 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
       await app.register(formbody);
       await app.register(csrf, {
         cookieKey: 'crm_csrf',
-        // With SameSite=Strict, a link from another site would arrive without the cookie, and the new cookie would invalidate open forms.
+        // With SameSite=Strict, a request from another site's link would lack the cookie, and the new cookie would
+        // invalidate open forms.
         cookieOpts: { path: '/setup', httpOnly: true, sameSite: 'lax' },
-        // A token is bound to one session and rejected in any other.
+        // A token is bound to one session and rejected in any other session.
         csrfOpts: { hmacKey: secrets.keys('forms')[0]?.toString('base64url') ?? '', userInfo: true },
         getUserInfo: (request) => request.formOwner,
         getToken: (request) => field((request.body ?? {}) as Form, '_csrf'),
@@ -96,7 +100,7 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
   );
 }
 
-/** Registers the partials. */
+/** Registers the partial templates. */
 function withPartials(engine: typeof handlebars): typeof handlebars {
   for (const [name, text] of partials) engine.registerPartial(name, text);
   return engine;

@@ -18,7 +18,7 @@ const failureTexts: Readonly<Record<number, string>> = {
 const membershipOf = ({ person, params }: FastifyRequest): Membership | undefined =>
   person?.session.memberships.get(String((params as { org?: unknown }).org));
 
-/** Sends an error page with the status of the error. Works without a database. */
+/** Sends an error page with the error's status. Works even if the database is unavailable. */
 export async function sendFailure(
   error: unknown,
   request: FastifyRequest,
@@ -27,7 +27,8 @@ export async function sendFailure(
   // While the process drains, requests are rejected before the page headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
   const { status, code, message, extra } = httpErrorOf(error, request);
-  // The project's own messages, including those for database failures, are written for users. The framework's are not.
+  // The project's own messages, including those for database failures, are written for users, unlike the framework's
+  // messages.
   const isForUsers = error instanceof HttpError || (status >= 500 && code !== 'internal');
   const text = isForUsers && status !== 404 ? message : failureTexts[status];
   reply.code(status).headers(extra.headers ?? {});

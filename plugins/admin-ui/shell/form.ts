@@ -1,7 +1,7 @@
 import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 
-/** The fields of a submitted form. */
+/** Fields of a submitted form, by name. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** Returns the value of a form field, or the first of several values. */
@@ -23,7 +23,7 @@ export function idField(form: Form, name: string): string {
   return id;
 }
 
-/** Returns the path to continue at, or /setup if the path leads to another origin. */
+/** Returns the path to redirect to, or /setup if the path leads to another origin. */
 export function safeNext(next: unknown): string {
   return typeof next === 'string' &&
     /^\/setup(?:[/?][\w\-./?=&%]{0,2000})?$/.test(next) &&
@@ -33,7 +33,7 @@ export function safeNext(next: unknown): string {
 }
 
 /**
- * Completes a date and time without seconds or offset, as typed by users, to RFC 3339 in UTC.
+ * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
  * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
  */
 export function completeTimestamp(text: string): string | undefined {

@@ -3,7 +3,7 @@ import type { Membership } from '../../access/identity/index.ts';
 import { isAdministrator } from './access.ts';
 import type { Link } from './views.ts';
 
-/** An entry of the navigation. Its path is relative to the organization's. */
+/** A navigation entry. Its path is relative to the organization's path. */
 export interface NavigationEntry {
   readonly name: string;
   readonly title: string;
@@ -13,7 +13,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The pages of an organization's setup, in navigation order. */
     setupSections: NavigationEntry[];
-    /** The resources that a member can list, in navigation order. Modules add their own. */
+    /** Functions that return the resources that a member can list, in navigation order. Modules can add functions. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
   }
 }
@@ -30,10 +30,12 @@ export function addRecords(
 export const recordEntries = (app: FastifyInstance, membership: Membership): NavigationEntry[] =>
   app.recordsOf.flatMap((entries) => entries(membership));
 
-/** Maximum number of organizations in the switcher. The others can be found on the organizations page. */
+/**
+ * Maximum number of organizations in the switcher. The remaining organizations are listed on the organizations page.
+ */
 const maxListed = 10;
 
-/** Returns the navigation of an organization. @param current the name of the entry that the page belongs to */
+/** Returns an organization's navigation. @param current the name of the entry that the page belongs to */
 export function navigationOf(
   app: FastifyInstance,
   memberships: readonly Membership[],

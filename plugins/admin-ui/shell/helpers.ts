@@ -23,12 +23,12 @@ function relative(at: Date, now = Date.now()): string {
 /** Formats a time in UTC to the second. */
 export const exactTime = (at: Date): string => `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
-/** Registers the helpers used by the views. Handlebars escapes their results. */
+/** Registers the helpers used by the views. Handlebars escapes the helpers' results. */
 export function withHelpers(engine: Engine): Engine {
   engine.registerHelper('time', (value: Date | string | null | undefined) => {
     if (value == null) return 'never';
     const at = new Date(value);
-    // PostgreSQL stores timestamps outside the range of JavaScript dates.
+    // PostgreSQL can store timestamps outside the range of JavaScript dates.
     if (Number.isNaN(at.getTime())) return String(value);
     return new engine.SafeString(
       `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relative(at)}</time>`,

@@ -4,7 +4,10 @@ import { recordEntries } from './frame.ts';
 import { show } from './render.ts';
 import type { HomePage } from './views.ts';
 
-/** Returns one module's lines for an organization's home page: what needs attention, or that everything is fine. */
+/**
+ * Returns a module's lines for an organization's home page, which report issues that need attention, or that everything
+ * is fine.
+ */
 export type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
 
 declare module 'fastify' {
@@ -13,12 +16,12 @@ declare module 'fastify' {
   }
 }
 
-/** Adds lines to the organization's home page, shown to administrators. */
+/** Adds a check whose lines are shown to administrators on the organization's home page. */
 export function addHomeCheck(app: FastifyInstance, check: HomeCheck): void {
   app.homeChecks.push(check);
 }
 
-/** Display order, worst first. */
+/** Display order of the lines, worst state first. */
 const order = ['bad', 'warn', 'good'] as const;
 
 /** Registers the organization's home page: status lines for administrators, and links to records for all members. */

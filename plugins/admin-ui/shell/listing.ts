@@ -10,22 +10,22 @@ interface MemoryColumn<T> {
   readonly numeric?: true;
 }
 
-/** How an in-memory list is searched, sorted and paged. */
+/** Options for searching, sorting and paginating an in-memory list. */
 export interface MemoryList<T> {
   readonly columns: readonly MemoryColumn<T>[];
-  /** Returns the text to search in. */
+  /** Returns the text in which to search. */
   readonly text: (item: T) => string;
   readonly searchLabel: string;
-  /** Alternative views of the list, by their value in the URL. The first one is the default. */
+  /** Alternative views of the list, by their value in the URL. The first view is the default. */
   readonly views?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
   readonly row: (item: T) => Omit<TableRow, 'cells'>;
   readonly empty: ListView['empty'];
 }
 
-/** Rows per page. */
+/** Number of rows per page. */
 export const rowsPerPage = 50;
 
-/** Returns the query parameters of a request. If a parameter is repeated, its first value is used. */
+/** Returns a request's query parameters. If a parameter is repeated, its first value is used. */
 export const parametersOf = ({ query }: FastifyRequest): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(query as Record<string, unknown>).flatMap(([name, value]) => {
@@ -57,7 +57,9 @@ export const hiddenParameters = (
     .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
 
-/** Returns the URL of a list with the filter that a form added as `by` and `value`, or undefined without one. */
+/**
+ * Returns the URL of a list with the filter that a form added as `by` and `value`, or undefined if no filter was added.
+ */
 export function filterLink(request: FastifyRequest, path: string): string | undefined {
   const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
   const [by, value] = [parameters.get('by'), parameters.get('value')];

@@ -9,7 +9,7 @@ import { type AnyPage, type Input, type ListView, viewOf } from './views.ts';
 /** The data of a view. */
 export type ViewData = Readonly<Record<string, unknown>>;
 
-/** The subject of an action: its name for the message, and its ID to highlight its row. */
+/** The subject of an action, with its name for the message and its ID to highlight its row. */
 export interface Subject {
   readonly name?: string;
   readonly id?: string;
@@ -30,7 +30,7 @@ export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string
 /** Cookie that carries the subject of an action to the next page, because names must not appear in URLs. */
 const subjectCookie = 'crm_done';
 
-/** Redirects to a page with the message of an action. @param url includes the list's filters */
+/** Redirects to a page with the message about an action. @param url includes the list's filters */
 export function redirectDone(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -61,7 +61,7 @@ function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   }
 }
 
-/** Validates a query string to return to. */
+/** Returns a query string from a form, or an empty string if it is invalid. */
 export const returnQuery = (text: unknown): string =>
   typeof text === 'string' && /^[\w\-.~%=&+*!'(),:@[\]]{0,4000}$/.test(text) ? text : '';
 
@@ -80,7 +80,7 @@ export async function render(
   data: ViewData & { readonly title: string },
 ): Promise<string> {
   const { server: app, person } = request;
-  // An error before login has no form, and a new cookie would invalidate the forms in other tabs.
+  // An error page before login has no form, and a new cookie would invalidate the forms in other tabs.
   const csrf =
     data.hasForms === false && person === null
       ? undefined
@@ -113,7 +113,7 @@ export async function render(
   });
 }
 
-/** Sends a page of one of the five kinds. */
+/** Sends a page of any kind. */
 export function show(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -135,7 +135,7 @@ function dataFor(page: AnyPage, request: FastifyRequest): ViewData {
   return {};
 }
 
-/** Sets the focus to the first invalid field, or otherwise to the field that requests it. */
+/** Sets the focus to the first invalid field or, if all are valid, to the field that requests the focus. */
 function inputData(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
   return inputs.map((input) => ({
@@ -146,7 +146,7 @@ function inputData(inputs: readonly Input[]) {
 }
 
 function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
-  // After an action, users return to the page where they started.
+  // After an action, users return to the page on which they started it.
   const at = persistentQuery(request);
   const withReturnQuery = (href: string) =>
     at === '' ? href : `${href}${href.includes('?') ? '&' : '?'}at=${encodeURIComponent(at)}`;

@@ -11,37 +11,48 @@ import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */
 export interface SubmittedForm extends CurrentMember {
-  /** Runs the form's work in a transaction. For actions in `once`, it claims the form first. */
+  /** Runs the form's work in a transaction. For actions in `once`, the form is claimed first. */
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
-/** The result of an action: a redirect to a page or to the list with a message, the list with data shown once, or a confirmation page. */
+/**
+ * The result of an action, which is a redirect to a page or to the list with a message, the list with data shown once,
+ * or a confirmation page.
+ */
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
   | { readonly view: ViewData }
   | { readonly page: AnyPage & { title: string } };
 
-/** Input of a page: its query parameters, or the form submitted to it. */
+/** Input of a page, which consists of its query parameters or of the form submitted to it. */
 export interface PageInput {
   readonly form: Form;
   readonly request: FastifyRequest;
-  /** The URL to return to: the list with its previous query string. */
+  /** The URL to return to, which is the list's URL with its previous query string. */
   readonly back: string;
 }
 
-/** A section of an organization's setup: its list, the pages of its actions, and its actions by the last segment of their URL. */
+/**
+ * A section of an organization's setup, with its list, the pages for its actions, and the actions by the last segment
+ * of their URL.
+ */
 export interface Section {
   readonly name: string;
   readonly title: string;
   /** Messages shown after an action, by the code in `?done=`. The text never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
   readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
-  /** Pages by the last segment of their URL: the form or confirmation of the action with that name, or a record. */
+  /**
+   * Pages by the last segment of their URL. Each is the form or confirmation page for the action with that name, or a
+   * record's page.
+   */
   readonly pages?: Readonly<
     Record<string, (admin: CurrentMember, input: PageInput) => Promise<AnyPage & { title: string }>>
   >;
-  /** Actions that run once per form, even if the form is submitted twice by a reload, a double click or to two nodes. */
+  /**
+   * Actions that run once per form, even if the form is submitted twice by a reload or a double click, or to two nodes.
+   */
   readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (sender: SubmittedForm, form: Form, request: FastifyRequest) => Promise<ActionOutcome>>

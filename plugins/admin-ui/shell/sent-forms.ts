@@ -2,12 +2,12 @@ import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
 
-/** How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer. */
+/** Period for which submitted forms are stored, in milliseconds. No page with a form is valid for longer. */
 const retentionMs = 2 * 86_400_000;
 
 /**
- * Claims a form in the transaction of its action, so that the action runs once even if the form is submitted several
- * times or to several nodes. A rollback releases the claim.
+ * Claims a form in its action's transaction, so that the action runs once even if the form is submitted several times
+ * or to several nodes. A rollback releases the claim.
  * @param form unguessable identity of a rendered form
  * @throws UserError if the form was already submitted
  */

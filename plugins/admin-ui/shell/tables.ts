@@ -4,7 +4,7 @@ import { defineTable, now, textColumn } from '../../../engine/tables/index.ts';
 declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_sent_forms: {
-      /** SHA-256 of the form's identity, in hex. */
+      /** SHA-256 hash of the form's identity, in hexadecimal. */
       form: string;
       sent_at: Generated<Date>;
     };

@@ -15,13 +15,13 @@ export interface HiddenField {
   readonly value: string;
 }
 
-/** A value on a page. Sets at most one of its representations. */
+/** A value on a page. At most one of its representations is set. */
 export interface DisplayValue {
   readonly text?: string | null;
   readonly time?: Date | string | null;
   /** URL that the text links to. */
   readonly href?: string;
-  /** A value that users copy or compare, set in monospaced type. */
+  /** A value that users copy or compare, displayed in a monospaced font. */
   readonly code?: string;
   /** Status of the value. The text repeats it, because color alone is not accessible. */
   readonly state?: 'good' | 'bad' | 'quiet';
@@ -30,7 +30,7 @@ export interface DisplayValue {
   readonly below?: string | null;
 }
 
-/** A button in a row for an action without a page of its own, because it can be undone. */
+/** A button in a row for an action that can be undone and therefore has no page of its own. */
 interface Button {
   readonly label: string;
   readonly name: string;
@@ -109,7 +109,7 @@ export interface Input {
     readonly label: string;
     readonly selected?: boolean;
   }[];
-  /** The grants matrix: the actions, and for each object whether it has them. */
+  /** The grants matrix, which consists of the actions and, for each object, whether each action is granted. */
   readonly actions?: readonly string[];
   readonly objects?: readonly {
     readonly label: string;
@@ -131,7 +131,7 @@ interface Page {
   readonly primary?: Link | undefined;
   readonly problem?: string;
   readonly intro?: string | undefined;
-  /** Seconds after which the browser reloads the page, for pages that show work in progress. */
+  /** Number of seconds after which the browser reloads the page. Set for pages that show work in progress. */
   readonly refreshSeconds?: number;
 }
 
@@ -169,7 +169,7 @@ export interface RecordPage extends Page {
     readonly label: string;
     readonly isReadOnly?: boolean;
     readonly long?: string;
-    /** Link to the full value, if it is truncated here. */
+    /** Link to the full value, if the value is truncated here. */
     readonly whole?: Link;
   })[];
   readonly changes?: {
@@ -181,7 +181,7 @@ export interface RecordPage extends Page {
         readonly label: string;
         readonly before: string;
         readonly after: string;
-        /** Links to the full values, if they are truncated here. */
+        /** Links to the full values, if the values are truncated here. */
         readonly whole: readonly Link[];
       }[];
       readonly link?: Link | undefined;
@@ -209,7 +209,7 @@ export interface FormPage extends Page {
   readonly report?: readonly string[];
 }
 
-/** The confirmation page of an action that cannot be undone. */
+/** The confirmation page for an action that cannot be undone. */
 export interface ConfirmPage extends Page {
   readonly action: string;
   readonly hidden: readonly HiddenField[];
@@ -223,7 +223,7 @@ export interface ConfirmPage extends Page {
   readonly isSafe?: boolean;
 }
 
-/** A page that lists what needs attention. */
+/** A page that lists issues that need attention. */
 export interface HomePage extends Page {
   readonly lines: readonly {
     readonly state: 'good' | 'bad' | 'warn';
@@ -250,7 +250,7 @@ const folder = join(import.meta.dirname, 'views');
 /** Returns the path of the template for a kind of page. */
 export const viewOf = (kind: keyof Pages): string => join(folder, `${kind}.hbs`);
 
-/** The partials by name, one file each in `parts/`. */
+/** The partial templates by name, each from its own file in `parts/`. */
 export const partials: readonly (readonly [name: string, text: string])[] = readdirSync(
   join(folder, 'parts'),
 ).map((file) => [basename(file, '.hbs'), readFileSync(join(folder, 'parts', file), 'utf8').trimEnd()]);
@@ -261,7 +261,7 @@ export const viewsIn =
   (name: string): string =>
     join(folder, `${name}.hbs`);
 
-/** Returns the input for the name of a new item. It receives the focus. */
+/** Returns the input for a new item's name. The input receives the focus. */
 export const nameInput = (value: string, help: string): Input => ({
   kind: 'line',
   name: 'name',

@@ -1,13 +1,13 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 
-/** First steps for readers with an API key. */
+/** Introduction for readers who have an API key. */
 const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
 
 The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
- * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter with a known value, for
- * example the first one of an enumeration. An empty example prevents this for optional parameters.
+ * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter that has a known value, for
+ * example the first value of an enumeration. An empty example prevents this for optional parameters.
  */
 export function explorerDocument(document: JsonSchema): JsonSchema {
   const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };

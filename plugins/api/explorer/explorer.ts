@@ -17,7 +17,7 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /** Serves a document. Builds it on the first request, because many processes never receive one. */
+  /** Serves a document. Builds the document on the first request, because many processes never receive one. */
   const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
@@ -76,11 +76,11 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   };
 }
 
-/** Prevents a request for an icon, and disables Zod's use of `eval`, which the page's policy forbids. */
+/** Prevents the browser from requesting an icon, and disables Zod's use of `eval`, which the page's policy forbids. */
 const beforeScalar = `<link rel="icon" href="data:,"><script>
 globalThis.__zod_globalConfig = { jitless: true };${scalarFixesScript}</script>`;
 
-/** Prepares Scalar's page, its policy and its script, which are the same for every request. */
+/** Prepares Scalar's page with its policy and script, which are the same for every request. */
 async function renderExplorer(app: FastifyInstance) {
   const rendered = await renderedScalar();
   const page = rendered.page.replace('<html>', '<html lang="en">').replace('<head>', `<head>${beforeScalar}`);
@@ -93,7 +93,7 @@ async function renderExplorer(app: FastifyInstance) {
   };
 }
 
-/** Returns a policy that allows scripts from this instance and the page's inline script, by hash. */
+/** Returns a policy that allows scripts from this instance and, by its hash, the page's inline script. */
 function contentSecurityPolicy(page: string): string {
   const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
     ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,

@@ -1,6 +1,6 @@
 /**
- * Accessibility fixes for Scalar's page: selector, attribute and value. A null value removes the attribute.
- * test/browser/explorer.test.ts fails if one is missing.
+ * Accessibility fixes for Scalar's page, each with a selector, an attribute and a value. A null value removes the
+ * attribute. test/browser/explorer.test.ts fails if a fix is missing.
  */
 const fixes: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
   ['button[class*="copy-button"]:not([aria-label])', 'aria-label', 'Copy'],

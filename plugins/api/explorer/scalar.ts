@@ -13,7 +13,10 @@ export const documentPath = '/docs/openapi.json';
 export const explorerDocumentPath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
-/** Folder with Scalar's page and script, rendered when the package is built. Absent in a clone of the repository. */
+/**
+ * Folder that contains Scalar's page and script, rendered when the package is built. Absent in a clone of the
+ * repository.
+ */
 const renderedFolder = join(import.meta.dirname, 'rendered');
 
 /** Returns Scalar's page and script. */

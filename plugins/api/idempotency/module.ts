@@ -3,7 +3,7 @@ import { type Module, startRetention } from '../../../engine/modules/index.ts';
 import { idempotencyTables } from '../../../engine/records/index.ts';
 import { idempotencyRetention } from './retention.ts';
 
-/** Retention of stored responses to requests with an idempotency key. The engine writes them. */
+/** Deletes expired responses to requests with an idempotency key. The engine stores the responses. */
 export const idempotency: Module<{ readonly database: Database }> = {
   name: 'idempotency',
   tables: idempotencyTables,

@@ -1,4 +1,4 @@
-// Usage: which API keys use which resources and fields, for maintainers who want to remove one.
+// Usage: records which API keys use which resources and fields, for maintainers who want to remove a resource or field.
 // May import engine, last-used, api-keys.
 
 export { usageModule } from './module.ts';

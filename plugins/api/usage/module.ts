@@ -27,7 +27,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
     (entries) => store(tables, [...entries.values()]),
   );
   let day = 0;
-  /** Names recorded today, by key and resource. */
+  /** Names recorded today, by API key and resource. */
   let recordedNames = new Map<string, Set<string>>();
   return ({ kind, actor, organization }, resource, names) => {
     if (kind !== 'key' || actor === null) return;
@@ -51,7 +51,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
   };
 }
 
-/** A name used by a key. */
+/** The use of a name by an API key. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
 /** Writes the time of the last use for each name. */

@@ -6,7 +6,7 @@ declare module '../../../engine/tables/index.ts' {
       organization_id: string;
       key_id: string;
       resource: string;
-      /** Field name, or empty for the resource itself. */
+      /** Field name, or an empty string for the resource itself. */
       name: string;
       last_used_at: Date;
     };

@@ -5,23 +5,23 @@ import type { Tables } from '../../../engine/tables/index.ts';
 /** Number of days after which usage is ignored. */
 export const usageDays = 30;
 
-/** A resource used by a key, or one of its fields. */
+/** A resource or field that a key can use. */
 export interface UsedName {
   readonly resource: string;
-  /** Field name. Undefined for the resource itself. */
+  /** Field name, or undefined for the resource itself. */
   readonly field?: string;
 }
 
 /** An API key that used a name. */
 export interface KeyUsage extends UsedName {
   readonly organization: string;
-  /** Name of the key with its last four characters. */
+  /** The key's name, followed by the key's last four characters. */
   readonly key: string;
   /** Date of the last use. */
   readonly lastUsed: string;
 }
 
-/** Returns the keys that used one of the names within {@link usageDays}. */
+/** Returns the keys that have used any of the names within the last {@link usageDays} days. */
 export async function findUsage(tables: Tables, names: readonly UsedName[]): Promise<KeyUsage[]> {
   if (names.length === 0) return [];
   // Pending migrations may not have created the table yet.
@@ -40,7 +40,7 @@ export async function findUsage(tables: Tables, names: readonly UsedName[]): Pro
   return rows.map(({ field, ...use }) => (field === '' ? use : { ...use, field }));
 }
 
-/** Deletes a batch of expired usage. @returns the number of deleted rows */
+/** Deletes a batch of expired usage rows. @returns the number of deleted rows */
 export const usageRetention = (tables: Tables): Promise<number> =>
   deleteExpired(
     tables,

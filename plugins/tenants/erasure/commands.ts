@@ -18,7 +18,7 @@ type Line = CommandLine<{
   readonly resources: readonly Resource[];
 }>;
 
-/** Adds the command `person forget`. */
+/** Adds the `person forget` command. */
 export function erasureCommands(line: Line): void {
   line.program
     .command('person')

@@ -16,10 +16,13 @@ import {
   type SearchOptions,
 } from './scan.ts';
 
-/** The person to erase. */
+/** The person whose data is erased, and the organization. */
 export interface ErasureInput {
   readonly organization: string;
-  /** Selections of the person's records: a resource with list filters, for example `contacts?email=ada@example.com`. */
+  /**
+   * Selections of the person's records. Each consists of a resource and list filters, for example
+   * `contacts?email=ada@example.com`.
+   */
   readonly records: readonly string[];
   /** Texts unique to this person, for example an email address or a phone number. */
   readonly texts: readonly string[];
@@ -27,41 +30,41 @@ export interface ErasureInput {
 
 type PersonalDataTable = Parameters<(typeof personalDataTables)['get']>[0];
 
-/** The data found about a person, or erased. */
+/** The data about a person that was found or erased. */
 export interface PersonalTraces {
   /** IDs of the person's records, by resource. */
   readonly records: ReadonlyMap<string, readonly string[]>;
-  /** The texts searched for: those in the input, and those that identify the selected records. */
+  /** The texts that were searched for, from the input and from fields that identify the selected records. */
   readonly texts: readonly string[];
-  /** Number of change log rows about these records, and about previously deleted records containing one of the texts. */
+  /** Number of change log rows about these records and about previously deleted records containing one of the texts. */
   readonly changes: number;
   /** Number of rows containing one of the texts, by table. */
   readonly rows: ReadonlyMap<PersonalDataTable, number>;
-  /** IDs of some other records containing one of the texts, by resource. They stay unchanged. */
+  /** IDs of some other records containing one of the texts, by resource. These records stay unchanged. */
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
-/** A search result, with the rows that an erasure deletes or empties. */
+/** A search result, with the rows that an erasure deletes or clears. */
 export interface SearchResult extends PersonalTraces {
-  /** IDs of previously deleted records with one of the texts in the change log, by resource. */
+  /** IDs of previously deleted records whose change log rows contain one of the texts, by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
   /** Primary keys of rows containing one of the texts, by table. */
   readonly keys: ReadonlyMap<PersonalDataTable, readonly Key[]>;
 }
 
-/** Maximum number of records in one erasure. */
+/** Maximum number of records per erasure. */
 export const maxErasedRecords = 100;
-/** Maximum number of selections and of texts in a request, and maximum length of a selection. */
+/** Maximum number of selections and of texts per request, and maximum length of a selection. */
 export const maxLines = 20;
 const maxLineLength = 500;
 /** Minimum and maximum length of a text. Shorter texts would match unrelated data. */
 const [minTextLength, maxTextLength] = [5, 200];
-/** Maximum number of texts to search for, including those that identify the selected records. */
+/** Maximum number of texts to search for, including texts that identify the selected records. */
 const maxTexts = 50;
 /** Maximum number of mentions listed per resource. */
 const maxMentions = 20;
 
-/** Searches for and erases the data of people in organizations. */
+/** Searches for people's data in organizations and erases it. */
 export interface Erasure {
   /** Validates the input without reading records. @throws UserError if the input is invalid */
   readonly check: (input: ErasureInput) => void;
@@ -72,7 +75,7 @@ export interface Erasure {
    */
   readonly find: (options: SearchOptions, input: ErasureInput) => Promise<SearchResult>;
   /**
-   * Erases a search result, and emits deletion events so that receivers erase their copies.
+   * Erases the data in a search result, and emits deletion events so that receivers erase their copies.
    * @param tables a transaction
    */
   readonly erase: (tables: Tables, actor: Actor, input: ErasureInput, result: SearchResult) => Promise<void>;
@@ -83,7 +86,7 @@ interface SearchableResource {
   readonly filters: Matching;
 }
 
-/** Compiles the statements for each resource. */
+/** Compiles the statements for all resources. */
 export function createErasure(resources: readonly Resource[]): Erasure {
   const searchable = new Map<string, SearchableResource>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
@@ -274,7 +277,7 @@ function textOf(input: string): string {
   return text;
 }
 
-/** Returns the values of the records' fields with a `lookup`, by which partners and channels find these records. */
+/** Returns the values of the records' `lookup` fields, by which partners and channels find these records. */
 async function lookupTexts(
   run: RunStatement,
   searchable: SearchableResource | undefined,
@@ -296,7 +299,7 @@ async function lookupTexts(
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
-/** Returns the IDs of deleted records with one of the texts in the change log, by resource. */
+/** Returns the IDs of deleted records whose change log rows contain one of the texts, by resource. */
 async function deletedBefore(
   { run }: SearchOptions,
   scan: Scan,
@@ -342,8 +345,8 @@ const anyContains = (columns: readonly string[], texts: readonly string[]) =>
   )})`;
 
 /**
- * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which it could have been
- * sent.
+ * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which the text could
+ * have been sent.
  */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
@@ -356,13 +359,16 @@ function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
-/** Whether a text could be a phone number: at least seven digits with usual separators. */
+/** Returns whether a text could be a phone number, with at least seven digits and only common separators. */
 const isPhoneNumber = (text: string): boolean =>
   /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
 
-/** Returns the encodings of a text: original, lower and upper case, JSON and form encoding, with ASCII in lower case. */
+/**
+ * Returns a text's encodings: unchanged, in lowercase and uppercase, each in JSON and form encoding. ASCII letters are
+ * converted to lowercase.
+ */
 function formsOf(text: string): string[] {
-  // PostgreSQL converts non-ASCII letters to lower case only in some collations.
+  // PostgreSQL converts non-ASCII letters to lowercase only in some collations.
   const letters = [text, text.toLowerCase(), text.toUpperCase()];
   return [...new Set(letters)]
     .flatMap(encodingsOf)
@@ -392,7 +398,7 @@ const callerOf = (organization: string, actor?: Actor) =>
     requestId: actor?.requestId ?? '',
   }) as const;
 
-/** Returns the statement of a DELETE request. */
+/** Returns the statement for a DELETE request. */
 function deleteStatement(
   searchable: SearchableResource | undefined,
   actor: Actor,

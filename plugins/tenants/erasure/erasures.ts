@@ -6,20 +6,20 @@ import type { Sealing } from '../../access/secrets/index.ts';
 import type { ErasureInput, PersonalTraces } from './erasure.ts';
 import type { ErasureState } from './tables.ts';
 
-/** The stored result of a search, as its page shows it. */
+/** The stored result of a search, as displayed on its page. */
 export type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
   readonly records: readonly (readonly [string, readonly string[]])[];
   readonly rows: readonly (readonly [string, number])[];
   readonly mentions: readonly (readonly [string, readonly string[]])[];
 };
 
-/** A request: the person to erase, and the member who searched for or confirmed it. */
+/** A request, with the person to erase and the member who started the search or confirmed the erasure. */
 export interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
 }
 
-/** An erasure as shown on its page. */
+/** An erasure, as displayed on its page. */
 export interface Erasure {
   readonly id: string;
   readonly state: ErasureState;
@@ -31,9 +31,9 @@ export interface Erasure {
 
 /** Maximum number of an organization's searches and erasures in progress at the same time. */
 const maxActive = 3;
-/** Retention of unconfirmed searches and of completed erasures, in minutes. */
+/** Retention periods of unconfirmed searches and of completed erasures, in minutes. */
 const [confirmMinutes, erasedMinutes] = [60, 24 * 60];
-/** Duration of a claim unless it is renewed, in seconds. */
+/** Duration of a claim that is not renewed, in seconds. */
 const claimSeconds = 60;
 
 /** States in which a process works on an erasure. */
@@ -68,7 +68,7 @@ export async function requestSearch(tables: Tables, organization: string, reques
   return id;
 }
 
-/** Returns an erasure of an organization. @throws UserError if it does not exist */
+/** Returns one of an organization's erasures. @throws UserError if it does not exist */
 export async function findErasure(tables: Tables, organization: string, id: string): Promise<Erasure> {
   const row = await tables
     .selectFrom('crm_erasures')
@@ -109,7 +109,10 @@ export interface ClaimedErasure {
   readonly request: string;
 }
 
-/** Claims the oldest erasure of an organization without one in progress. @returns undefined if the queue is empty */
+/**
+ * Claims the oldest queued erasure among the organizations that have no erasure in progress.
+ * @returns undefined if the queue is empty
+ */
 export async function claimErasure(tables: Tables): Promise<ClaimedErasure | undefined> {
   const { rows } = await sql<ClaimedErasure>`
     update crm_erasures e set claimed_until = now() + ${sql.lit(claimSeconds)} * interval '1 second'
@@ -143,7 +146,7 @@ export async function renewClaim(
   return numUpdatedRows > 0n;
 }
 
-/** Releases a claim, so that another process can continue. */
+/** Releases a claim, so that another process can continue the erasure. */
 export const releaseClaim = async (tables: Tables, { organization, id }: ClaimedErasure): Promise<void> => {
   await tables
     .updateTable('crm_erasures')
@@ -153,7 +156,7 @@ export const releaseClaim = async (tables: Tables, { organization, id }: Claimed
     .execute();
 };
 
-/** The new state of an erasure. */
+/** An erasure's new state. */
 interface Outcome {
   readonly state: ErasureState;
   readonly request?: string;
@@ -187,7 +190,7 @@ export const removeExpired = async (tables: Tables): Promise<void> => {
   );
 };
 
-/** Seals and opens the requests and results of erasures. */
+/** Encrypts and decrypts the requests and results of erasures. */
 export const sealedErasures = ({ seal, open }: Sealing) => ({
   sealRequest: (request: ErasureRequest): Promise<string> => seal(JSON.stringify(request)),
   openRequest: async (sealed: string): Promise<ErasureRequest> =>

@@ -30,7 +30,7 @@ export interface ErasurePageServices {
   readonly secrets: InstanceSecrets;
 }
 
-/** Registers the list of past erasures and the pages of a new one. */
+/** Registers the list of past erasures and the pages for a new erasure. */
 export function erasurePages(
   app: FastifyInstance,
   { database, resources, secrets }: ErasurePageServices,
@@ -110,7 +110,7 @@ export function erasurePages(
       cancel,
     };
   };
-  /** Returns the page of a search or an erasure: its progress or its outcome. */
+  /** Returns the page of a search or an erasure, which shows its progress or outcome. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
     params: Form,
@@ -196,7 +196,7 @@ export function erasurePages(
     pages: {
       find: async ({ membership: { slug } }, { form, back }) => formPage(slug, form, back),
       search: (admin, { form, back }) => erasurePage(admin, form, back),
-      // Shown again if the confirmation word is wrong.
+      // The page is shown again if the confirmation word is wrong.
       forget: (admin, { form, back }) => erasurePage(admin, form, back),
     },
     once: ['forget'],

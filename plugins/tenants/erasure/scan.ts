@@ -8,17 +8,17 @@ export interface Query<Row> {
   readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
 }
 
-/** Runs a statement that reads a few rows, and returns them. */
+/** Runs a statement that reads a few rows, and returns the rows. */
 export type RunStatement = <Row>(query: Query<Row>) => Promise<readonly Row[]>;
 
-/** Options of a search. */
+/** Options for a search. */
 export interface SearchOptions {
   readonly run: RunStatement;
   /** Called after each statement with the number of rows searched so far. Can throw to stop the search. */
   readonly progress?: (rows: number) => Promise<void>;
 }
 
-/** The primary key of a row, without the organization, as text. */
+/** A row's primary key values as text, without the organization. */
 export type Key = readonly string[];
 
 /** Columns with their PostgreSQL types. */
@@ -27,7 +27,7 @@ type Columns = readonly (readonly [column: string, type: string])[];
 /** A search in a tenant table. Conditions refer to its rows as `t`. */
 interface TableSearch {
   readonly table: string;
-  /** The primary key, without the organization. */
+  /** Columns of the primary key, without the organization. */
   readonly key: Columns;
   readonly matches: RawBuilder<unknown>;
   /** Additional columns of matching rows to return as text. */
@@ -37,11 +37,11 @@ interface TableSearch {
 /** Yields the keys of an organization's matching rows, each followed by the additional columns. */
 export type Scan = (search: TableSearch) => AsyncGenerator<Key>;
 
-/** Number of rows that the first statement on a table reads, and the maximum. */
+/** Number of rows that the first statement on a table reads, and maximum number of rows per statement. */
 const [firstRows, maxRows] = [100, 2000];
 /**
- * Target duration of a statement in milliseconds. A slower statement shrinks the next batch, and a four times faster
- * one enlarges it.
+ * Target duration of a statement in milliseconds. If a statement takes longer, the next batch is smaller. If it takes
+ * less than a quarter, the next batch is larger.
  */
 const targetMs = 200;
 

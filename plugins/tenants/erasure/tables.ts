@@ -9,7 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/** The state of an erasure. A search ends as `found`, `nothing` or `failed`; a confirmed erasure ends as `erased`. */
+/** The state of an erasure. A search ends as `found`, `nothing` or `failed`. A confirmed erasure ends as `erased`. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {
@@ -20,13 +20,13 @@ declare module '../../../engine/tables/index.ts' {
       state: ErasureState;
       /** The request, sealed because it names a person. Empty after the erasure. */
       request: string;
-      /** The search result, also sealed. */
+      /** The search result, which is also sealed. */
       result: string;
       /** The reason for the failure. */
       error: string;
       /** Number of rows searched so far. */
       searched: string;
-      /** When the claim of a process expires, so that another process can continue. */
+      /** Time at which a process's claim expires, so that another process can continue. */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;

@@ -18,7 +18,7 @@ export function describeTraces({
   ];
 }
 
-/** Lists the records that mention the person and stay unchanged. */
+/** Lists the records that mention the person but stay unchanged. */
 export const mentionsOf = ({ mentions }: PersonalTraces): string =>
   [...mentions].map(([name, ids]) => `${name} ${ids.join(', ')}`).join('; ');
 

@@ -15,9 +15,9 @@ import {
 } from './erasures.ts';
 import { describeTraces } from './texts.ts';
 
-/** How often a process looks for erasures that another process left unfinished, in milliseconds. */
+/** Interval at which a process looks for erasures that another process left unfinished, in milliseconds. */
 const intervalMs = 10_000;
-/** How often a claim is renewed, in milliseconds. */
+/** Interval at which a claim is renewed, in milliseconds. */
 const renewMs = 1000;
 /** Maximum number of erasures that a process works on at the same time, each for a different organization. */
 const maxConcurrent = 2;
@@ -33,8 +33,8 @@ export interface ErasureServices {
 }
 
 /**
- * Searches and erases in the background. Each organization's statements run one at a time in the export lane. The next
- * process resumes the work that a stopped or crashed process left behind.
+ * Runs searches and erasures in the background. Each organization's statements run one at a time in the export lane.
+ * The next process resumes the work that a stopped or crashed process left behind.
  * @returns the task, which can be triggered immediately
  */
 export function runErasures(app: FastifyInstance, services: ErasureServices): PeriodicTask {
@@ -62,7 +62,7 @@ export function runErasures(app: FastifyInstance, services: ErasureServices): Pe
   });
 }
 
-/** Runs a search, and the erasure if it is confirmed. @throws Stopped or a database error */
+/** Runs a search and, if it has been confirmed, the erasure. @throws Stopped or a database error */
 async function perform(
   { database, erasure, sealed }: ErasureServices,
   claim: ClaimedErasure,
@@ -93,7 +93,7 @@ async function perform(
     if (state === 'erasing') {
       await run(() =>
         transaction(database, async (tx) => {
-          // The state changes first, so that only one process erases.
+          // The state is changed first, so that only one process erases the data.
           const outcome = { state: 'erased', request: '', result: '' } as const;
           if (await changeState(tx, organization, id, state, outcome))
             await erasure.erase(tx, actor, input, result);
@@ -102,7 +102,7 @@ async function perform(
       return;
     }
   } catch (cause) {
-    // A single row takes longer than the statement timeout, so a retry would not help.
+    // Searching a single row exceeds the statement timeout, so a retry would not help.
     if (isStatementTimeout(cause)) return await fail('a stored value is too large to search');
     if (!(cause instanceof UserError)) throw cause;
     return await fail(cause.message);

@@ -9,13 +9,14 @@ import { listUsers } from '../../access/identity/index.ts';
 import { listProfiles } from '../../access/profiles/index.ts';
 
 /**
- * Maximum number of change log rows per statement, and the total size of their records after which it stops, in bytes.
+ * Maximum number of change log rows per statement, and total size of their records, in bytes, after which a statement
+ * stops.
  */
 const [maxChanges, maxBytes] = [500, 4 * 1024 * 1024];
 
 /**
- * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind: first the
- * organization, then its profiles, members and records by resource, and finally its change log.
+ * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind. The
+ * organization comes first, followed by its profiles, its members, its records by resource, and its change log.
  * @param organization the organization's ID
  */
 export const exportOrganization = (
@@ -58,7 +59,7 @@ async function* lines(
 
 const line = (value: object): string => `${JSON.stringify(value)}\n`;
 
-/** Yields the records of a resource. Their JSON is not parsed, because JavaScript would change some numbers. */
+/** Yields a resource's records. Their JSON is not parsed, because JavaScript would change some numbers. */
 async function* recordsOf(
   database: Database,
   { name, operations: { list } }: Resource,
@@ -119,7 +120,7 @@ async function* changesIn(database: Database, organization: string): AsyncGenera
       ) _rows
       where "_before" < ${sql.lit(maxBytes)}
       order by "transaction", "id"`.execute(tables);
-    // PostgreSQL keeps the formatting of json values, including line breaks.
+    // PostgreSQL preserves the formatting of json values, including line breaks.
     for (const { change } of rows) yield `{"kind":"change","change":${change.replaceAll('\n', ' ')}}\n`;
     after = rows.at(-1);
   }

@@ -1,5 +1,5 @@
-// Organizations: creates, renames, exports and deletes them.
-// May import engine, identity, admin-ui/shell, profiles.
+// Organizations: creates, renames, exports and deletes organizations. May import engine, identity, admin-ui/shell,
+// profiles.
 
 export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';

@@ -71,13 +71,13 @@ export async function createOrganizationOf(
   await addExistingUser(tables, actor, { email, organization, profile });
 }
 
-/** An organization as shown to the operator. */
+/** An organization, as displayed to the operator. */
 export interface OrganizationInfo {
   readonly id: string;
   readonly slug: string;
   readonly name: string;
   readonly members: number;
-  /** Timestamp in RFC 3339. */
+  /** RFC 3339 timestamp. */
   readonly created_at: string;
 }
 
@@ -98,7 +98,7 @@ export async function listOrganizations(tables: Tables): Promise<OrganizationInf
 }
 
 /**
- * Changes the name or the slug of an organization, or both, in a transaction. The previous slug keeps working.
+ * Changes an organization's name, slug or both in a transaction. The previous slug can still be used.
  * @throws UserError if the slug is invalid, taken, reserved for another organization or named in config.yaml
  */
 export async function renameOrganization(
@@ -137,7 +137,7 @@ export async function renameOrganization(
   });
 }
 
-/** Reserves the current slug of an organization that is about to get a new one. */
+/** Reserves the current slug of an organization whose slug is about to change. */
 async function freeSlug(
   tables: Tables,
   id: string,
@@ -166,8 +166,8 @@ async function freeSlug(
 }
 
 /**
- * Checks that a slug did not belong to another organization. Must be called after the slug is written, because a
- * concurrent transaction that frees the slug has committed by then, and its reservation is visible.
+ * Checks that a slug did not belong to another organization. Must be called after the slug has been written. Any
+ * concurrent transaction that frees the slug has then been committed, so that its reservation is visible.
  */
 async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
   const reserved = await tables
@@ -179,7 +179,9 @@ async function assertNotReserved(tables: Tables, slug: string, id: string): Prom
   if (reserved !== undefined) throw reservedSlug(slug);
 }
 
-/** Returns the error for a reserved slug. It does not give a reason, because that would reveal other organizations. */
+/**
+ * Returns the error for a reserved slug. It does not state the reason, because that would reveal other organizations.
+ */
 export const reservedSlug = (slug: string) =>
   new UserError(`the slug "${slug}" is reserved. Choose another one.`);
 

@@ -42,7 +42,7 @@ const listUrl = '/setup/organizations';
 
 /**
  * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
- * one.
+ * an organization.
  */
 export function organizationPages(
   app: FastifyInstance,
@@ -182,8 +182,8 @@ function form<Subject>(
 }
 
 /**
- * Returns the inputs for a name and a slug, filled with the submitted values or, before the first submit, the stored
- * ones.
+ * Returns the inputs for a name and a slug, filled with the submitted values or, before the first submission, with the
+ * stored values.
  */
 const nameInputs = (
   input: Form,

@@ -3,18 +3,18 @@ import { type Database, foreignKeyViolation, sqlState } from '../../../engine/da
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 
-/** Number of rows per statement. Statements of requests can run in between. */
+/** Number of rows per statement. Statements from requests can run between two of these statements. */
 const rowsPerStatement = 1000;
-/** Maximum number of passes for rows written by concurrent requests. */
+/** Maximum number of passes that delete rows written by concurrent requests. */
 const maxRounds = 5;
 
-/** A step of a deletion: deletes a table's rows, or sets a column with references to null. */
+/** A step of a deletion, which deletes a table's rows or sets a reference column to null. */
 interface Step {
   readonly table: RawBuilder<unknown>;
   readonly clearedColumn?: string;
 }
 
-/** A table with rows of organizations, including tables of resources that are no longer defined. */
+/** A table whose rows belong to organizations. The table's resource may no longer be defined. */
 interface TenantTable {
   readonly schema: string;
   readonly name: string;
@@ -30,7 +30,7 @@ interface ForeignKey {
 
 /**
  * Deletes an organization and all its rows in small steps, starting with keys and members so that access ends first.
- * Can be called again after an interruption. Verified users are kept, even without any membership.
+ * Can be called again after an interruption. Verified users are kept, even if they have no membership left.
  * @param id the organization's ID
  * @returns the number of deleted rows
  * @throws UserError if rows are still being written
@@ -49,7 +49,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
     try {
       await deleteAll();
       await deleteAndReserve(tables, id);
-      // Concurrent requests can have added rows to tables without a foreign key to the organization.
+      // Concurrent requests can have added rows to tables that have no foreign key to the organization.
       await deleteAll();
       return deleted;
     } catch (cause) {
@@ -61,7 +61,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
   }
 }
 
-/** Deletes the row of an organization. Its slug stays reserved, because configuration and links may still use it. */
+/** Deletes an organization's row. The slug stays reserved, because configuration and links may still contain it. */
 const deleteAndReserve = (tables: Tables, id: string) =>
   tables
     .with('_deleted', (query) =>

@@ -1,5 +1,4 @@
-// Quotas of organizations, as configured in config.yaml.
-// May import engine, admin-ui/shell.
+// Quotas: enforces the organizations' quotas from config.yaml. May import engine, admin-ui/shell.
 
 export { quotasModule } from './module.ts';
 export { type QuotaSettings, quotaLine, quotaOf } from './quota.ts';

@@ -2,9 +2,9 @@ import type { Database, TextRows } from '../../../engine/database/index.ts';
 import { literal, prepare, quote } from '../../../engine/sql/index.ts';
 import type { QuotaUsage } from './quota.ts';
 
-/** Number of rows that one statement counts, which takes milliseconds. */
+/** Number of rows that one statement counts. Counting them takes a few milliseconds. */
 const rowsPerStatement = 20_000;
-/** Bytes per row in addition to its values. */
+/** Size of a row in addition to its values, in bytes. */
 const rowOverhead = 28;
 
 /** Counts an organization's records. `tookMs` is the total run time of the statements, without queueing. */
@@ -14,9 +14,9 @@ export type Measure = (
 ) => Promise<QuotaUsage & { readonly tookMs: number }>;
 
 /**
- * Creates a function that counts records. It reads each table in key order with short statements, between which
- * statements of requests can run.
- * @param names the tables of the resources
+ * Creates a function that counts records. The function reads each table in key order with short statements, so that
+ * statements from requests can run in between.
+ * @param names the resources' tables
  */
 export function createMeasure(database: Database, names: readonly string[]): Measure {
   return async (organization, withBytes) => {

@@ -6,25 +6,26 @@ export interface Quota {
   readonly records: number;
   /** Maximum number of active API keys. */
   readonly keys: number;
-  /** Maximum size of its records, in megabytes. */
+  /** Maximum size of the organization's records, in megabytes. */
   readonly storage_mb: number;
 }
 
-/** The quotas in config.yaml: the default and those of individual organizations, by slug. */
+/** The quotas in config.yaml, with the default quota and the quotas of individual organizations, by slug. */
 export interface QuotaSettings extends Quota {
   readonly organizations: Readonly<Record<string, Partial<Quota>>>;
 }
 
 /**
  * Returns the quota of an organization.
- * @param slugs the organization's slugs, current one first; a quota configured under a former slug still applies
+ * @param slugs the organization's slugs, starting with the current one, because a quota configured under a former slug
+ * still applies
  */
 export function quotaOf({ organizations, ...defaults }: QuotaSettings, slugs: readonly string[]): Quota {
   const slug = slugs.find((name) => Object.hasOwn(organizations, name));
   return { ...defaults, ...(slug !== undefined && organizations[slug]) };
 }
 
-/** Whether any organization has a quota on records or storage. */
+/** Returns whether any organization has a quota for records or storage. */
 export const limitsRecords = ({ organizations, ...defaults }: QuotaSettings): boolean =>
   [defaults, ...Object.values(organizations)].some(
     ({ records = 0, storage_mb = 0 }) => records > 0 || storage_mb > 0,
@@ -53,7 +54,7 @@ export function quotaExcess(
 
 const numberFormat = new Intl.NumberFormat('en');
 
-/** Returns the home page's line about the usage of a quota, or an empty list without a quota. */
+/** Returns the home page's line about the usage of a quota, or an empty list if there is no quota. */
 export function quotaLine(label: string, usage: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
   const text = `${label}: ${numberFormat.format(usage)} of ${numberFormat.format(quota)}.`;

@@ -3,12 +3,15 @@ import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { createMeasure, type Measure } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
-/** Ages in milliseconds after which a count is refreshed, and after which it is refreshed before a rejection. */
+/**
+ * Age after which a count is refreshed, and age after which it is refreshed before a write is rejected, in
+ * milliseconds.
+ */
 const [refreshMs, minAgeMs] = [5000, 500];
-/** Maximum share of time spent on counting, as a divisor. */
+/** Divisor that determines the maximum share of time spent on counting. */
 const shareDivisor = 10;
 
-/** An organization's last count, and the records reserved since then. */
+/** An organization's last count, and the number of records reserved since then. */
 interface RecordCount extends QuotaUsage {
   readonly slugs: readonly string[];
   /** Start of the count (`performance.now()`) and total run time of its statements, in milliseconds. */
@@ -24,10 +27,10 @@ export interface QuotaServices {
   readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
-/** Enforces the quotas on records. */
+/** Enforces the quotas for records. */
 export interface RecordQuotas {
   /**
-   * Reserves records before they are created. Returns undefined without a configured quota.
+   * Reserves records before they are created. Returns undefined if no quota is configured.
    * @throws HttpError 403 if the records would exceed the quota
    */
   readonly admit: (organization: string, count: number) => Promise<void> | undefined;
@@ -36,9 +39,10 @@ export interface RecordQuotas {
 }
 
 /**
- * Counts periodically instead of on every write, to keep writes cheap. Between two counts, records created by this
- * process are added. Records created by other processes are included in the next count.
- * @param onError called when a count fails. The previous count stays in use; without one, writes are not rejected.
+ * Counts periodically instead of on every write, to keep writes cheap. Between two counts, the number of records
+ * created by this process is added. Records created by other processes are included in the next count.
+ * @param onError called when a count fails. The previous count stays in use. Without a previous count, writes are not
+ * rejected.
  */
 export function recordQuotas(
   { database, resources, settings }: QuotaServices,
@@ -96,7 +100,7 @@ export function recordQuotas(
       if (!limitsRecords(settings.current.quotas)) return undefined;
       return (async () => {
         let lastCount = await current(organization);
-        // Records deleted since the last count free up space.
+        // Records deleted since the last count have freed up space.
         if (lastCount && excessOf(lastCount, newRecords) && isOlder(lastCount, minAgeMs))
           lastCount = await count(organization);
         if (lastCount === undefined) return;

@@ -72,7 +72,7 @@ export function createClientPool({
     #isWriting = false;
     /** Resolves when the pending cancel request can no longer cancel a later statement. */
     #cancellation: Promise<void> | undefined;
-    /** Removes the disconnect listener from the client for which the current statement runs. */
+    /** Stops listening for the disconnection of the HTTP client for which the current statement runs. */
     #stopListening: (() => void) | undefined;
     #release: Release | undefined;
 

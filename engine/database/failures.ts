@@ -36,7 +36,7 @@ const raisedInPattern = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
  * Returns the operator's constraint or trigger function that rejected a write, or undefined for any other
- * failure. Callers explain violations of declared references and unique fields before they call this.
+ * failure. Expects violations of declared references and unique fields to have been explained already.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   const state = sqlState(cause) ?? '';

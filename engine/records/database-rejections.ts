@@ -31,8 +31,8 @@ export function rejectedItems<P extends OperationPlan>(
           return;
         }
         const [number] = itemNumbers;
-        // Missing references and duplicate values are explained when the batch is written without the failed
-        // items.
+        // Other rejections, for example because of missing references, are explained when the batch is written
+        // without the failed items.
         if (rule === undefined || number === undefined) return;
         failures.set(number, errors.rejectedByDatabase(rule, cause));
         if (!reportedRules.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);

@@ -20,7 +20,7 @@ const standardHeaders = (requestId: string) => ({
   [requestIdHeader]: requestId,
 });
 
-/** Errors by Fastify's error codes. Other 4xx errors keep their status, with its standard text. */
+/** Errors by Fastify error code. Other 4xx errors keep their status and get its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),

@@ -14,7 +14,7 @@ export type NotFound = (url: string) => HttpError;
 /** Maximum length of a path segment that is compared with resource names. */
 const maxCompared = 60;
 
-/** Returns a function that creates the errors of unknown URLs. @param resources resources of the instance */
+/** Returns a function that creates the errors for unknown URLs. @param resources the instance's resources */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
   const resourceList = `${apiPrefix} has ${names.join(', ')}`;

@@ -190,7 +190,7 @@ export const errorHandling = fastifyPlugin(
       const isValid = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
       done(isValid ? undefined : errors.hostRequired(hosts));
     });
-    // Rejected before the body is read, because no handler would use it.
+    // Unknown URLs are rejected before the body is read, because no handler would use the body.
     app.addHook('preParsing', (request, _reply, payload, done) =>
       request.is404 ? done(notFound(request.url)) : done(null, payload),
     );

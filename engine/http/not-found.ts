@@ -37,7 +37,7 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     const resource = resources.find(({ name }) => name === resourceName);
     if (resource === undefined)
       return errors.pathNotFound(`; ${resourceList}${suggestion(resourceName.slice(0, maxCompared), names)}`);
-    // The ID cannot be decoded.
+    // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;
     return isRecord
       ? errors.recordNotFound(resource.definition.singular)

@@ -49,7 +49,7 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
 
 /**
  * Returns the table's foreign keys that Citus does not support. Foreign keys between distributed tables must
- * include the organization, and must not refer to a table on the coordinator.
+ * include the organization, and no foreign key can refer to a table on the coordinator.
  */
 function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds']): string[] {
   return foreignKeys.flatMap(({ name: key, columns, to, toColumns }) => {

@@ -229,7 +229,7 @@ function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPa
   const statements = [
     `alter table ${table} add ${columnName} ${column?.type}${collation}${rule} default ${value};`,
   ];
-  // If the field has its own default, it replaces this one.
+  // This default is only for existing records. If the field has its own default, a later statement sets it.
   if (newColumn.default === null)
     statements.push(`alter table ${table} alter column ${columnName} drop default;`);
   const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };

@@ -171,8 +171,8 @@ const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));
 const beforeOf = (name: string): string => quote(identifier(`_${name}_before`));
 const routineOf = (table: string): string => quote(identifier(`${table}__types_fn`));
-// The trigger's name sorts after that of the version trigger, whose increment it has to revert during a
-// backfill.
+// The trigger's name sorts after the version trigger's name, because it has to revert the version's increment
+// during a backfill.
 const trigger = '"_zz_types"';
 
 /** Returns a query that selects the current columns of a table as {@link StoredColumn}. */

@@ -26,7 +26,7 @@ export interface ListInput extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
 }
 
-/** Compiles the SQL of a list. @param maxRecords replaces the page size */
+/** Compiles the SQL for a list. @param maxRecords replaces the page size */
 export function compileListScope(
   context: OperationContext,
   query: ParsedQuery,

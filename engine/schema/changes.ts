@@ -18,7 +18,7 @@ export interface ModelChange {
   readonly checks: readonly ConversionCheck[];
   /** Changes that callers can see. */
   readonly api: readonly ApiChange[];
-  /** Unconfirmed drops, each with its alternatives. All must be confirmed before a migration is written. */
+  /** Unconfirmed drops, each with its alternatives. All must be resolved before a migration can be written. */
   readonly undecided: readonly string[];
   /** The patch stored next to the migration, or undefined if nothing changes. */
   readonly patch: ModelPatch | undefined;

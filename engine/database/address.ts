@@ -23,7 +23,7 @@ export interface Host {
 /** Supported values of target_session_attrs. */
 export type SessionTarget = 'any' | 'read-write' | 'primary';
 
-/** A parsed connection URI. Properties of absent parameters are undefined. */
+/** A parsed connection URI. Properties for absent parameters are undefined. */
 export interface Address {
   readonly hosts: readonly Host[];
   readonly user: string | undefined;
@@ -62,7 +62,7 @@ const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
 export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
 
 /**
- * Parses a connection URI like libpq, including several hosts, and reads the certificates it names.
+ * Parses a connection URI like libpq, with support for several hosts, and reads the certificates it names.
  * @throws UserError with one line if any part of the URI is not supported; nothing is ignored
  */
 export function parseAddress(text: string): Address {

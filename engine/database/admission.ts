@@ -9,10 +9,10 @@ export interface LaneLimit {
 }
 
 /**
- * Scheduling classes. Statements on records have a lane for pooled or pipelined connections. A `stream` sends
- * or receives many records and occasionally runs a statement. A `module` lane runs a module's statement or
- * transaction, for example for a page. A `lookup` runs before the organization is known, for example to
- * authenticate a key.
+ * Scheduling classes. Statements for records use a {@link Lane} on pooled connections, or a `short` lane on
+ * pipelined ones. A `stream` sends or receives many records and occasionally runs a statement. A `module`
+ * lane runs a module's statement or transaction, for example for a page. A `lookup` runs before the
+ * organization is known, for example to authenticate a key.
  */
 export type AdmissionLane =
   | Lane
@@ -58,9 +58,9 @@ export interface Admission {
    */
   readonly run: <T>(lane: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
-   * Counts bytes that an organization holds in memory. While it exceeds its limit, or all organizations
-   * exceed the total, none of its statements starts. An organization that holds no bytes never waits for
-   * other organizations' readers.
+   * Counts bytes that an organization holds in memory. While the organization exceeds its limit, or all
+   * organizations together exceed the total, none of its statements is started. An organization that holds no
+   * bytes never waits for other organizations' readers.
    * @returns a function that stops counting the bytes; further calls do nothing
    */
   readonly hold: (organization: string, bytes: number) => () => void;
@@ -68,7 +68,7 @@ export interface Admission {
   readonly load: () => AdmissionLoad;
 }
 
-/** Running and waiting statements of a lane. */
+/** Load of a lane in running and waiting statements. */
 export interface LaneLoad {
   readonly lane: AdmissionLane;
   readonly running: number;
@@ -76,11 +76,12 @@ export interface LaneLoad {
   readonly limit: number;
   readonly waiting: number;
   /**
-   * Number of organizations with waiting statements, and of organizations waiting because of their own limit.
+   * Number of organizations with waiting statements, and how many of them are waiting because of their own
+   * limit.
    */
   readonly organizations: number;
   readonly limited: number;
-  /** Number of waiting statements of the organization that has the most. */
+  /** Number of waiting statements from the organization that has the most. */
   readonly longestQueue: number;
   /** Statements rejected since startup because the queue was full, and because the wait was too long. */
   readonly queueFull: number;
@@ -102,7 +103,7 @@ interface QueuedWork {
   readonly start: () => void;
 }
 
-/** Creates an admission for this process. Each process has its own. */
+/** Creates the {@link Admission} for this process. Each process has its own. */
 export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
     [...new Set(Object.values(lanes).flat())].map((limit) => [limit, counter()] as const),
@@ -114,7 +115,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     size: 0,
     queueFull: 0,
     timedOut: 0,
-    // In scheduling order: an organization that was served moves to the end.
+    // Organizations in scheduling order. An organization that was served moves to the end.
     byOrganization: new Map<string, QueuedWork[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((queue) => [queue.lane, queue])) as Record<

@@ -52,8 +52,8 @@ export interface ClientPool {
 }
 
 /**
- * Creates connections with a time limit for connecting, running a statement and closing. The server's own
- * limits do not help if the server or the network stops responding.
+ * Creates a {@link ClientPool}, whose connections limit the time for connecting, running a statement and
+ * closing. The server's own limits do not help if the server or the network stops responding.
  */
 export function createClientPool({
   route,
@@ -68,11 +68,11 @@ export function createClientPool({
     #statements = 0;
     #isRunning = false;
     #timer: NodeJS.Timeout | undefined;
-    /** Whether it is in a read-write transaction. */
+    /** Whether the connection is in a read-write transaction. */
     #isWriting = false;
     /** Resolves when the pending cancel request can no longer cancel a later statement. */
     #cancellation: Promise<void> | undefined;
-    /** Stops listening for the disconnect of the client that the current statement runs for. */
+    /** Stops listening for the disconnection of the HTTP client for which the current statement runs. */
     #stopListening: (() => void) | undefined;
     #release: Release | undefined;
 
@@ -126,8 +126,8 @@ export function createClientPool({
     }
 
     /**
-     * The pool sets this on every checkout. It delays the return of the connection until no pending cancel
-     * request can reach it.
+     * The pool sets this on every checkout. The connection is not returned to the pool until no pending
+     * cancel request can reach it.
      */
     get release(): Release | undefined {
       const release = this.#release;
@@ -155,7 +155,7 @@ export function createClientPool({
         this.#stopListening = undefined;
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
-        // Deferred until the statement has received its error.
+        // Disconnecting is deferred until the statement has received its error.
         if (code !== readOnlyState) return;
         setImmediate(() => {
           this.#terminate('the server is read-only');
@@ -236,7 +236,7 @@ export function createClientPool({
       const terminateIfRunning = () => {
         if (isStillRunning()) this.#terminate('no response in time');
       };
-      // Reads data first that arrived while this process was busy.
+      // First reads data that arrived while this process was busy.
       setImmediate(() => {
         if (!isStillRunning()) return;
         void this.#cancel();

@@ -18,7 +18,7 @@ const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfi
 
 /** A connection that keeps rows as bytes until they are needed as text. */
 export class FramedConnection extends PgConnection {
-  /** Handles every message in place of pg. */
+  /** Handles every message instead of pg. */
   onMessage: MessageHandler | undefined;
   /** Buffer for the current statement's rows. */
   readonly output = new ByteOutput();
@@ -64,7 +64,7 @@ const PgQuery = pg.Query as unknown as new (
   done: (error: Error | undefined) => void,
 ) => PgQuery;
 
-/** A query of a {@link FramedConnection} whose rows are records. */
+/** A query on a {@link FramedConnection} whose rows are records. */
 class RecordsQuery extends PgQuery {
   readonly #reader: RecordsReader;
 

@@ -4,9 +4,9 @@ import type { Lane, Statement } from '../sql/index.ts';
 import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
- * Rows as arrays of text. If rows are records, there is one row, or none without records. It contains the
- * records' JSON separated by commas, then optionally the number of records and values of the last record, and
- * then additional columns.
+ * Rows as arrays of text. If the rows are records, they are combined into one row, or none if there are no
+ * records. This row contains the records' JSON separated by commas, then optionally the number of records and
+ * values from the last record, and then additional columns.
  */
 export type TextRows = readonly (readonly (string | Buffer | null)[])[];
 
@@ -17,8 +17,8 @@ export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 
 /**
- * Connections for statements that are known to be short. Statements that they reject or do not finish run in
- * a pool.
+ * Connections for statements that are known to be short. Statements that are rejected or do not finish there
+ * run in a pool.
  */
 export interface Pipelines {
   /** Returns the lane of a statement, or undefined if it cannot be pipelined at the moment. */
@@ -30,7 +30,7 @@ export interface Pipelines {
   readonly run: (statement: Runnable, organization: string) => Promise<TextRows | undefined>;
   /** Returns the current load. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
   readonly yieldFor: (ms: number) => void;
   /** Drops all connections. Later statements open new ones. */
   readonly renew: () => void;
@@ -47,8 +47,8 @@ export interface WriteBatcher {
   readonly accepts: (statement: Runnable, organization: string) => boolean;
   /**
    * Runs an accepted statement.
-   * @returns its rows, or undefined if the batch failed; nothing was written then, and the statement must run
-   * on its own
+   * @returns its rows, or undefined if the batch failed without writing anything, so that the statement must
+   * run on its own
    * @throws Error if the connection was lost, so that the outcome is unknown
    */
   readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
@@ -59,7 +59,7 @@ export interface WriteBatcher {
   readonly runAlone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
   /** Returns the load of its connections. */
   readonly load: () => ConnectionLoad;
-  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
   readonly yieldFor: (ms: number) => void;
   /** Drops all connections. Later statements open new ones. */
   readonly renew: () => void;
@@ -123,13 +123,11 @@ export interface Database extends ReadServer {
    */
   admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
   /**
-   * Called for each constraint or trigger of the operator that rejected records of a batch. A module can set
-   * it.
+   * Called for each of the operator's constraints or triggers that rejected records in a batch. A module can
+   * set it.
    */
   reportRejection?: (requestId: string, cause: unknown) => void;
-  /**
-   * Resolves if writes can no longer be stored, so that the process must exit. Otherwise it never settles.
-   */
+  /** Resolves if writes can no longer be stored, so that the process must exit. Otherwise never settles. */
   readonly lost?: Promise<Error>;
   /**
    * Copies a snapshot of the embedded database to a path that must not exist. Other work waits while the

@@ -43,7 +43,7 @@ class ExactComparator extends SchemaComparator {
   }
 }
 
-/** Generates the statements between two models without guessing renames. */
+/** Generates the statements that migrate one model to another, without guessing renames. */
 export class ExactSchemaGenerator extends SqlSchemaGenerator {
   static override register(orm: MikroORM): void {
     const create = () => new ExactSchemaGenerator(orm.em as SqlEntityManager);
@@ -58,7 +58,7 @@ export class ExactSchemaGenerator extends SqlSchemaGenerator {
     return Object.fromEntries(tables.map((table) => [table.name, tableShape(table)]));
   }
 
-  /** Returns the statements that change the tables `previous` to the target model. */
+  /** Returns the statements that migrate the tables in `previous` to the target model. */
   statementsFrom(previous: TableShapes): readonly string[] {
     const difference = new ExactComparator(this.platform).compare(
       this.#schemaOf(previous),

@@ -110,7 +110,7 @@ const withFolderCheck =
   };
 
 /**
- * Explains in one line why the cluster cannot be opened. Errors of the WASM file system contain only a
+ * Explains in one line why the cluster cannot be opened. Errors from the WASM file system contain only a
  * number, and PostgreSQL exits with the same message for any damage to its files.
  */
 function reason(cause: unknown, folder: string): string {
@@ -126,7 +126,7 @@ function reason(cause: unknown, folder: string): string {
   return `its file system failed (${String(errno ?? cause)})`;
 }
 
-/** Messages of an aborted WebAssembly module. */
+/** Matches messages from an aborted WebAssembly module. */
 const abortPattern = /Aborted\(|RuntimeError|unreachable|out of bounds|exited|program has already aborted/i;
 
 /** PGlite's message if PostgreSQL rejects the cluster. */

@@ -1,9 +1,9 @@
 import { errors, type HttpError } from '../errors.ts';
 
-/** SQLSTATE of a reference to a record that does not exist in the organization. */
+/** SQLSTATE for a reference to a record that does not exist in the organization. */
 export const foreignKeyViolation = '23503';
 
-/** SQLSTATE of a row whose unique key already exists. */
+/** SQLSTATE for a row whose unique key already exists. */
 export const uniqueViolation = '23505';
 
 /** Returns the SQLSTATE of a driver's error, or undefined if the server did not respond. */
@@ -20,13 +20,15 @@ export function violatedConstraint(cause: unknown): string | undefined {
 }
 
 /**
- * SQLSTATEs of rules: integrity constraints (class 23), data changes by triggers (27), and errors raised by
- * triggers with the default code (P0001), with `assert` (P0004), or with a code from class 45, which no
- * standard defines.
+ * SQLSTATEs for violated rules: integrity constraints (class 23), data changes by triggers (27), and errors
+ * raised by triggers with the default code (P0001), with `assert` (P0004), or with a code from class 45,
+ * which no standard defines.
  */
 const ruleStates = /^(?:23|27|45)...$|^P000[14]$/;
 
-/** Names of constraints created by the engine. A row that they reject is an engine error. */
+/**
+ * Matches names of constraints created by the engine. Violating one of them indicates an error in the engine.
+ */
 const engineKeys = /^crm_|_(?:pkey|foreign|filled)$/;
 
 /** Matches the PL/pgSQL function that raised an error, in the first line of its context. */
@@ -34,7 +36,7 @@ const raisedInPattern = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
  * Returns the operator's constraint or trigger function that rejected a write, or undefined for any other
- * failure. Violations of declared references and unique fields have already been explained by then.
+ * failure. Expects violations of declared references and unique fields to have been explained already.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   const state = sqlState(cause) ?? '';
@@ -48,7 +50,7 @@ export function rejectingRule(cause: unknown): string | undefined {
   return raisedInPattern.exec(String(where))?.[1] ?? (/^(?:P0|45)/.test(state) ? 'a trigger' : undefined);
 }
 
-/** Codes of a lost connection, and pg's messages for errors without a code. */
+/** Error codes for a lost connection, and pg's messages for errors without a code. */
 const lostCodes = /^E(?:CONN\w+|PIPE|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/;
 const lostMessages =
   /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Client (?:has encountered|was closed))/;
@@ -84,7 +86,9 @@ export function failureReason(cause: unknown): string {
   return sqlState(cause) ?? (lostCodes.test(String(code)) ? String(code) : (reason?.[1] ?? 'unknown'));
 }
 
-/** SQLSTATEs of a cancelled statement, for example because of its time limit, and of a lock timeout. */
+/**
+ * SQLSTATEs for a cancelled statement, for example one that exceeded its time limit, and for a lock timeout.
+ */
 export const timeoutStates: readonly string[] = ['57014', '55P03'];
 
 /** Returns whether a statement exceeded its time limit. */

@@ -12,7 +12,7 @@ export interface FixedConnections {
   readonly at: (index: number) => Pipeline | undefined;
   /** Returns the number of busy and idle connections, and their limit. */
   readonly load: () => { readonly inUse: number; readonly idle: number; readonly limit: number };
-  /** Closes each connection when it becomes idle, and opens none for this time, in milliseconds. */
+  /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
   readonly yieldFor: (ms: number) => void;
   /** Closes all connections. New ones are opened when needed. */
   readonly renew: () => void;

@@ -53,8 +53,8 @@ export function createFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Removes other users' access to the service's files, and to the folder if it contains nothing else. It must
- * run before and after a cluster is in use, because PGlite sets the modes of some files.
+ * Removes other users' access to the service's files, and to the folder if it contains nothing else. Must be
+ * called before and after a cluster is in use, because PGlite sets the modes of some files.
  */
 export function restrictAccess(folder: string): void {
   const names = readdirSync(folder);

@@ -13,14 +13,14 @@ const queueLimit = (config: DatabaseConfig): LaneLimit => ({
   total: processShare(4000, config),
 });
 
-/** Returns the limit on unread response bytes. One organization can use half. */
+/** Returns the limit on unread response bytes. One organization can use half of it. */
 const byteLimit = (config: DatabaseConfig): LaneLimit => {
   const total = processShare(config.responseBytes, config);
   return { perOrganization: total / 2, total };
 };
 
 /**
- * Returns the limit on exports and imports. They last as long as their clients take but do not occupy a
+ * Returns the limit on exports and imports. Their duration depends on the client, but they do not occupy a
  * connection.
  */
 const streams = (config: DatabaseConfig): LaneLimit => ({
@@ -71,7 +71,8 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
   const unreserved = atLeastOne(records - record.total);
   return {
     lanes: {
-      // These lanes do not occupy a pooled connection. A list can have 20 MB, so only a few can be in flight.
+      // These lanes do not occupy a pooled connection. A list can be 20 MB in size, so only a few can be in
+      // flight.
       'short read': [{ perOrganization: share(64), total: share(256) }],
       'short list': [{ perOrganization: share(4), total: share(16) }],
       'short write': [{ perOrganization: share(32), total: share(256) }],

@@ -51,7 +51,7 @@ function recordUse(client: PoolClient, name: string): void {
     cache = new LRUCache({
       max: statementsPerConnection,
       dispose: (_, evicted) => {
-        // Sent with the next statement, without an additional round trip.
+        // The message is sent with the next statement, without an additional round trip.
         connection.close({ type: 'S', name: evicted });
         delete connection.parsedStatements[evicted];
       },

@@ -13,7 +13,7 @@ export function ormOptions(entities: readonly EntitySchema[], config: DatabaseCo
     contextName: randomUUID(),
     extensions: [Migrator],
     discovery: { warnWhenNoEntities: false },
-    // Warnings would be mixed with a command's output. Failures are thrown.
+    // Logging is disabled because warnings would be mixed with a command's output. Failures are thrown.
     logger: () => {},
     migrations: {
       path: config.migrations,
@@ -26,7 +26,7 @@ export function ormOptions(entities: readonly EntitySchema[], config: DatabaseCo
   };
 }
 
-/** Table of applied migrations. */
+/** Name of the table that contains the applied migrations. */
 export const migrationsTable = 'crm_migrations';
 
 /** Builds the model of entities without a database. */

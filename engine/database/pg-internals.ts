@@ -28,7 +28,7 @@ export function disconnect(client: pg.ClientBase): void {
 /**
  * Cancels a connection's statement over a separate connection. Until that connection closes, the request can
  * cancel the next statement instead.
- * @returns a promise that resolves when it has closed, or after the timeout
+ * @returns a promise that resolves when the separate connection has closed, or after the timeout
  */
 export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {
   const { host, port, ssl, processID, secretKey } = pgInternals(client);

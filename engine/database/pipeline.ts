@@ -27,9 +27,9 @@ interface SentStatement {
   readonly rows: TextRows[number][];
   /** For merged lists, the index of the current call. */
   callIndex: number | undefined;
-  /** Size of its rows in bytes; for merged lists, of the current call's rows. */
+  /** Size of the statement's rows in bytes; for merged lists, the size of the current call's rows. */
   size: number;
-  /** SQLSTATE of its error; empty if a row could not be read. */
+  /** SQLSTATE of the statement's error; empty if a row could not be read. */
   errorState: string | undefined;
 }
 
@@ -62,7 +62,7 @@ const slowChecks = 3;
 const longChecks = 2;
 /** Time for which lists are not merged after they were slow or failed together, in milliseconds. */
 const unmergedMs = 1000;
-/** Size of rows that delays other statements, in bytes. */
+/** Size at which a statement's rows delay other statements, in bytes. */
 const largeBytes = 256 * 1024;
 
 /**
@@ -78,7 +78,7 @@ export class Pipeline {
   readonly #messages = new NamedMessages();
   /** Statements that are sent at the end of this tick. */
   #queue: Call[] = [];
-  /** Sent statements. Those before `#firstPending` have their results. */
+  /** Sent statements. Statements before `#firstPending` already have their results. */
   #sent: SentStatement[] = [];
   #firstPending = 0;
   #flushing = false;
@@ -137,7 +137,7 @@ export class Pipeline {
     return this.#isInFrontFor(slowChecks);
   }
 
-  /** Returns whether the first pending statement was found by this many consecutive checks. */
+  /** Returns whether at least this many consecutive checks found the same pending statement first. */
   #isInFrontFor(checks: number): boolean {
     return this.#frontChecks >= checks && this.#frontStatement === this.#sent[this.#firstPending];
   }
@@ -219,7 +219,7 @@ export class Pipeline {
     }
   }
 
-  /** Adds to the size of a statement's rows. @returns whether they have just become large */
+  /** Adds to the size of a statement's rows. @returns whether the rows have just become large */
   #becomesLarge(sent: SentStatement, size: number): boolean {
     const wasSmall = sent.size <= largeBytes;
     sent.size += size;
@@ -284,15 +284,15 @@ export class Pipeline {
     const isLate = timeoutStates.includes(errorState);
     const areMerged = areMergedLists(sent);
     if (areMerged) this.#unmerged.set(name, true);
-    // Merged lists can exceed the limit although each of them alone would not.
+    // Merged lists can exceed the limit even if none of them would exceed it alone.
     for (const { done } of calls) done(isLate && !areMerged ? 'late' : 'refused');
     // The following statements might wait for the same reason, one after the other.
     if (isLate && this.pending > 0) this.close();
   }
 
   /**
-   * Reports the statement's organization. Does nothing if it serves several organizations, because it is
-   * unknown which one is slow.
+   * Reports the statement's organization. Does nothing if the statement serves several organizations, because
+   * it is unknown which one is slow.
    */
   #blame({ calls: [call, ...others] }: SentStatement): void {
     if (call !== undefined && others.every(({ organization }) => organization === call.organization))
@@ -317,7 +317,7 @@ export class Pipeline {
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
-    // Reads data first that arrived while this process was busy.
+    // First reads data that arrived while this process was busy.
     setImmediate(() => {
       if (!this.#responded) this.close();
     });

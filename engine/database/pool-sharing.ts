@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
 import { sqlState } from './failures.ts';
 
-/** SQLSTATE of a server, database or role without free connections. */
+/** SQLSTATE returned if the server, database or role has no free connections. */
 const tooManyConnections = '53300';
 /** Interval between connection attempts, and time after which the pools can grow again, in milliseconds. */
 const [retryMs, growMs] = [25, 30_000];
@@ -13,7 +13,10 @@ const listShare = 0.4;
 interface PoolSharing {
   readonly records: Pool;
   readonly lists: Pool;
-  /** Other connections, which are closed if there are too few. Their statements then run in the pools. */
+  /**
+   * Other connections, which are closed if the server does not grant enough. Their statements then run in the
+   * pools.
+   */
   readonly otherConnections: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
   /** Maximum time that a statement waits for a connection, in milliseconds. */
   readonly timeoutMs: number;

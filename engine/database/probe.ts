@@ -19,7 +19,7 @@ interface Row {
 const statement = 'select name from crm_migrations';
 const names = ({ rows }: { readonly rows: readonly Row[] }) => rows.map(({ name }) => name);
 
-/** Creates a probe of an open database. On PostgreSQL, it opens a separate connection on first use. */
+/** Creates a probe for an open database. On PostgreSQL, it opens a separate connection on first use. */
 export async function openProbe({ kind, orm }: Database): Promise<Probe> {
   const native: unknown = await orm.em.getConnection().getNativeClient();
   return kind === 'embedded' ? embeddedProbe(native as PGlite) : postgresProbe(native as Pool);
@@ -50,7 +50,8 @@ function postgresProbe({ options }: Pool): Probe {
   return {
     migrations: async (timeoutMs) => {
       const isReused = client !== undefined;
-      // A reused connection can have been lost unnoticed although the database is available, so retry once.
+      // A reused connection might have been lost unnoticed even though the database is available, so retry
+      // once.
       const result = query().catch((cause) => {
         drop();
         if (!isReused) throw cause;

@@ -48,7 +48,7 @@ export function openReadPool(
     Client: listClients.Client,
     max: connections(processShare(pool, config)).lists,
   });
-  // A connection that fails while idle is replaced on next use.
+  // A connection that fails while idle is replaced on its next use.
   lists.on('error', () => {});
   // Slower statements run in a pool, where other statements do not wait behind them.
   const pipelineLimitMs = Math.min(pipelinedMs, limitMs);

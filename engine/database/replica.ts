@@ -7,7 +7,10 @@ import { openReadPool, type ReadPool } from './read-pool.ts';
 import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** The primary's position in its write-ahead log, in bytes, at a time of this process in milliseconds. */
+/**
+ * The primary's position in its write-ahead log, in bytes, and the time of the position on this process's
+ * clock, in milliseconds.
+ */
 export interface WalPosition {
   readonly at: number;
   readonly bytes: number;
@@ -17,13 +20,13 @@ export interface WalPosition {
 
 /** State of one replica, as known to this node. */
 export interface Replica {
-  /** Hosts and database. */
+  /** The replica's hosts and database. */
   readonly name: string;
-  /** Returns its connections, or undefined if it must not be used. */
+  /** Returns the replica's connections, or undefined if it must not be used. */
   readonly server: (maxLagMs: number) => ReadServer | undefined;
   /** Returns why it must not be used, or undefined if it can be used. */
   readonly problem: (maxLagMs: number) => string | undefined;
-  /** Waits briefly for the replica to reach a position. @returns whether it did */
+  /** Waits briefly for the replica to reach a position. @returns whether the replica has reached it */
   readonly reaches: (bytes: number) => Promise<boolean>;
   /** Checks the replica. @param primary a recent position of the primary */
   readonly check: (primary: WalPosition | undefined) => Promise<void>;
@@ -68,7 +71,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
   let readPool: ReadPool | undefined;
   let isClosed = false;
   let problem: string | undefined = 'not connected yet';
-  /** Its position, and the latest known time at which the primary was at that position. */
+  /** The replica's position, and the latest known time at which the primary was at that position. */
   let bytes = 0;
   let freshAt = Number.NEGATIVE_INFINITY;
   /** Positions of the primary that the replica is not known to have reached, oldest first. */

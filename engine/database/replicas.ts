@@ -16,7 +16,7 @@ const position = statement('primary_position', `select ${bytesSql}, ${identitySq
 
 /**
  * Monitors replicas and selects one for a read if it has all changes that the caller can know about.
- * @param primary the server of all other reads
+ * @param primary the server for all other reads
  * @param options options of the primary's pool
  */
 export function openReplicas(

@@ -7,8 +7,8 @@ export class RequestScope {
   #isDisconnected = false;
 
   /**
-   * Creates the scope. @param owner returns the ID of the organization that its statements are counted for;
-   * empty while unknown
+   * Creates the scope.
+   * @param owner returns the ID of the organization to which its statements are charged; empty while unknown
    */
   constructor(owner: () => string) {
     this.#owner = owner;
@@ -42,11 +42,11 @@ export class RequestScope {
 
 interface Context {
   readonly request: RequestScope;
-  /** Whether it has a slot of the admission, so that statements can run immediately. */
+  /** Whether the work has an admission slot, so that its statements can run immediately. */
   readonly isAdmitted: boolean;
   /**
-   * Whether other requests wait for the same result. If so, the work must not be cancelled for its own
-   * client.
+   * Whether other requests wait for the same result. If so, the work must not be cancelled when its own
+   * client disconnects.
    */
   readonly isShared: boolean;
 }
@@ -60,7 +60,9 @@ const contexts = new AsyncLocalStorage<Context | undefined>();
 export const runInRequest = <T>(request: RequestScope, work: () => T): T =>
   contexts.run({ request, isAdmitted: false, isShared: false }, work);
 
-/** Runs work that a request only triggers, for example a worker that it wakes. */
+/**
+ * Runs work outside the context of the request that triggers it, for example a worker that the request wakes.
+ */
 export const runOutsideRequests = <T>(work: () => T): T => contexts.run(undefined, work);
 
 /**

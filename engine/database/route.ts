@@ -15,7 +15,10 @@ export interface RouteCandidate {
 /** Result of a trial connection. */
 export interface TrialResult {
   readonly candidate: RouteCandidate;
-  /** Whether there is a pooler: statements run in another server process than the one connected to. */
+  /**
+   * Whether a pooler is in use, so that statements run in a different server process than the one connected
+   * to.
+   */
   readonly pooled: boolean;
   /** The search path of the session. */
   readonly searchPath: string;
@@ -44,7 +47,7 @@ export interface Route {
 /** Head start of a host before the next one is also tried, in milliseconds. */
 const headStartMs = 250;
 
-/** SQLSTATE of a server that rejects encrypted or unencrypted connections. */
+/** SQLSTATE returned by a server that rejects encrypted or unencrypted connections. */
 const encryptionRejected = '28000';
 
 const mismatchConditions: Readonly<Record<SessionTarget, string>> = {
@@ -54,7 +57,7 @@ const mismatchConditions: Readonly<Record<SessionTarget, string>> = {
 };
 const mismatchReasons = { any: '', 'read-write': 'it is read-only', primary: 'it is a standby' } as const;
 
-/** Returns the SQL condition that a server does not match target_session_attrs. */
+/** Returns an SQL condition that is true if a server does not match target_session_attrs. */
 export const mismatchSql = (target: SessionTarget): string => mismatchConditions[target];
 
 /** Returns the error for a server that does not match target_session_attrs. */

@@ -46,9 +46,9 @@ function startupMessage(): Buffer {
 /**
  * Serves the embedded database to PostgreSQL clients on this machine, on a Unix socket in the data folder
  * that only its owner can open. All clients share one session with the server. A connection uses the session
- * for one statement or transaction at a time, and the session is reset afterwards. Without Unix sockets
- * (Windows, some volumes), this does nothing.
- * @param run runs messages like the server's own
+ * for one statement or transaction at a time, and the session is reset afterwards. Does nothing where Unix
+ * sockets are not supported (on Windows and some volumes).
+ * @param run runs messages in the same way as the server itself
  * @param onTerminated called when PGlite has terminated
  * @returns a function that rolls back open transactions and closes the socket
  */
@@ -111,7 +111,7 @@ function startup(socket: Socket, greeting: Buffer, session: Session): (chunk: Bu
       pending = pending.subarray(length);
       if (request === requests.ssl || request === requests.gss) socket.write('N');
       else if (request >> 16 !== requests.version3) {
-        // Cancel requests are not supported: the only thread is busy while a statement runs.
+        // Cancel requests are not supported, because the only thread is busy while a statement runs.
         socket.destroy();
         return;
       } else {
@@ -175,7 +175,7 @@ class Session {
     clearTimeout(this.#idleTimer);
     if (this.#socket.destroyed) return;
     this.#release ??= await this.#acquire();
-    // The socket can have been closed while waiting for the session.
+    // The socket might have been closed while this connection waited for the session.
     if (this.#socket.destroyed) return;
     const response = Buffer.from(await this.#run(messages));
     if (ends && isIdle(response)) await this.#resetAndRelease();

@@ -12,13 +12,13 @@ export const socketName = `.s.PGSQL.${socketPort}`;
  */
 const pointerName = 'socket-folder';
 
-/** Maximum length of a socket path on every system, in bytes. */
+/** Maximum length of a socket path that every system supports, in bytes. */
 const longestPath = 103;
 
 /** Prefix of private folders for sockets outside the data folder. */
 const shortPrefix = 'crm-socket-';
 
-/** Returns the folder of a data folder's socket. */
+/** Returns the folder that contains a data folder's socket. */
 export function socketFolder(dataFolder: string): string {
   if (fits(dataFolder)) return dataFolder;
   try {
@@ -36,7 +36,10 @@ export interface PreparedSocket {
   readonly remove: () => void;
 }
 
-/** Prepares the socket's path and removes leftovers of a killed server. The data folder must be locked. */
+/**
+ * Prepares the socket's path and removes files left behind by a killed server. The data folder must be
+ * locked.
+ */
 export function prepareSocket(dataFolder: string): PreparedSocket {
   const previous = socketFolder(dataFolder);
   rmSync(join(previous, socketName), { force: true });

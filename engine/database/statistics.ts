@@ -4,8 +4,8 @@ import type { TextRows } from './database.ts';
 const checkIntervalMs = 2000;
 
 /**
- * Selects tables without statistics, or whose statistics predate most of their rows. It does not lock tables.
- * Tables of other owners are omitted, because only the owner can analyze a table.
+ * Selects tables that have no statistics, or whose statistics predate most of their rows. Does not lock
+ * tables. Tables of other owners are omitted, because only the owner can analyze a table.
  */
 const staleTables = `
   select quote_ident(c.relname), changes.many::text
@@ -21,10 +21,10 @@ const staleTables = `
 
 /**
  * Analyzes tables after many writes. Prepared statements are then planned again on every node. The embedded
- * database has no autovacuum, and PostgreSQL's runs only after minutes. Until then, a plan made for an empty
- * table takes seconds instead of milliseconds.
+ * database has no autovacuum, and on PostgreSQL autovacuum can take minutes to start. Until then, a plan made
+ * for an empty table takes seconds instead of milliseconds.
  * @param run runs one statement
- * @returns a function that stops it and resolves when its last statement has finished
+ * @returns a function that stops the analysis and resolves when its last statement has finished
  */
 export function analyzeAfterWrites(run: (text: string) => Promise<TextRows>): () => Promise<void> {
   /** Tables that were already analyzed. Empty tables never get statistics, so they are analyzed only once. */

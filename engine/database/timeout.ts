@@ -1,4 +1,4 @@
-/** The error of a result that did not arrive in time. */
+/** The error thrown if a result did not arrive in time. */
 export class TimeoutError extends Error {}
 
 /**

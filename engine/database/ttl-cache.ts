@@ -32,7 +32,7 @@ export const cacheCounts = (): ReadonlyMap<string, Readonly<CacheCounts>> => cou
 /**
  * Caches the results of `find`, including undefined. If the cache is full, the least recently used entry is
  * evicted.
- * @param name name in metrics
+ * @param name the cache's name in metrics
  */
 export function ttlCache<T extends object>(
   name: string,
@@ -43,7 +43,7 @@ export function ttlCache<T extends object>(
   const cache = new LRUCache<string, { readonly value: T | undefined }>({ max: 10_000, ttl: freshMs });
   const pending = new Map<string, Promise<T | undefined>>();
   const lookUp = async (key: string): Promise<T | undefined> => {
-    // The age of a value counts from the start of its lookup.
+    // A value's age is measured from the start of its lookup.
     const start = performance.now();
     try {
       const value = await find(key);

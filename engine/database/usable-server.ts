@@ -6,7 +6,7 @@ import { sqlState, unreadablePassword } from './failures.ts';
 import { connectionErrorText, type Route, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** SQLSTATEs of connection failures. */
+/** SQLSTATEs for connection failures. */
 const noDatabase = '3D000';
 const wrongPassword = '28P01';
 const tooManyConnections = '53300';
@@ -14,19 +14,19 @@ const tooManyConnections = '53300';
 /** A usable server and its connection options. */
 export interface UsableServer {
   readonly route: Route;
-  /** Whether there is a pooler, which runs each transaction on any of its connections. */
+  /** Whether a pooler is in use, which can run each transaction on a different connection. */
   readonly pooled: boolean;
   /**
    * Returns the connection options except host and TLS.
-   * @param statementTimeoutMs time limit of statements; 0 disables it
-   * @param lockTimeoutMs time limit of waits for locks; by default as configured
+   * @param statementTimeoutMs time limit for statements; 0 disables it
+   * @param lockTimeoutMs time limit for lock waits; the configured limit by default
    */
   readonly login: (statementTimeoutMs: number, lockTimeoutMs?: number) => ClientConfig;
 }
 
 /**
  * Connects once to find a usable server and to detect a pooler.
- * @param connectionTimeoutMillis time limit of connecting
+ * @param connectionTimeoutMillis time limit for connecting
  * @throws UserError with one line if no server is usable
  */
 export async function findServer(
@@ -39,7 +39,7 @@ export async function findServer(
   const { passwordFile } = config;
   const common: ClientConfig = {
     user,
-    // Read for each connection, because the password can be rotated.
+    // The password file is read for each connection, because the password can be rotated.
     password: passwordFile === undefined ? password : () => readPassword(passwordFile),
     database,
     ...(applicationName !== undefined && { application_name: applicationName }),

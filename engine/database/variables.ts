@@ -16,7 +16,7 @@ import { type Address, describeAddress, isAddress, parseAddress } from './addres
 const duration = [1, 600_000] as const;
 const maxWorkers = 128;
 
-/** Environment variables of the database. */
+/** Environment variables that configure the database. */
 export const databaseVariables = {
   /** Connection URI of PostgreSQL; undefined selects the embedded database. */
   databaseAddress: {
@@ -27,7 +27,7 @@ export const databaseVariables = {
     show: (address) => (address === undefined ? '' : describeAddress(address)),
     read: (text) => (isAddress(text) ? parseAddress(text) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
-  /** Connection URIs of replicas for reads. */
+  /** Connection URIs of read replicas. */
   replicaAddresses: {
     name: 'DATABASE_REPLICA_URLS',
     fallback: [],
@@ -63,11 +63,11 @@ export const databaseVariables = {
     transaction: true,
     none: false,
   }),
-  /** Folder of the embedded database. */
+  /** Folder that contains the embedded database. */
   dataFolder: pathVariable('DATA_DIR', () => join(process.cwd(), 'data'), 'a folder', { rejectsBlank: true }),
-  /** Folder of migrations. */
+  /** Folder that contains the migrations. */
   migrations: pathVariable('MIGRATIONS_DIR', () => join(instanceFolder(), 'migrations'), 'a folder'),
-  /** Folder of the platform's migrations; null if they are in `migrations`. */
+  /** Folder that contains the platform's migrations; null if they are in `migrations`. */
   platformMigrations: shippedFolder('MIGRATIONS_DIR', 'migrations'),
   /** Number of connections in the pool. */
   pool: integerVariable('DATABASE_POOL', 16, [1, 1000]),
@@ -93,10 +93,11 @@ export const databaseVariables = {
 
 /** Configuration of the database connection and its limits. */
 export interface DatabaseConfig extends VariableValues<typeof databaseVariables> {
-  /** Schema with views for nodes with an older model. It precedes the others in the search path. */
+  /** Schema with views for nodes with an older model. It comes first in the search path. */
   readonly views?: string;
   /**
-   * Whether this process serves the embedded database, also to commands through a socket in the data folder.
+   * Whether this process serves the embedded database to requests and, through a socket in the data folder,
+   * to commands.
    */
   readonly serves?: boolean;
 }

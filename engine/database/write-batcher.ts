@@ -9,15 +9,15 @@ const count = 2;
 /** Maximum number of statements in a batch, and of characters in their values. */
 const [maxStatements, maxCharacters] = [32, 64 * 1024];
 /**
- * Time for which a slow or failing organization uses the pool, and the duration of a slow write, in
- * milliseconds.
+ * Time for which a slow or failing organization uses the pool, and the duration from which a write is slow,
+ * in milliseconds.
  */
 const [excludeMs, slowMs] = [1000, 50];
 
 /** A statement waiting for its batch. */
 interface QueuedWrite {
   readonly statement: Runnable;
-  /** The record that it changes; empty if it creates one. */
+  /** Key of the record that the statement changes; empty if it creates a record. */
   readonly record: string;
   readonly size: number;
   readonly resolve: (rows: TextRows | undefined) => void;
@@ -100,7 +100,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   }
 
   async function runBatch(connection: Pipeline, batch: readonly QueuedWrite[]): Promise<void> {
-    // Sent in the same tick, they are merged into one statement.
+    // Because they are sent in the same tick, the statements are merged into one.
     const outcomes = await Promise.all(batch.map(({ statement }) => connection.run(statement, '')));
     for (const { record } of batch) recordsInProgress.delete(record);
     if (waiting.length > 0) schedule();

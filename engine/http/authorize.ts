@@ -15,7 +15,7 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
   return (request, _reply, done) => {
     try {
       const caller = app.authenticate(request);
-      // The caller is usually cached, so that the request continues synchronously.
+      // The caller is usually cached, so the request continues synchronously.
       if (caller instanceof Promise) caller.then((principal) => accept(request, principal, done), done);
       else accept(request, caller, done);
     } catch (error) {
@@ -31,7 +31,7 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
  */
 export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
   const principal = await app.authenticate(request);
-  // Without `?org=`, the user's only membership can have changed.
+  // Without `?org=`, the user's only membership might have changed.
   if (principal.organization !== request.principal?.organization) throw errors.notAMember();
   return principal;
 }

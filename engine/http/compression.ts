@@ -21,7 +21,10 @@ const maxEncoders = 8;
 const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
 
-/** Encoders: `fast` uses little memory, for a body sent once; `small` is for bytes shared by all clients. */
+/**
+ * Encoders. `fast` uses little memory and is for a body that is sent once; `small` is for bytes shared by all
+ * clients.
+ */
 const codings = {
   br: {
     fast: (bytes: Buffer): Promise<Buffer> =>
@@ -112,7 +115,7 @@ function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable)
   return pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), () => {});
 }
 
-/** Returns the coding of a response and sets `Vary`; undefined for no coding. */
+/** Returns the coding for a response, or undefined for none, and sets `Vary`. */
 function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
   varyBy(reply, 'accept-encoding');
   return acceptedCoding(acceptedCodings(request));

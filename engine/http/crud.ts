@@ -27,25 +27,26 @@ import { fieldNamesInRequest } from './requested-names.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Returns the caller and organization of a request; set by a module. Synchronous if the result is cached.
+     * Returns the caller and organization of a request. Synchronous if the result is cached. A module sets
+     * this.
      * @throws HttpError 401, identical for every reason; 400 or 403 if `?org=` is missing or not accessible;
      * 500 if the database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
-    /** Threshold of statement time above which a request is logged, in milliseconds. */
+    /** Statement time above which a request is logged, in milliseconds. */
     slowMs: number;
     /** Whether to record every statement of a request. */
     tracesStatements: boolean;
     /**
-     * Receives the names used in a request: the resource as named in the path, and fields. A module can set
-     * it.
+     * Called with the names used in a request, which are the resource's name from the path and field names. A
+     * module can set it.
      */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
   interface FastifyRequest {
     /** The authenticated caller, set before the route's handler runs. */
     principal: Principal | null;
-    /** Measurements of its statements; absent before the first statement. */
+    /** Measurements of the request's statements; absent before the first statement. */
     trace?: Trace;
   }
 }
@@ -134,7 +135,7 @@ export async function crud(
     });
   }
   for (const [url, methods] of methodsByUrl) {
-    // Any text can be the ID of a record.
+    // GET and HEAD are handled by the route for records, which accepts any text as an ID.
     const handledElsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
     rejectOtherMethods(app, url, methods, handledElsewhere);
   }

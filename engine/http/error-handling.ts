@@ -20,7 +20,7 @@ const standardHeaders = (requestId: string) => ({
   [requestIdHeader]: requestId,
 });
 
-/** Errors by Fastify's error codes. Other 4xx errors keep their status, with its standard text. */
+/** Errors by Fastify error code. Other 4xx errors keep their status and get its standard text. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
@@ -190,7 +190,7 @@ export const errorHandling = fastifyPlugin(
       const isValid = hosts === 1 || (hosts === 0 && raw.httpVersion !== '1.1');
       done(isValid ? undefined : errors.hostRequired(hosts));
     });
-    // Rejected before the body is read, because no handler would use it.
+    // Unknown URLs are rejected before the body is read, because no handler would use the body.
     app.addHook('preParsing', (request, _reply, payload, done) =>
       request.is404 ? done(notFound(request.url)) : done(null, payload),
     );

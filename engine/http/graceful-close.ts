@@ -15,7 +15,7 @@ const maxCloseMs = 1_000;
 interface Connection {
   /** The latest request. */
   request: IncomingMessage | undefined;
-  /** Number of requests without a complete response. */
+  /** Number of requests whose responses are not complete. */
   active: number;
   /**
    * Bytes read when the last request and its response were complete. If more have been read, another request

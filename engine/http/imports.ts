@@ -14,7 +14,7 @@ import { assertWritable } from './read-only.ts';
 
 /** Maximum size of lines that were read but not yet written, in bytes. */
 const bufferedBytes = 4 * 1024 * 1024;
-/** Minimum upload rate, in bytes per second of waiting. Slower clients are disconnected. */
+/** Minimum upload rate, in bytes per second spent waiting for the client. Slower clients are disconnected. */
 const minimumRate = 1024;
 const gracePeriodMs = 30_000;
 
@@ -62,7 +62,7 @@ export async function importRoutes(
         }
       },
     });
-    // Any text can be the ID of a record.
+    // GET and HEAD are handled by the route for records, which accepts any text as an ID.
     rejectOtherMethods(app, `${path}${operation.path}`, [operation.method], ['GET', 'HEAD']);
   }
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Trace } from '../records/index.ts';
 
-/** Destination of log lines, which are JSON texts. */
+/** Destination for log lines in JSON. */
 export interface LogStream {
   readonly write: (line: string) => void;
 }

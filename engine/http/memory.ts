@@ -14,7 +14,7 @@ export interface MemoryOptions {
   readonly maxConnections: number;
   /**
    * Limit on all large request bodies in flight. One organization, or all unauthenticated callers together,
-   * can use half.
+   * can use half of it.
    */
   readonly bodyBytes: number;
   /**
@@ -43,7 +43,7 @@ const checkMs = 1000;
  * connections.
  */
 const largeSize = 32 * 1024;
-/** Number of bytes of a large response that are written at a time. */
+/** Maximum number of bytes of a large response written at a time. */
 const sliceSize = 16 * 1024;
 /** Minimum read rate, in bytes per second. */
 const minimumRate = 1024;
@@ -108,11 +108,17 @@ interface Transfer {
 /** Returns the number of bytes read by the client of a connection. */
 const bytesReadBy = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
-/** Whether a body is neither text nor bytes. Handlers send Node's streams only, because others cannot be ended here. */
+/**
+ * Returns whether a body is neither text nor bytes. Handlers must send Node.js streams, because others cannot
+ * be ended here.
+ */
 const isStream = (payload: unknown): payload is Readable =>
   typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload);
 
-/** Returns why a route must not send a stream: it must have declared it, and its caller must be known. */
+/**
+ * Returns why a route must not send a stream, or undefined if the route declares the stream and its caller
+ * can be checked again.
+ */
 function streamProblem(
   { routeOptions, assertAllowed }: FastifyRequest,
   reply: FastifyReply,
@@ -126,7 +132,7 @@ function streamProblem(
     : undefined;
 }
 
-/** Ends a streamed response when its caller is no longer authorized, however slowly it is read. */
+/** Ends a streamed response when its caller is no longer authorized, however slowly the response is read. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
   if (assertAllowed === undefined) return;
   let isChecking = false;
@@ -163,7 +169,7 @@ function disconnectIfSlow(transfer: Transfer, windowMs: number): void {
   if (now - transfer.since < windowMs) return;
   const bytesRead = bytesReadBy(transfer.socket);
   const isSlow = bytesRead - transfer.bytesRead < (minimumRate * windowMs) / 1000;
-  // If no bytes are waiting for the client, it is waiting for the database.
+  // If no bytes are waiting for the client, the client is waiting for the database.
   if (isSlow && transfer.socket.writableLength > 0) transfer.socket.destroy();
   transfer.since = now;
   transfer.bytesRead = bytesRead;
@@ -220,12 +226,12 @@ function boundBodies(app: FastifyInstance, total: number): void {
 }
 
 /**
- * Callbacks for the end of a connection. There is one listener per connection, however many requests are
- * pipelined.
+ * Callbacks to run when a connection is closed. There is one listener per connection, however many requests
+ * are pipelined.
  */
 const cleanups = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection was closed. */
+/** Runs work once, when the response has been sent or its connection has been closed. */
 export function afterwards(
   { raw: { socket } }: FastifyRequest,
   { raw }: FastifyReply,

@@ -14,7 +14,7 @@ export type NotFound = (url: string) => HttpError;
 /** Maximum length of a path segment that is compared with resource names. */
 const maxCompared = 60;
 
-/** Returns a function that creates the errors of unknown URLs. @param resources resources of the instance */
+/** Returns a function that creates the errors for unknown URLs. @param resources the instance's resources */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
   const resourceList = `${apiPrefix} has ${names.join(', ')}`;
@@ -37,7 +37,7 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     const resource = resources.find(({ name }) => name === resourceName);
     if (resource === undefined)
       return errors.pathNotFound(`; ${resourceList}${suggestion(resourceName.slice(0, maxCompared), names)}`);
-    // The ID cannot be decoded.
+    // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;
     return isRecord
       ? errors.recordNotFound(resource.definition.singular)

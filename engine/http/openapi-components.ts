@@ -28,7 +28,7 @@ const retryAfter = (required: boolean) => ({
 });
 
 /**
- * Describes an error response, with one example per possible code, named by the code.
+ * Describes an error response, with one example per possible code, named after the code.
  * @param examples the errors as they are thrown
  */
 const errorResponse = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({

@@ -10,5 +10,5 @@ declare module 'fastify' {
   }
 }
 
-/** Returns the owner to whom a request's statements and memory are charged. */
+/** Returns the owner to which a request's statements and memory are charged. */
 export const ownerOf = ({ principal, owner }: FastifyRequest): string => principal?.organization ?? owner;

@@ -3,7 +3,7 @@ import { errors } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Returns whether the instance is currently read-only. Absent if it never is. */
+    /** Returns whether the instance is currently read-only. Absent if the instance is never read-only. */
     isReadOnly?: () => boolean;
   }
   interface FastifyContextConfig {
@@ -15,9 +15,8 @@ declare module 'fastify' {
 const safeMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 
 /**
- * Adds the read-only mode. While it is enabled, writing routes that are registered afterwards respond with
- * 503, after authentication and before the body is read. Background work pauses
- * (engine/modules/background.ts).
+ * Adds the read-only mode. While it is enabled, write routes registered afterwards respond with 503, after
+ * authentication and before the body is read. Background work pauses (engine/modules/background.ts).
  */
 export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean): void {
   app.decorate('isReadOnly', isReadOnly);

@@ -6,7 +6,7 @@ import { ownerOf } from './owner.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Context of its statements. */
+    /** Context of the request's statements. */
     scope: RequestScope;
   }
 }
@@ -26,7 +26,7 @@ export const requestScopes = fastifyPlugin(
       });
       runInRequest(scope, done);
     });
-    // Body events run in the context of the connection.
+    // Body events run in the connection's context, so the request's context is restored here.
     app.addHook('preValidation', (request, _reply, done) => runInRequest(request.scope, done));
   },
   { name: 'request-scopes', fastify: '5.x', dependencies: ['errors'] },

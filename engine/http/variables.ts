@@ -16,7 +16,7 @@ const corsOrigins: Variable<readonly string[]> = {
   read: parseOrigins,
 };
 
-/** Environment variables of the HTTP server. */
+/** Environment variables that configure the HTTP server. */
 export const httpVariables = {
   /** Maximum number of client connections. Requests on additional connections get 503. */
   maxConnections: integerVariable('MAX_CONNECTIONS', 5000, [1, 1_000_000]),
@@ -31,7 +31,7 @@ export const httpVariables = {
   }),
   /** Origins whose pages can call the API. */
   corsOrigins,
-  /** Whether to compress lists, the OpenAPI document and the explorer; false if a proxy does. */
+  /** Whether to compress lists, the OpenAPI document and the explorer; false if a proxy compresses them. */
   compress: flagVariable('COMPRESSION', true),
   /** Maximum length of a decoded import body, in bytes. */
   importBytes: integerVariable('IMPORT_MAX_MB', 1024, [1, 1_048_576], 1024 * 1024),

@@ -5,7 +5,7 @@ export type Action = keyof typeof actions;
 
 export const actionNames = Object.keys(actions) as Action[];
 
-/** The name of all objects or all actions in a grant, including future ones. */
+/** Name that stands for all objects or all actions in a grant, including future ones. */
 export const wildcard = '*';
 
 /**
@@ -14,7 +14,7 @@ export const wildcard = '*';
  */
 export const eventsObject = 'events';
 
-/** The caller's grants: a mask of {@link actions} per object; the key `*` applies to all objects. */
+/** The caller's grants, as a mask of {@link actions} per object. The key `*` applies to all objects. */
 export type Grants = Readonly<Record<string, number>>;
 
 /** Returns the grant mask of each object. Unknown actions grant nothing. */
@@ -46,7 +46,7 @@ export function canWrite(grants: Grants): boolean {
   return result;
 }
 
-/** Returns the granted actions by object; the key `*` stands for every object. */
+/** Returns the granted actions by object. The key `*` stands for every object. */
 export const grantedActions = (grants: Grants): Readonly<Record<string, readonly Action[]>> =>
   Object.fromEntries(
     Object.entries(grants).map(([object, mask]) => [

@@ -12,13 +12,13 @@ export interface Aliases {
 }
 
 /**
- * Parameters whose values are field names. `fields` is not included: it returns fields under the requested
+ * Parameters whose values are field names. `fields` is not included because responses use the requested
  * names.
  */
 const fieldNameParameters = new Set(['sort', 'expand', 'match']);
 const baseName = /^\w+/;
 
-/** Returns the translation of a resource's former field names, or undefined if it does not have any. */
+/** Returns a translator for a resource's former field names, or undefined if it does not have any. */
 export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
   if (current.size === 0) return undefined;
@@ -29,7 +29,7 @@ export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
     for (const [from, to] of current) {
       if (!Object.hasOwn(body, from)) continue;
       result ??= { ...body };
-      // The value of the current name wins if the caller sends both.
+      // If the caller sends both names, the current name's value takes precedence.
       result[to] = Object.hasOwn(body, to) ? body[to] : body[from];
       delete result[from];
     }

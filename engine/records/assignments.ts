@@ -13,7 +13,7 @@ export interface WriteValues extends Author {
   readonly body: Body;
 }
 
-/** A column and the SQL of its value. */
+/** A column and the SQL expression for its value. */
 export interface Assignment {
   readonly column: string;
   readonly value: string;
@@ -21,7 +21,7 @@ export interface Assignment {
 
 const user = ({ caller }: Author) => caller.principal.user;
 
-/** SQL of the values set by the server, by kind of field. */
+/** SQL expressions for values set by the server, by kind of value and by verb. */
 const serverValues: Readonly<
   Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Author>) => string>>>
 > = {
@@ -36,7 +36,10 @@ const serverValues: Readonly<
   updated: { create: () => 'now()', update: () => 'now()' },
 };
 
-/** Returns the SQL of the value that the server sets for this verb, or undefined if it does not set one. */
+/**
+ * Returns the SQL expression for the value that the server sets for this verb, or undefined if it does not
+ * set one.
+ */
 export const serverValue = (
   field: Field,
   verb: 'create' | 'update',
@@ -44,7 +47,7 @@ export const serverValue = (
 ): string | undefined => (field.set === undefined ? undefined : serverValues[field.set][verb]?.(placeholder));
 
 /**
- * Returns the columns of a field and the SQL of their values.
+ * Returns a field's columns with the SQL expressions for their values.
  * @param parameters returns the value's parameters, one for each column
  */
 export function assign<Input>(
@@ -62,7 +65,7 @@ export function assign<Input>(
   }));
 }
 
-/** Returns the columns written by POST or PUT: all writable fields, and the fields set by the server. */
+/** Returns the assignments of a POST or PUT to all writable fields and the fields set by the server. */
 export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -70,7 +73,10 @@ export const assignments = (
 ): Assignment[] =>
   assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
 
-/** Returns the columns written for several bodies. @param writable returns the columns of a writable field */
+/**
+ * Returns the assignments of a write.
+ * @param writable returns the assignments to a writable field's columns
+ */
 export const assignmentsOf = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -90,7 +96,10 @@ export const assignIf = (condition: string, writes: readonly Assignment[]): Assi
     value: `case when ${condition} then ${value} else ${record}.${column} end`,
   }));
 
-/** Returns a field's parameters from a body; absent and null values stand for the field's default. */
+/**
+ * Returns a function that extracts a field's parameters from a body. Absent and null values stand for the
+ * field's default.
+ */
 export function bodyParameters(field: Field): (input: Pick<WriteValues, 'body'>) => readonly ParameterText[] {
   const { name, type } = field;
   const absent =

@@ -9,8 +9,8 @@ import { effectsOf, tableOf } from './statements.ts';
 import { updateOf } from './update.ts';
 
 /**
- * Prepares a statement for many records. It is unnamed, so that it is planned on every execution: a plan
- * cached while the table was small would compare every record with every item.
+ * Prepares a statement for many records. It is unnamed and therefore planned on every execution, because a
+ * plan cached while the table was small would compare every record with every item.
  */
 export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => string): Prepared<Input> =>
   prepare('', 'batch', write);
@@ -22,7 +22,10 @@ const failureJson = (error: Pick<HttpError, 'status' | 'message' | 'code' | 'ext
   `{"status":${error.status},${errorJson(error, {}).slice(1)}`;
 const notFound = failureJson(errors.notFound());
 
-/** Returns the SQL of the response: one result per item, in order. @param results rows of `_n` and the result's JSON */
+/**
+ * Returns an SQL expression for the response, with one result per item, in order.
+ * @param results SELECT statements that return `_n` and the result's JSON
+ */
 export const resultsSql = ($: Placeholder<BatchPlan>, results: readonly string[]): string =>
   `'{"results":[' || (select string_agg(_r._json, ',' order by _r._n) from (${[
     ...results,
@@ -37,18 +40,21 @@ const failuresOf = ({ failures }: BatchPlan) => {
   );
 };
 
-/** Returns the SQL of the result for a written record. @param id SQL of its ID */
+/**
+ * Returns an SQL expression for the result of a successful write.
+ * @param id SQL expression for the record's ID
+ */
 export const successSql = (status: 200 | 201, id: string): string =>
   `'{"status":${status},"id":' || ${id} || '}'`;
 
-/** Returns the SQL of the result for a missing record. */
+/** Returns an SQL expression for the result of an item whose record does not exist. */
 const missingSql = ($: Placeholder<BatchPlan>): string => `${$(notFoundOf)}::text`;
 const notFoundOf = () => notFound;
 
 /**
- * Returns the common table expression `_found`: items with the IDs of their records, locked in a consistent
- * order. It includes all columns of the items because joining `_items` again would compare every item with
- * every record: PostgreSQL underestimates the row counts of both.
+ * Returns the common table expression `_found`, which contains the items with the IDs of their records, and
+ * locks these records in a consistent order. It includes all item columns. If `_items` were joined again,
+ * PostgreSQL would underestimate the row counts and compare every item with every record.
  * @param where the condition that matches an item's record
  * @param lock the lock mode; `update` for records that will be deleted
  */
@@ -56,8 +62,8 @@ export const lockedItemsSql = (context: OperationContext, where: string, lock = 
   `_found as materialized (select _i.*, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
 
 /**
- * Returns the expressions that update the records of `_found`, including effects. @param where an additional
- * condition
+ * Returns the common table expressions that update the records in `_found`, including effects.
+ * @param where an additional condition
  */
 export const updateItems = (
   context: OperationContext,
@@ -71,18 +77,18 @@ export const updateItems = (
   return `${name} as (${update} returning ${record}.*)${effectsOf(context, 'update', $, { name })}`;
 };
 
-/** Returns the condition that all required records were found. */
+/** Returns an SQL condition that is true if all required records were found. */
 export const allFoundSql = ($: Placeholder<BatchPlan>): string =>
   ` and (select count(*) from _found) >= ${$(requiredCount)}::int`;
 const requiredCount = ({ stops, size }: BatchPlan) => (stops ? String(size) : '0');
 
-/** Returns the results of items with missing records. */
+/** Returns a SELECT statement for the results of items whose records do not exist. */
 export const missingResults = ($: Placeholder<BatchPlan>): string =>
   `select _i._n, ${missingSql($)} from _items _i where not exists (select from _found _f where _f._n = _i._n)`;
 
 /**
- * SQL of the indexes of items with missing records, starting at 1 and separated by commas; null if every
- * record exists.
+ * SQL expression for the indexes of items whose records do not exist, starting at 1 and separated by commas.
+ * Null if every record exists.
  */
 export const missingIndexes =
   "(select string_agg(_i._n::text, ',' order by _i._n) from _items _i where not exists (select from _found _f where _f._n = _i._n))";

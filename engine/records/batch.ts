@@ -15,15 +15,15 @@ const maxValues = 100_000;
 /** Maximum size of a batch body, in bytes. */
 export const batchBytes = 8 * 1024 * 1024;
 
-/** A plan to write many records in one statement. */
+/** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
-  /** Whether nothing is written if any item fails. */
+  /** Whether one failed item prevents all items from being written. */
   readonly stops: boolean;
   /** Number of records in the request. */
   readonly size: number;
-  /** Returns an item's location in the body. The first item is 1. */
+  /** Returns an item's location in the body. Items are numbered from 1. */
   readonly location: (number: number) => string;
-  /** Errors of items by index, starting at 1. */
+  /** Errors by item index, starting at 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
   /** Returns the column values of the items at these indexes. */
   readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
@@ -37,7 +37,7 @@ export interface BatchEnvelope {
   readonly match: readonly string[] | undefined;
 }
 
-/** Parses the body of a batch. @throws HttpError 400 with all issues outside the items */
+/** Parses the body of a batch. @throws HttpError 400 with all issues found outside the items */
 export function envelopeOf(
   request: OperationRequest,
   list: 'records' | 'ids',
@@ -82,21 +82,21 @@ export function objectOf(value: unknown): Body {
 /** Returns the ID of an item as decimal text, or undefined if the value is not an int64. */
 export const idOf = integerText;
 
-/** How the items of a batch are parsed and validated. */
+/** Rules for parsing and validating the items of a batch. */
 export interface BatchItemRules {
   readonly table: ItemTable;
   readonly location: BatchPlan['location'];
-  /** Parses an item. @throws HttpError with all of its issues */
+  /** Parses an item. @throws HttpError with all issues found in the item */
   readonly read: (value: unknown) => BatchItem;
   /** Returns a key that must be unique within the batch. */
   readonly key?: (item: BatchItem) => string;
-  /** The error of items that share a key. */
+  /** The error for items that share a key. */
   readonly sameKey?: HttpError;
 }
 
 /**
  * Validates the items of a batch and regularly lets other requests run.
- * @throws HttpError 400 naming the invalid items if the batch stops at errors
+ * @throws HttpError 400 naming the invalid items if the batch stops on errors
  */
 export async function batchPlan(
   request: OperationRequest,
@@ -140,7 +140,7 @@ export async function batchPlan(
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
-/** Returns the batch with additional failed items. @throws HttpError 400 if it stops at errors */
+/** Returns the plan with additional failed items. @throws HttpError 400 if the batch stops on errors */
 export function withFailures<P extends BatchPlan>(plan: P, newFailures: ReadonlyMap<number, HttpError>): P {
   const failures = new Map([...plan.failures, ...newFailures]);
   if (plan.stops && failures.size > 0) throw itemsError(plan, failures);
@@ -148,7 +148,8 @@ export function withFailures<P extends BatchPlan>(plan: P, newFailures: Readonly
 }
 
 /**
- * Returns how a batch is split into smaller statements. @param bind binds the statement that writes its items
+ * Returns a splitter that divides a batch into smaller statements.
+ * @param bind returns the statement that writes a plan's items
  */
 export const splitterOf = <P extends BatchPlan>(bind: (plan: P) => Statement): BatchSplitter<P> => ({
   numbers: ({ size, failures }) =>
@@ -165,7 +166,7 @@ export const splitterOf = <P extends BatchPlan>(bind: (plan: P) => Statement): B
   without: withFailures,
 });
 
-/** Failed items, as the cause of an error, so that imports can report each line. */
+/** The failed items of a batch. Serves as the cause of an error, so that imports can report each line. */
 export class ItemFailures extends Error {
   readonly failures: ReadonlyMap<number, HttpError>;
   constructor(failures: ReadonlyMap<number, HttpError>) {
@@ -181,9 +182,9 @@ const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpE
   );
 
 /**
- * Returns the response to a batch. Its statement returns the results and the indexes of items with missing
- * records.
- * @throws HttpError 400 if records are missing and the batch stops at errors
+ * Returns the response to a batch, whose statement returns the results and the indexes of items whose records
+ * do not exist.
+ * @throws HttpError 400 if such items exist and the batch stops on errors
  */
 export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {
   const [results, missingIndexes] = row;

@@ -8,9 +8,9 @@ export type Body = Readonly<Record<string, unknown>>;
 
 /** Validates request bodies of a resource. */
 export interface BodyRules {
-  /** Returns one issue per invalid field; empty if the body is valid. */
+  /** Returns one issue per invalid field, or an empty list if the body is valid. */
   readonly validate: (body: Body) => readonly FieldIssue[];
-  /** Returns issues for the keys rejected by `Prefer: handling=strict`: unknown and read-only fields. */
+  /** Returns issues for unknown and read-only fields, which `Prefer: handling=strict` rejects. */
   readonly unexpected: (body: Body) => readonly FieldIssue[];
 }
 

@@ -2,7 +2,7 @@ import type { ResourceDefinition } from '../definition/index.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import { isLogged } from './projection.ts';
 
-/** Schema names of a change and of a list of changes in the OpenAPI document. */
+/** Schema names for a change and a list of changes in the OpenAPI document. */
 export const changeSchema = 'Change';
 export const changesSchema = 'Changes';
 
@@ -14,22 +14,22 @@ export const loggedFieldNames = ({ fields }: Pick<ResourceDefinition, 'fields'>)
   fields.filter(isLogged).map(({ name }) => name);
 
 /**
- * Returns the condition that row `p` of the change log contains the previous version of row `l`'s record, if
- * `l` does not contain it.
+ * Returns an SQL condition that is true if row `p` of the change log contains the previous version of the
+ * record in row `l`, and row `l` does not contain that version itself.
  */
 export const hasPreviousVersionSql = (p: string, l: string): string =>
   `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
 
 /**
- * SQL of the names of changed fields, a JSON array as text. It contains all fields if the record was created
- * or deleted; for updates, it omits fields that were not defined in both versions.
+ * SQL expression for the names of changed fields, as the text of a JSON array. It contains all fields if the
+ * record was created or deleted. For updates, it omits fields that were not defined in both versions.
  */
 const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
 
 /**
- * Returns the FROM clause that joins rows `l` of the change log to the record before and after the change
- * (`_s`).
- * @param fence `offset 0`, so that long texts are parsed only once
+ * Returns the FROM clause that joins rows `l` of the change log to `_s`, the record before and after the
+ * change.
+ * @param fence `offset 0` if long texts must be parsed only once
  */
 const withBefore = (rows: string, fields: string, fence = ''): string =>
   `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${fence}) _s`;
@@ -37,18 +37,19 @@ const withBefore = (rows: string, fields: string, fence = ''): string =>
 /**
  * Returns the statement that selects columns of change log rows, and the names of changed fields as
  * `changed`.
- * @param rows see {@link selectChanges}, like `fields`
+ * @param rows see {@link selectChanges}
+ * @param fields see {@link selectChanges}
  */
 export const selectChangedNames = (rows: string, fields: string, columns: string): string =>
   `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
 
 /**
- * Returns the statement that selects changes as JSON, each with the record before and after.
+ * Returns the statement that selects changes as JSON, each with the record before and after it.
  * @param rows selects rows of the change log
- * @param fields SQL of an array with the field names to include, for a row `l`
+ * @param fields SQL expression for an array of the field names to include, which can refer to row `l`
  * @param order ORDER BY expressions for rows `l`
  * @param extraColumns additional columns, each starting with a comma
- * @param excerpt maximum characters of each text; all if undefined
+ * @param excerpt maximum number of characters per text; unlimited if undefined
  */
 export const selectChanges = (
   rows: string,

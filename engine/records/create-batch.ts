@@ -35,7 +35,7 @@ import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './uniques.ts';
 
-/** The plan of a POST that creates or updates many records. */
+/** The plan for a POST request that creates or updates many records. */
 export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
   readonly caller: IdempotentPlan['caller'];
   /**
@@ -45,7 +45,9 @@ export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
   readonly match: string;
 }
 
-/** `POST /R/batch`: creates up to 1,000 records, or with `match` creates and updates records, in one statement. */
+/**
+ * `POST /R/batch`: creates up to 1,000 records in one statement. With `match`, also updates existing records.
+ */
 export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> = {
   method: 'POST',
   path: '/batch',
@@ -123,18 +125,18 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
 };
 
 /**
- * The statements for one value of `match`: they create all records, or update those with the same unique
- * values.
+ * The statements for one value of `match`. They insert every record, or update the existing ones that have
+ * the same unique values.
  */
 interface Variant {
   readonly match: Unique | undefined;
   readonly simple: Prepared<CreateBatchPlan>;
-  /** For requests with an `Idempotency-Key`. */
+  /** Statement for requests with an `Idempotency-Key`. */
   readonly idempotent: Prepared<CreateBatchPlan>;
   readonly rejections: RejectionFinder;
 }
 
-/** Returns the key of a variant, independent of the order of its fields. */
+/** Returns a variant's key, which does not depend on the order of its fields. */
 const variantName = (match: readonly { readonly name: string }[] = []): string =>
   match
     .map(({ name }) => name)
@@ -177,8 +179,8 @@ function compileVariant(context: OperationContext, match: Unique | undefined): V
 }
 
 /**
- * Returns the expressions that update matching records and then create the remaining ones. @param guard see
- * {@link ItemTable}
+ * Returns the common table expressions that update matching records and then create the remaining ones.
+ * @param guard see {@link ItemTable}
  */
 function writeSql(
   context: OperationContext,
@@ -191,8 +193,8 @@ function writeSql(
   const assignments = assignmentsOf(fields, 'create', $, table.assignments);
   const columns = assignments.map((assignment) => assignment.column).join(', ');
   const values = assignments.map(({ value }) => value).join(', ');
-  // Inserts in the order of the request, so that IDs ascend in that order. If concurrent requests can write
-  // the same keys, inserts in key order to prevent deadlocks.
+  // Records are inserted in request order, so that their IDs ascend in that order. If concurrent requests can
+  // write the same keys, records are inserted in key order to prevent deadlocks.
   const order = match === undefined ? [] : itemValues(table, match);
   const isNew = match === undefined ? '' : ' where not exists (select from _found _f where _f._n = _i._n)';
   return [
@@ -205,7 +207,7 @@ function writeSql(
   ].join(', ');
 }
 
-/** Returns the expressions that update matching records. */
+/** Returns the common table expressions that update matching records. */
 function updateMatchingSql(
   context: OperationContext,
   match: Unique,

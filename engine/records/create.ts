@@ -14,7 +14,7 @@ import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
 import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
 
-/** The plan of a POST that creates a record. */
+/** The plan for a POST request that creates a record. */
 export interface CreatePlan extends IdempotentPlan, WriteValues {
   readonly caller: IdempotentPlan['caller'];
 }
@@ -71,7 +71,7 @@ export const create: Operation<CreatePlan> = {
 };
 
 /**
- * Returns an INSERT up to its column list, and the SQL of the values.
+ * Returns an INSERT up to its column list, and the SQL expressions for the values.
  * @param hasId whether the source provides the record's ID as "_id"
  */
 function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>, hasId = false) {

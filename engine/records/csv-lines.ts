@@ -20,7 +20,7 @@ const sliceBytes = 1024;
 /** The text of a CSV cell; undefined if it is empty and not quoted. */
 type Cell = string | undefined;
 
-/** A column that converts cells to JSON values; undefined stands for an absent value. */
+/** A column and the function that converts its cells to JSON values, or to undefined if a value is absent. */
 interface Column {
   readonly name: string;
   readonly value: (cell: Cell) => unknown;
@@ -39,7 +39,8 @@ export function csvLines(
   current = (name: string): string => name,
 ): LineReader {
   const ignored: string[] = [];
-  // Exports contain both names of a renamed field. The column with the former name is then ignored.
+  // Exports contain a renamed field under both names. If the current name is present, the column with the
+  // former name is ignored.
   const currentHeader = (header: readonly Cell[]) => {
     const names = new Set(header);
     return header.map((name = '') => (names.has(current(name)) ? name : current(name)));
@@ -85,7 +86,10 @@ async function* records(
   if (columns === undefined) throw errors.invalidCsv('the body is empty');
 }
 
-/** Decodes text in slices that take a few milliseconds to parse. @throws HttpError 400 unless it is UTF-8 */
+/**
+ * Decodes text in slices that take a few milliseconds to parse.
+ * @throws HttpError 400 unless the text is UTF-8
+ */
 async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const decode = (bytes?: Buffer): string => {

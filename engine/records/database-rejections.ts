@@ -5,8 +5,8 @@ import type { BatchSplitter, OperationPlan } from './operation.ts';
 import { isRejection } from './rejections.ts';
 
 /**
- * Finds the batch items that an operator's constraint or trigger rejects. It writes ever smaller subsets of
- * the batch in a transaction that is rolled back, with at most two statements per item. A query cannot find
+ * Finds the batch items that an operator's constraint or trigger rejects, by writing ever smaller subsets of
+ * the batch in a transaction that is rolled back. Runs at most two statements per item. A query cannot find
  * these items, because such a rule can be arbitrary code.
  * @returns the errors by item index; empty if each item is accepted on its own
  */
@@ -31,8 +31,8 @@ export function rejectedItems<P extends OperationPlan>(
           return;
         }
         const [number] = itemNumbers;
-        // Rejections by references and unique fields are explained when the batch is written without the
-        // failed items.
+        // Other rejections, for example because of missing references, are explained when the batch is written
+        // without the failed items.
         if (rule === undefined || number === undefined) return;
         failures.set(number, errors.rejectedByDatabase(rule, cause));
         if (!reportedRules.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);

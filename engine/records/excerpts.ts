@@ -14,7 +14,7 @@ import { currentNames } from './operations.ts';
 import { type Projection, projection } from './projection.ts';
 import { read } from './read.ts';
 
-/** Runs an operation. @throws HttpError like the API's operation */
+/** Runs an operation. @throws HttpError in the same cases as the API's operation */
 type Run = (database: Database, request: OperationRequest) => Promise<OperationResponse>;
 
 /** Operations that return only the start of long texts, for display. */
@@ -22,15 +22,16 @@ export interface Excerpts {
   readonly list: Run;
   readonly read: Run;
   readonly history: Run;
-  /** Returns one change with complete texts. The query parameter `change` is its position. */
+  /** Returns one change with complete texts. The query parameter `change` contains the change's position. */
   readonly change: Run;
 }
 
 /**
- * Compiles read operations whose texts the database truncates, so that a page costs no more than it displays.
- * Entity tags still identify the complete records.
+ * Compiles read operations for which the database truncates texts, so that loading a page does not cost more
+ * than displaying it. Entity tags still identify the complete records.
  * @param contexts the contexts of all resources
- * @param lengths maximum characters of a text in lists and histories (`many`) and in single records (`one`)
+ * @param lengths maximum number of characters per text, in lists and histories (`many`) and in single records
+ * (`one`)
  * @returns the operations by resource name
  */
 export function compileExcerpts(
@@ -62,7 +63,7 @@ export function compileExcerpts(
   );
 }
 
-/** Returns a function that makes a context's statements truncate texts after this many characters. */
+/** Returns a function that configures a context's statements to truncate texts to this many characters. */
 function withExcerpts(contexts: readonly OperationContext[], excerpt: number) {
   const definitions = contexts.map(({ definition }) => definition);
   const projections = new Map(

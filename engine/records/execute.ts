@@ -31,9 +31,9 @@ type Executable<P extends OperationPlan> = Pick<
  * Runs an operation's statement when its organization is scheduled. All requests for records pass through
  * this function.
  * @throws HttpError 400 naming every missing reference, or the operator's constraint or trigger that rejected
- * the write; 403 if the organization has reached its maximum number of records; 409 naming unique fields
- * whose values another record has; 500 if the database fails or does not respond; 503 if no slot is available
- * in time or the database cancels the statement
+ * the write; 403 if the organization has reached its maximum number of records; 409 naming the unique fields
+ * whose values another record already has; 500 if the database fails or does not respond; 503 if no slot is
+ * available in time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
   database: Database,
@@ -127,7 +127,7 @@ async function runInLane(
   const lane = pipelines?.laneOf(statement, organization);
   if (pipelines !== undefined && lane !== undefined) {
     const rows = await admission.run(lane, organization, async () =>
-      // While the statement waited, its organization can have been excluded from pipelining.
+      // The organization might have been excluded from pipelining while the statement waited.
       pipelines.laneOf(statement, organization) === undefined
         ? undefined
         : pipelines.run(statement, organization),

@@ -11,11 +11,11 @@ import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
 /**
- * Records per statement if an index provides the order. Otherwise every statement reads all records, so their
- * number must be small.
+ * Records per statement. If no index provides the order, every statement reads all records, so there should
+ * be few statements.
  */
 const batchSizes = { list: 1000, deep: 1000, scan: 10_000 } as const;
-/** Bytes of text after which a batch ends. An export uses this much memory plus the last record. */
+/** Number of bytes of text after which a batch ends. An export uses this much memory plus the last record. */
 const maxBytes = 4 * 1024 * 1024;
 
 /** Exports a whole list in batches, each starting after the previous batch's last record. */
@@ -59,14 +59,14 @@ export function exportReader<P extends LinkedPlan>(
 }
 
 /**
- * Returns the position of the next batch, or undefined after an empty one. A batch that is not full is not
- * necessarily the last, because its size can end it early.
+ * Returns the position of the next batch, or undefined after an empty batch. A batch with fewer records is
+ * not necessarily the last, because the byte limit can end it early.
  */
 function lastPosition({ parsedQuery: { sort } }: LinkedPlan, [row]: TextRows) {
   if (row === undefined) return undefined;
   const [, , id, key] = row;
   const { toBound = (text: string) => text } = sort.field.type;
-  // Not signed, because it does not leave the process.
+  // The cursor is not signed because it does not leave the process.
   const emptyCursor = { page: '1', text: '', signature: '' };
   return { ...emptyCursor, id: String(id), key: key == null ? null : toBound(String(key)) };
 }
@@ -91,7 +91,7 @@ function batchStatement<P extends LinkedPlan>(
         $,
         batchSizes[listLane(context, query)],
       );
-      // PostgreSQL knows the length of a text without reading it.
+      // PostgreSQL can determine a text's length without reading the text.
       const precedingBytes = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
       const rows = rowsWith(`${precedingBytes} as "_before"`);
       return `select ${projection.columns} from (${rows}) ${record}${projection.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;

@@ -10,7 +10,7 @@ export interface Format {
   readonly head?: (names: readonly string[]) => string;
 }
 
-/** All formats by name; the command line uses the same names. */
+/** All formats by name. The command line uses the same names. */
 export const formats = {
   csv: { type: 'text/csv', layout: 'csv', head: (names) => `${names.join(',')}\r\n` },
   ndjson: { type: 'application/x-ndjson', layout: 'ndjson' },
@@ -24,8 +24,8 @@ export const formatNames = Object.keys(formats) as FormatName[];
 export const formatOf = (name: FormatName): Format => formats[name];
 
 /**
- * Returns the format with this media type, or undefined if it is unknown. @param type in lower case, without
- * parameters
+ * Returns the format with this media type, or undefined if it is unknown.
+ * @param type the media type in lower case, without parameters
  */
 export const formatOfType = (type: string): FormatName | undefined =>
   formatNames.find((name) => formats[name].type === type);

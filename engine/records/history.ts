@@ -21,7 +21,7 @@ import { commonParameters, planRequest, recordId, rejectRequest, unknownParamete
 import { organizationOf } from './rows.ts';
 import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
-/** The plan of a GET of a record's history. */
+/** The plan for a GET request for a record's history. */
 export interface HistoryPlan extends OperationPlan, ById {
   /** The position after which the page starts; undefined for the first page. */
   readonly after: UnverifiedCursor | undefined;
@@ -37,7 +37,7 @@ export const history: Operation<HistoryPlan> = {
   compile: (context) => {
     const { definition } = context;
     const { name } = definition;
-    /** Returns the text signed by a cursor: its list and position. */
+    /** Returns the text that a cursor's signature covers, which consists of its list and position. */
     const signedText = ({ organization, id }: HistoryPlan, position: string) =>
       JSON.stringify([organization, name, 'history', id, position]);
     const { excerpt } = context;
@@ -104,22 +104,24 @@ export const history: Operation<HistoryPlan> = {
   }),
 };
 
-/** Returns SQL of an array with the names of the logged fields. */
+/** Returns an SQL expression for an array of the logged fields' names. */
 const loggedFieldsSql = (definition: OperationContext['definition']): string =>
   `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
-/** Returns the condition that row `_l` of the change log is a change to the plan's record. */
+/** Returns an SQL condition that is true if row `_l` of the change log is a change to the plan's record. */
 const changesOf = (resource: string, $: Placeholder<ById>): string =>
   `_l."organization_id" = ${organizationOf($)} and _l."object" = ${literal(resource)} and _l."object_id" = ${$(idOf)}::bigint`;
 
 const idOf = ({ id }: ById): string => id;
 
-/** Maximum bytes of stored records read for a page of excerpts, unless its first change alone is larger. */
+/**
+ * Maximum size of the stored records read for a page of excerpts, in bytes. The first change can exceed it.
+ */
 const pageBytes = 2 * 1024 * 1024;
 
 /**
- * Limits a page to rows with up to {@link pageBytes}. PostgreSQL knows the size of a value without reading
- * it.
+ * Limits a page to rows with a total size of up to {@link pageBytes}. PostgreSQL can determine the size of a
+ * value without reading it.
  */
 const upToBytes = (page: string): string => {
   const size = `coalesce(octet_length(_l."record"), 0) + coalesce(octet_length(_l."before"), 0)`;
@@ -131,7 +133,7 @@ const upToBytes = (page: string): string => {
   ].join(' ');
 };
 
-/** A plan to read one change of a record by its position. */
+/** A plan that reads one change to a record by its position. */
 export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }

@@ -80,11 +80,14 @@ interface IdempotentWrite {
   /** The path that keys are scoped to, without the API prefix. */
   readonly path: string;
   /**
-   * Returns the common table expressions that write. Their source has one row, or none if nothing must be
-   * written.
+   * Returns the common table expressions that perform the write. `source` has one row, or none if nothing
+   * must be written.
    */
   readonly write: (source: string) => string;
-  /** The SELECT of the response as "record", its versions as "tag" and the record's ID as "record_id". */
+  /**
+   * SELECT statement that returns the response as "record", its versions as "tag" and the record's ID as
+   * "record_id".
+   */
   readonly result: string;
   /** The projection's mark, appended to the versions in the entity tag. */
   readonly mark: string;
@@ -125,7 +128,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
 }
 
 /**
- * Returns the response to a plan executed by {@link idempotentStatement}, now or previously.
+ * Returns the response to a plan that {@link idempotentStatement} has executed now or in an earlier request.
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
 export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {

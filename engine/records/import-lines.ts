@@ -37,7 +37,9 @@ export interface ImportSummary {
 const [maxLines, maxBytes] = [1000, 4 * 1024 * 1024];
 /** Maximum number of failed lines in a report. */
 const maxReported = 1000;
-/** Returns a record's unique values as texts, one per set of unique fields without empty values. */
+/**
+ * Returns a record's unique values as texts, one for each set of unique fields whose values are all present.
+ */
 export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly string[] =>
   uniques.flatMap((unique) =>
     unique.some((field) => isBlankValue(record, field))
@@ -90,7 +92,7 @@ export async function importLines(
   /** Adds a line to the batch and writes the batch if it is full or already contains the line's keys. */
   const add = async (line: ParsedLine): Promise<void> => {
     const lineKeys = line.record instanceof HttpError ? [] : keysOf(line.record);
-    // A second record with the same key updates the first one, which must be written before.
+    // A second record with the same key updates the first one, which must therefore be written first.
     if (lineKeys.some((key) => keys.has(key))) await flush();
     if (stopped) return;
     for (const key of lineKeys) keys.add(key);
@@ -137,10 +139,7 @@ async function writeEach(lines: readonly ParsedLine[], write: WriteMany): Promis
   );
 }
 
-/**
- * Writes the lines before the first failed line. @returns their results, followed by the failure if there was
- * one
- */
+/** Writes the lines before the first failed line. @returns their results, followed by the failure, if any */
 async function writeUntilFailure(
   lines: readonly ParsedLine[],
   write: WriteMany,
@@ -154,7 +153,7 @@ async function writeUntilFailure(
     return failure instanceof HttpError ? [...results, toRejectedRecord(failure)] : results;
   }
   // Nothing was written, but the lines before the failed one are valid, unless a concurrent write made
-  // another one fail.
+  // another line fail.
   const outcomes = await writeUntilFailure(validLines.slice(0, firstFailure), write);
   return outcomes.some((result) => typeof result === 'object')
     ? outcomes

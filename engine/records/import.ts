@@ -20,7 +20,7 @@ import { retryWhenBusy } from './retry.ts';
 import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
-/** A request to import, before validation. */
+/** An import request before validation. */
 export interface ImportRequest {
   readonly caller: Caller;
   readonly query: Query;
@@ -31,7 +31,7 @@ export interface ImportRequest {
   readonly headers: OperationRequest['headers'];
 }
 
-/** A validated request to import. */
+/** A validated import request. */
 export interface ImportPlan extends ImportWrites {
   readonly format: FormatName;
 }
@@ -48,7 +48,10 @@ interface ImportObserver {
 
 /** The import operation of a resource. */
 export interface Import {
-  /** @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records */
+  /**
+   * Validates a request.
+   * @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records
+   */
   readonly plan: (request: ImportRequest) => ImportPlan;
   /**
    * Writes the records of a body in order, up to 1,000 per statement.
@@ -64,7 +67,7 @@ export interface Import {
 }
 
 /**
- * `POST /R/import`: creates records from a body of any length, or with `match` creates and updates records.
+ * `POST /R/import`: creates records from a body of any length. With `match`, also updates existing records.
  */
 export const imports = {
   method: 'POST',

@@ -10,16 +10,16 @@ export interface ResourceIndex {
   /** The access method; a B-tree if absent. */
   readonly method?: 'gin';
   readonly keys: readonly string[];
-  /** The condition of a partial unique index; absent for indexes of all records. */
+  /** The condition of a partial unique index; absent for indexes that cover all records. */
   readonly uniqueWhere?: string;
 }
 
-/** Returns the keys of an index that starts with the organization and ends with the ID. */
+/** Returns the keys of an index, preceded by the organization and followed by the ID. */
 const indexColumns = (keys: readonly string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
 
 /**
- * Returns whether an index, or the primary key, provides the order of `sort` among records with equal values
- * of other fields.
+ * Returns whether an index or the primary key provides the order of `sort` among records with equal values in
+ * the `equal` fields.
  */
 export function isIndexed(definition: ResourceDefinition, equal: readonly Field[], sort: Field): boolean {
   const requiredKeys = indexColumns([...equal.map(lookupKey), indexKey(sort)]);
@@ -29,7 +29,7 @@ export function isIndexed(definition: ResourceDefinition, equal: readonly Field[
   );
 }
 
-/** Returns a resource's indexes: for its query parameters, references, lookups and unique fields. */
+/** Returns a resource's indexes, which serve its query parameters, references, lookups and unique fields. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
   const candidates = [

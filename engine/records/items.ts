@@ -18,22 +18,25 @@ export interface ItemValues {
   readonly skipped: readonly string[];
 }
 
-/** A statement's items as a table `_items`: one row per item, with its index (starting at 1) in `_n`. */
+/**
+ * A statement's items as the table `_items`, which has one row per item. `_n` contains the item's index,
+ * starting at 1.
+ */
 export interface ItemTable {
   /**
    * Returns the common table expression `_items`. @param guard a source with at most one row; if it is empty,
    * so is `_items`
    */
   readonly expression: (placeholder: Placeholder<ItemValues>, guard?: string) => string;
-  /** Returns the columns of a field and the SQL of their values. */
+  /** Returns a field's columns with the SQL expressions for their values. */
   readonly assignments: (field: Field) => readonly Assignment[];
-  /** Returns the condition that an item contains a field. */
+  /** Returns an SQL condition that is true if an item contains a field. */
   readonly hasField: (field: Field) => string;
   /** Appends an item to the columns, or a row of nulls if it is undefined. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 
-/** SQL of an item's ID. */
+/** SQL expression for an item's ID. */
 export const itemId = '_i._id::bigint';
 
 /** The text of a column's array while items are appended to it. */
@@ -41,7 +44,7 @@ export interface ItemColumn {
   text: string;
 }
 
-/** Compiles how statements read items with values of these writable fields. */
+/** Compiles the {@link ItemTable} for items with values for these writable fields. */
 export function itemTable(fields: readonly Field[]): ItemTable {
   const fieldEntries = fields.map((field) => ({
     field,

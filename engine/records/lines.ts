@@ -13,16 +13,18 @@ export interface ParsedLine {
   readonly record: Body | HttpError;
 }
 
-/** The records of a body in order, in chunks. */
+/** Iterates over the records of a body in order, in chunks. */
 export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
-  /** Names of columns that are not writable fields; complete after the first record was read. */
+  /** Names of columns that are not writable fields; complete once the first record has been read. */
   readonly ignored: readonly string[];
 }
 
 /** Maximum size of a record, in bytes. */
 export const maxRecord = 1024 * 1024;
 
-/** Number of lines read without a pause. Creating the error of an invalid line takes tens of microseconds. */
+/**
+ * Number of lines read without a pause. Creating the error for an invalid line takes tens of microseconds.
+ */
 const sliceLines = 200;
 
 /**

@@ -16,7 +16,8 @@ export interface LinkedPlan extends OperationPlan {
 }
 
 /**
- * Returns the text signed by a cursor. A cursor is valid only for the same organization, order and filters.
+ * Returns the text that a cursor's signature covers. A cursor is valid only for the same organization, order
+ * and filters.
  */
 function signedText(
   { organization, resource, parsedQuery: query }: Omit<LinkedPlan, 'query'>,

@@ -26,7 +26,7 @@ export interface ListInput extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
 }
 
-/** Compiles the SQL of a list. @param maxRecords replaces the page size */
+/** Compiles the SQL for a list. @param maxRecords replaces the page size */
 export function compileListScope(
   context: OperationContext,
   query: ParsedQuery,
@@ -93,8 +93,8 @@ export function listColumns(context: OperationContext, query: ParsedQuery): Sele
 }
 
 /**
- * Returns whether a short list has the same plan for all values, because an index provides the order.
- * Otherwise the planner needs the values, so several lists cannot share a statement.
+ * Returns whether a short list has the same plan for all values, because an index provides its order. For
+ * other lists, the planner needs the values, so several lists cannot share a statement.
  */
 export function hasStablePlan(context: OperationContext, query: ParsedQuery): boolean {
   const { equal, find, sort } = queryCost(query);
@@ -104,8 +104,8 @@ export function hasStablePlan(context: OperationContext, query: ParsedQuery): bo
 }
 
 /**
- * Returns whether the index that finds the records does not provide the list's order, so that they must be
- * sorted.
+ * Returns whether the records must be sorted because the index that finds them does not provide the list's
+ * order.
  */
 function findsFirst(query: ParsedQuery): boolean {
   const { find, gather, sort } = queryCost(query);
@@ -113,8 +113,8 @@ function findsFirst(query: ParsedQuery): boolean {
 }
 
 /**
- * Returns the lane of a list: `scan` unless an index provides the page, `deep` if the page is far from the
- * start.
+ * Returns a list's lane, which is `scan` unless an index provides the page, and `deep` if the page is far
+ * from the start.
  */
 export function listLane({ definition }: OperationContext, query: ParsedQuery): 'list' | 'deep' | 'scan' {
   const { equal, find, sort, scan } = queryCost(query);

@@ -27,9 +27,9 @@ import { commonParameters, planRequest, rejectRequest, unknownParameters } from 
 import { wrapBody } from './responses.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
-/** The plan of a list. */
+/** The plan for a list request. */
 export interface ListPlan extends LinkedPlan {
-  /** How to count the records of all pages; undefined if they are not counted. */
+  /** How to count the records on all pages; undefined if they are not counted. */
   readonly counting: CountMode | undefined;
   readonly strict: boolean;
 }

@@ -6,7 +6,7 @@ import { statementsByShape } from './projected-columns.ts';
 import { visibleSql } from './rows.ts';
 import { type ById, byIdSql, tableOf } from './statements.ts';
 
-/** The filters of a resource's list, for conditions on records outside the list. */
+/** The filters of a resource's list, for use on records outside the list. */
 export interface Matching {
   /** Names of the filter parameters. */
   readonly parameters: readonly string[];
@@ -18,12 +18,12 @@ export interface Matching {
   readonly findStatement: (plan: FindPlan) => Statement;
 }
 
-/** The plan of a check whether a record matches filters. */
+/** The plan for checking whether a record matches filters. */
 export interface MatchPlan extends OperationPlan, ById {
   readonly parsedQuery: ParsedQuery;
 }
 
-/** The plan of a search for records that match filters. */
+/** The plan for finding records that match filters. */
 export interface FindPlan extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
   readonly limit: number;

@@ -37,10 +37,10 @@ export interface Trace {
 
 /** A statement executed for a request, including its wait for a slot. */
 export interface TracedStatement {
-  /** Empty if the statement is unnamed and planned each time. */
+  /** The statement's name; empty if it is unnamed and therefore planned on each execution. */
   readonly name: string;
   readonly lane: Lane;
-  /** Start in milliseconds since 1970, and duration in milliseconds. */
+  /** Start time in milliseconds since the Unix epoch, and duration in milliseconds. */
   readonly at: number;
   readonly ms: number;
 }
@@ -68,7 +68,7 @@ export interface LinkContext {
 /** How to count all records of a list: `Prefer: count=…`. */
 export type CountMode = 'exact' | 'estimated';
 
-/** A request to an operation, before validation. */
+/** A request for an operation, before validation. */
 export interface OperationRequest {
   readonly caller: Caller;
   readonly query: Query;
@@ -89,22 +89,22 @@ export interface OperationRequest {
    * @throws HttpError 400 unless it is a JSON object
    */
   readonly body: (types?: readonly string[], maxValues?: number) => Body;
-  /** Returns the body as it was sent. */
+  /** Returns the raw body. */
   readonly bytes: () => Buffer;
 }
 
-/** The input from which an operation is compiled. */
+/** The input for compiling an operation. */
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
-  /** Compiled access of statements to the items of a batch. */
+  /** Compiled SQL that gives statements access to the items of a batch. */
   readonly items: ItemTable;
   readonly projection: Projection;
   /** The projections of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
-  /** Maximum characters selected of each text, see `excerpts.ts`; all if absent. */
+  /** Maximum number of characters to select from each text (see `excerpts.ts`); unlimited if absent. */
   readonly excerpt?: number;
-  /** The effects of every write of this instance. */
+  /** The effects of every write in this instance. */
   readonly effects: readonly Effect[];
   /** References that point to records of this resource. */
   readonly referrers: readonly Referrer[];
@@ -116,14 +116,14 @@ export interface Referrer {
   readonly field: string;
 }
 
-/** The database work of a request, as data. */
+/** Describes the database work of a request as data. */
 export interface OperationPlan {
   /** ID of the caller's organization. */
   readonly organization: string;
   readonly caller: Caller;
 }
 
-/** The OpenAPI description of an operation. The remaining parts follow from its path, action and status. */
+/** The OpenAPI description of an operation. The other parts are derived from its path, action and status. */
 export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
@@ -161,7 +161,7 @@ export interface DescribedResource {
  */
 export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Appended to the path of the resource. */
+  /** Suffix appended to the resource's path. */
   readonly path: '' | '/:id' | '/:id/history' | '/batch';
   /** The required grant. */
   readonly action: Action;
@@ -175,7 +175,7 @@ export interface Operation<P extends OperationPlan = OperationPlan, Planned exte
   readonly describe: (resource: DescribedResource) => OperationDescription;
 }
 
-/** The response of an operation. */
+/** The response from an operation. */
 export interface OperationResponse {
   /** JSON, as text or bytes. */
   readonly body: string | Buffer;
@@ -205,15 +205,15 @@ export interface BatchSplitter<P extends OperationPlan = OperationPlan> {
   readonly numbers: (plan: P) => readonly number[];
   /** Returns the statement that writes only these items. */
   readonly statement: (plan: P, numbers: readonly number[]) => Promise<Statement>;
-  /** Returns the plan without the failed items. @throws HttpError if the batch stops at errors */
+  /** Returns the plan without the failed items. @throws HttpError if the batch stops on errors */
   readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
 }
 
 /** Reads the complete result of an operation in batches, for export formats. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /**
-   * Validates a request and returns the plan of the first batch. @throws HttpError like `plan` of {@link
-   * CompiledOperation}
+   * Validates a request and returns the plan for the first batch.
+   * @throws HttpError in the same cases as `plan` of {@link CompiledOperation}
    */
   readonly plan: (request: OperationRequest) => P;
   /** Returns statements that run before the first batch. */
@@ -222,7 +222,7 @@ export interface ExportReader<P extends OperationPlan = OperationPlan> {
   readonly head: (plan: P, format: FormatName) => string;
   /** Returns a batch's statement, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
-  /** Returns the plan of the batch after these rows, or undefined after the last batch. */
+  /** Returns the plan for the batch after these rows, or undefined after the last batch. */
   readonly next: (plan: P, rows: TextRows) => P | undefined;
 }
 
@@ -236,7 +236,7 @@ export interface CompiledOperation<
    * @throws HttpError 400 with all issues, then 404 for an ID that cannot exist
    */
   readonly plan: (request: OperationRequest) => Planned;
-  /** Returns the statement of a plan, or undefined if the response does not need one. */
+  /** Returns the statement for a plan, or undefined if the response does not need one. */
   readonly statement: (plan: P) => Statement | undefined;
   /** Returns the response to a plan. @throws HttpError 404 if the record does not exist */
   readonly respond: (plan: P, rows: TextRows) => OperationResponse;
@@ -248,7 +248,9 @@ export interface CompiledOperation<
   readonly creates?: (plan: P) => number;
   /** Whether the operation only reads, so that its statements can run on a replica. */
   readonly readsOnly?: true;
-  /** Returns a second statement that the first one's rows require. Its rows are appended. */
+  /**
+   * Returns a second statement if the first one's rows require it. The second statement's rows are appended.
+   */
   readonly followUp?: (plan: P, rows: TextRows) => Statement | undefined;
   /** Explains a write that the database rejected. */
   readonly rejection?: ExplainRejection<P>;

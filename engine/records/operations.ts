@@ -69,7 +69,7 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
   };
 }
 
-/** An operation as routes use it, independent of the type of its plan. */
+/** An operation as used by routes, independent of its plan type. */
 export interface RoutedOperation {
   readonly operation: Operation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
   readonly compiled: CompiledOperation<OperationPlan, OperationPlan | Promise<OperationPlan>>;

@@ -10,7 +10,7 @@ import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
-/** The plan of a PATCH. */
+/** The plan for a PATCH request. */
 export interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** Names of the writable fields in the body. */
@@ -34,7 +34,7 @@ export const patch: Operation<PatchPlan> = {
     const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const names = `${$((plan) => plan.fieldNames)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
-        // The same statement for any combination of fields, so that the server can reuse its plan.
+        // The statement is the same for any combination of fields, so that the server can reuse its plan.
         assignIf(
           `${literal(field.name)} = any(${names})`,
           assign<PatchPlan>(field, $, bodyParameters(field)),

@@ -10,7 +10,7 @@ export interface Preconditions {
   /** The record must have one of these versions; null if any version is accepted. */
   readonly match: readonly Versions[] | null;
   /**
-   * The record must not have any of these versions, or with `*` must not exist; null if any version is
+   * The record must not have any of these versions, or must not exist if this is `*`; null if any version is
    * accepted.
    */
   readonly noneMatch: readonly Versions[] | '*' | null;
@@ -79,8 +79,8 @@ interface Tag {
 }
 
 /**
- * An element of a list of entity tags; empty elements are skipped (RFC 9110, section 5.6.1). No two adjacent
- * parts of the pattern match blanks, so matching takes linear time.
+ * Matches an element of a list of entity tags. Empty elements are skipped (RFC 9110, section 5.6.1). No two
+ * adjacent parts of the pattern match blanks, so matching takes linear time.
  */
 const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 

@@ -20,7 +20,7 @@ import { type RowScope, visibleSql } from './rows.ts';
 /** The key of expanded records in responses. Fields cannot have this name. */
 const expansionColumn = { name: 'expanded', type: { encode: verbatim, json: { type: 'string' } } };
 
-/** Returns the columns that a request selects of each record, in order. */
+/** Returns the columns that a request selects from each record, in order. */
 export const projectedColumns = (
   { definition }: Pick<OperationContext, 'definition'>,
   { selection, expansion }: RequestedProjection,
@@ -29,7 +29,7 @@ export const projectedColumns = (
   return expansion.length === 0 ? fields : [...fields, expansionColumn];
 };
 
-/** Returns the SQL of {@link projectedColumns} and the required joins. */
+/** Returns the SQL for the {@link projectedColumns} and the required joins. */
 export function selectProjection(
   context: OperationContext,
   { selection, expansion }: RequestedProjection,
@@ -45,7 +45,9 @@ export function selectProjection(
   };
 }
 
-/** Returns SQL of the referenced record as JSON, which is null if the record does not exist. */
+/**
+ * Returns an SQL expression for the referenced record as JSON, which is null if the record does not exist.
+ */
 function referredRecord(
   { projections }: OperationContext,
   reference: Field,
@@ -73,10 +75,10 @@ export function authorizeExpansion(
 const maxShapes = 500;
 
 /**
- * Caches an operation's statements whose text depends on the request. Each is prepared when it is first
+ * Caches an operation's statements whose text depends on the request, and prepares each when it is first
  * needed.
- * @param prefix the prefix of their names
- * @returns a function that returns the statement of a shape, or creates it under a name
+ * @param prefix the prefix of the statements' names
+ * @returns a function that returns the statement for a shape and prepares it under a unique name if necessary
  */
 export function statementsByShape<Input>(
   { definition, excerpt }: OperationContext,

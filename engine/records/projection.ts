@@ -5,15 +5,18 @@ import { column, quote, record, versionColumn } from '../sql/index.ts';
 
 /** The SQL that selects a record. */
 export interface Projection {
-  /** The record's columns, named like its fields. */
+  /** The record's columns, named after its fields. */
   readonly columns: string;
-  /** The joins of joined fields, each starting with a space. */
+  /** The joins for joined fields, each starting with a space. */
   readonly joins: string;
-  /** Returns the columns of some fields and their joins. */
+  /** Returns only the columns and joins for these fields. */
   readonly only: (fields: readonly Field[]) => Pick<Projection, 'columns' | 'joins'>;
   /** The columns stored in the change log: the record's own fields except sensitive ones. */
   readonly loggedColumns: string;
-  /** SQL of the versions that determine the record's text: its own version and those of joined records. */
+  /**
+   * SQL expression for the versions that determine the record's text: its own version and those of joined
+   * records.
+   */
   readonly versions: string;
   /** Like `versions`, but without joins, for the preconditions of writes. */
   readonly currentVersions: string;
@@ -22,8 +25,8 @@ export interface Projection {
 }
 
 /**
- * Returns the record's columns, named like its fields, and the joins of joined fields.
- * @param excerpt maximum characters of each text; all if undefined
+ * Returns the record's columns, named after its fields, and the joins for joined fields.
+ * @param excerpt maximum number of characters per text; unlimited if undefined
  */
 export function projection(
   definition: ResourceDefinition,
@@ -40,7 +43,7 @@ export function projection(
     columns.set(field.name, `${value} as ${quote(field.name)}`);
   };
   for (const field of definition.fields) {
-    // `definition.fields` contains a field before its aliases.
+    // In `definition.fields`, a field precedes its aliases.
     const aliasedValue = field.aliasOf && values.get(field.aliasOf.name);
     if (aliasedValue !== undefined || field.through === undefined) {
       addColumn(field, aliasedValue ?? responseValueSql(field));
@@ -50,8 +53,7 @@ export function projection(
     const target = definitions.find(({ name }) => name === link?.to);
     if (link === undefined || target === undefined) throw new Error(`${field.name} follows no reference`);
     const alias = quote(`via_${link.name}`);
-    // The join is limited to the record's organization, so it does not need a separate condition on
-    // visibility.
+    // The join is limited to the record's organization, so it does not need a separate visibility condition.
     const condition = `${alias}."organization_id" = ${record}."organization_id" and ${alias}."id" = ${column(link)}`;
     // If a record refers to itself, the join would return the version before this statement's write.
     const version = (joinedVersion: string) =>
@@ -87,7 +89,7 @@ export function projection(
 /** Returns whether the change log stores a field's values. Joined values belong to other records. */
 export const isLogged = ({ through, sensitive }: Field): boolean => through === undefined && !sensitive;
 
-/** Returns SQL of a stored value as it is returned in responses. */
+/** Returns an SQL expression for a stored value in the form used in responses. */
 export const responseValueSql = (field: Field): string =>
   field.type.read?.(fieldColumns(field).map(column)) ?? column(field);
 
@@ -97,15 +99,18 @@ interface Link {
   readonly from: string;
   /** The condition that finds the referenced record. */
   readonly condition: string;
-  /** Returns SQL of the referenced record's version. @param joinedVersion SQL of the joined row's version */
+  /**
+   * Returns an SQL expression for the referenced record's version.
+   * @param joinedVersion SQL expression for the joined row's version
+   */
   readonly version: (joinedVersion: string) => string;
 }
 
 const versionOf = (alias: string) => `${alias}.${quote(versionColumn)}`;
 
 /**
- * Returns SQL of the versions of the record and its joined records, separated by dots. A missing record's
- * version is empty.
+ * Returns an SQL expression for the versions of the record and its joined records, separated by dots. A
+ * missing record's version is empty.
  */
 const versionsOf = (joinedVersions: readonly string[]): string =>
   [`${versionOf(record)}::text`, ...joinedVersions.map((version) => `coalesce((${version})::text, '')`)].join(
@@ -122,7 +127,10 @@ const markOf = (sql: object, { fields }: ResourceDefinition): string =>
     .digest('hex')
     .slice(0, 8);
 
-/** Returns SQL of a joined field's text. Several fields are joined by spaces and trimmed. */
+/**
+ * Returns an SQL expression for a joined field's text. Several values are separated by spaces, and the result
+ * is trimmed.
+ */
 function joinedText(
   field: Field,
   link: Field,
@@ -134,7 +142,7 @@ function joinedText(
     const texts = (field.show ?? []).map((name) => {
       const text = target.fields.find((targetField) => targetField.name === name)?.type.text;
       const value = `${table}.${quote(name)}`;
-      // Null if the record does not exist or its field is null.
+      // The value is null if the record does not exist or its field is null.
       return `coalesce(${text?.(value) ?? value}, '')`;
     });
     return texts.length === 1 ? (texts[0] ?? "''") : `btrim(${texts.join(` || ' ' || `)})`;

@@ -37,9 +37,9 @@ export function readBody(
 }
 
 /**
- * Reads bytes as JSON, independent of their content type, with every number exact.
+ * Parses bytes as JSON with exact numbers, regardless of their content type.
  * @param options `line`: the number of the first line in messages
- * @throws HttpError 400 unless they are JSON in UTF-8, within the limits of the parser
+ * @throws HttpError 400 unless the bytes are JSON in UTF-8 that is within the limits of the parser
  */
 export function readJson(
   bytes: Buffer,

@@ -13,7 +13,7 @@ import { commonParameters, planRequest, recordId, rejectRequest, unknownParamete
 import { recordResponse, recordRow } from './responses.ts';
 import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
-/** The plan of a GET of one record. */
+/** The plan for a GET request for one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
   readonly projection: RequestedProjection | undefined;

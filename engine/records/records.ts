@@ -33,7 +33,7 @@ export interface RecordResource {
 export interface Records {
   /**
    * Creates a record like POST.
-   * @param readOnly values of read-only fields, as text that PostgreSQL parses
+   * @param readOnly values for read-only fields, as text that PostgreSQL parses
    * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
   readonly create: (
@@ -43,14 +43,14 @@ export interface Records {
   ) => Promise<string>;
   /**
    * Updates some fields of a record, including read-only fields.
-   * @param values values by field; values of read-only fields are text that PostgreSQL parses
+   * @param values values by field; values for read-only fields are text that PostgreSQL parses
    */
   readonly patch: (resource: string, id: string, values: Readonly<Record<string, unknown>>) => Promise<void>;
   /**
-   * Finds a record by its ID or a field declared as a lookup, and locks it. If several match, returns the
+   * Finds a record by its ID or by a lookup field, and locks it. If several records match, returns the
    * newest.
    * @param key the field and its value
-   * @param last a field and values of records to return only if no other record matches
+   * @param last a field and its values in records that are returned only if no other record matches
    */
   readonly find: (
     resource: string,
@@ -116,7 +116,7 @@ export function records(
 }
 
 /**
- * Returns the error of a duplicate value. It does not contain the other record's ID, because the failed
+ * Returns the error for a duplicate value. It does not contain the other record's ID, because the failed
  * transaction cannot run another statement.
  */
 function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): HttpError | undefined {
@@ -132,14 +132,14 @@ function fieldOf({ name, fields }: ResourceDefinition, fieldName: string): Field
 }
 
 /**
- * Returns the columns of a field and their values from the body. Values of read-only fields are sent as text.
+ * Returns a field's columns with their values from the body. Values for read-only fields are sent as text.
  */
 function assignValue(field: Field, $: Placeholder<WriteValues>): Assignment[] {
   const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
   return assign<WriteValues>(field, $, ({ body }) => write(body[field.name]));
 }
 
-/** Prepares a statement that creates a record with values of these read-only fields. */
+/** Prepares a statement that creates a record with values for these read-only fields. */
 function insertStatement(
   context: OperationContext,
   readOnlyFields: readonly Field[],
@@ -162,7 +162,7 @@ function insertStatement(
 }
 
 /**
- * Prepares a statement that writes these fields and all other fields that the server sets on every update.
+ * Prepares a statement that writes these fields and the other fields that the server sets on every update.
  */
 function patchStatement(
   context: OperationContext,

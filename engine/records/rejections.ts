@@ -21,20 +21,20 @@ export const isRejection = (cause: unknown): boolean =>
   [foreignKeyViolation, uniqueViolation].includes(sqlState(cause) ?? '');
 
 /**
- * The records that are written: new ones, existing ones by ID (replaced or updated), or existing ones by
- * unique values.
+ * The records that a statement writes: new records, existing records by ID (replaced or updated), or existing
+ * records by unique values.
  */
 export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
 /** Finds the items that the database rejects, and their errors. */
 export interface RejectionFinder {
-  /** Undefined if the database cannot reject any item. */
+  /** Statement that checks the items; undefined if the database cannot reject any item. */
   readonly statement: Prepared<OperationPlan & ItemValues> | undefined;
   /** Returns the errors of rejected items by index, starting at 1. */
   readonly errors: (plan: OperationPlan, rows: TextRows) => ReadonlyMap<number, HttpError>;
 }
 
-/** Compiles a search for items with missing references or duplicates of unique values. */
+/** Compiles a search for items with missing references or duplicate unique values. */
 export function createRejectionFinder(
   definition: ResourceDefinition,
   table: ItemTable,
@@ -44,7 +44,7 @@ export function createRejectionFinder(
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
   const uniqueFields = [...new Set(uniques.flat())];
   const prepared = () =>
-    // Unnamed, because it rarely runs.
+    // The statement is unnamed because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
       const finalValue = (field: Field) => {
         const value = table.assignments(field)[0]?.value ?? 'null';
@@ -57,7 +57,7 @@ export function createRejectionFinder(
       const existing = existingRecordSql(definition, table, writes, $);
       const values = [
         ...uniqueFields.map((field, index) => `${finalValue(field)} as _u${index}`),
-        // Only IDs of the request, because the response names them.
+        // Only IDs from the request are checked, because the response contains them.
         ...references.map(
           (field, index) =>
             `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end as _r${index}`,
@@ -116,7 +116,7 @@ export function explainRejection<P extends OperationPlan>(
 }
 
 /**
- * Returns the error of an item, or undefined if it was not rejected. Missing references take precedence over
+ * Returns the error for an item, or undefined if it was not rejected. Missing references take precedence over
  * duplicates.
  */
 function errorOf(
@@ -140,7 +140,10 @@ function errorOf(
   return undefined;
 }
 
-/** Returns SQL of the ID of the record that an item updates, and the join that finds it. */
+/**
+ * Returns an SQL expression for the ID of the record that an item updates, and the join that finds this
+ * record.
+ */
 function existingRecordSql(
   { name }: ResourceDefinition,
   table: ItemTable,

@@ -24,8 +24,8 @@ export const remove: Operation<WriteById> = {
     const statement = prepareById<WriteById>(context, 1, {
       name: `${context.definition.name}_delete`,
       action: 'delete',
-      // If records refer to records of the same resource, a batch could both update and delete a record,
-      // which PostgreSQL does not support.
+      // If records refer to records of the same resource, a batch could both update and delete a record in
+      // one statement, which PostgreSQL does not support.
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
@@ -57,16 +57,16 @@ export const remove: Operation<WriteById> = {
 interface ClearOptions {
   readonly join?: JoinInputs | undefined;
   /**
-   * An expression with the IDs of records that the statement deletes. It skips these records, because a
+   * An expression with the IDs of records that the statement deletes. These records are skipped, because a
    * statement cannot also update them.
    */
   readonly deletedRows?: string;
 }
 
 /**
- * Returns the expressions that set references to records deleted by `_written` to null, with the effects of
- * an update. Foreign keys only reject remaining references. If the database changed records by itself, the
- * change log would be incomplete.
+ * Returns the common table expressions that set references to records deleted by `_written` to null, with the
+ * effects of an update. Foreign keys only reject remaining references. If the database changed records by
+ * itself, the change log would be incomplete.
  */
 export const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
@@ -87,7 +87,8 @@ export const clearReferencesSql = (
       const bound = sameOrganization(row);
       const [firstColumn, ...otherColumns] = references.map(({ field }) => `${row}.${quote(field)}`);
       const update = `update ${table} ${row} set ${references.map(({ field }) => `${quote(field)} = ${otherColumns.length === 0 ? 'null' : `case when exists (select from _written where ${bound} and _written."id" = ${row}.${quote(field)}) then null else ${row}.${quote(field)} end`}`).join(', ')}`;
-      // A record can refer to deleted records with several fields, but a statement can update it only once.
+      // A record can refer to deleted records through several fields, but a statement can update it only
+      // once.
       const referenceRows = [firstColumn, ...otherColumns].map(
         (field) =>
           `select ${row}."organization_id", ${row}."id", _written."id" as "_cause" from ${table} ${row} join _written on ${bound} and ${field} = _written."id"`,

@@ -7,7 +7,7 @@ import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
-/** The plan of a PUT. */
+/** The plan for a PUT request. */
 export interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }

@@ -49,7 +49,7 @@ export function unknownParameters(
     .map(unknownParameter(knownParameters));
 }
 
-/** Throws if there are issues. @throws HttpError 400 with all issues */
+/** Rejects the request if there are issues. @throws HttpError 400 with all issues */
 export function rejectRequest(issues: readonly FieldIssue[]): void {
   if (issues.length > 0) throw errors.invalidFields(issues);
 }

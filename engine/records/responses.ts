@@ -4,7 +4,7 @@ import { allocate } from '../sql/index.ts';
 import type { OperationContext, OperationResponse } from './operation.ts';
 import { entityTag } from './preconditions.ts';
 
-/** The row of a statement about one record: JSON, versions and additional columns. */
+/** A row that a statement returns for one record: its JSON, its versions and additional columns. */
 type RecordRow = readonly [record: string | Buffer, versions: string, ...more: readonly (string | null)[]];
 
 /**
@@ -16,7 +16,10 @@ export function recordResponse(context: OperationContext, rows: TextRows): Opera
   return { body, headers: { etag: entityTag(context, versions) } };
 }
 
-/** Returns the row of a statement about one record. @throws HttpError like {@link recordResponse} */
+/**
+ * Returns the row that a statement returned for one record.
+ * @throws HttpError in the same cases as {@link recordResponse}
+ */
 export function recordRow({ definition }: Pick<OperationContext, 'definition'>, [row]: TextRows): RecordRow {
   if (row === undefined) throw errors.recordNotFound(definition.singular);
   // `prepareById` returns nulls if the record exists but does not meet the preconditions.

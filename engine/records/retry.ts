@@ -1,7 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ErrorCode, HttpError } from '../errors.ts';
 
-/** Errors of statements that did not run or were rolled back, and can succeed a little later. */
+/**
+ * Codes of errors after which a statement, which did not run or was rolled back, can succeed a little later.
+ */
 const transientCodes: readonly ErrorCode[] = ['overloaded', 'too_slow'];
 const maxTries = 5;
 const firstPauseMs = 250;

@@ -2,21 +2,21 @@ import { type Placeholder, record } from '../sql/index.ts';
 
 /** The values bound by every statement for records. */
 export interface RowScope {
-  /** ID of the caller's organization, decimal text. */
+  /** ID of the caller's organization, as decimal text. */
   readonly organization: string;
 }
 
 const organization = ({ organization }: RowScope) => organization;
 
-/** Returns SQL of the organization's ID. */
+/** Returns an SQL expression for the organization's ID. */
 export const organizationOf = (placeholder: Placeholder<RowScope>): string =>
   `${placeholder(organization)}::bigint`;
 
 /**
- * Returns the condition that limits rows to those visible to a caller: the rows of its organization. Every
- * statement for records must apply it to every table that it reads or writes. Additional conditions on
- * visibility belong here.
- * @param alias the table's alias; empty for none
+ * Returns the condition that limits rows to those visible to a caller, which are the rows of its
+ * organization. Every statement for records must apply it to every table that it reads or writes. Additional
+ * visibility conditions belong here.
+ * @param alias the table's alias; empty if it has none
  */
 export const visibleSql = (placeholder: Placeholder<RowScope>, alias: string = record): string =>
   `${alias === '' ? '' : `${alias}.`}"organization_id" = ${organizationOf(placeholder)}`;

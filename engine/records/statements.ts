@@ -17,7 +17,7 @@ import { type ConditionalPlan, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
 import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
-/** A plan for one record. */
+/** A plan that concerns one record. */
 export interface ById extends RowScope {
   /** ID as decimal text. */
   readonly id: string;
@@ -30,7 +30,7 @@ export const byIdSql = (placeholder: Placeholder<ById>): string =>
   `${visibleSql(placeholder)} and ${record}."id" = ${placeholder(id)}::bigint`;
 
 /**
- * Returns the SELECT and FROM clauses of a record's columns.
+ * Returns the SELECT and FROM clauses for a record's columns.
  * @param extraColumns additional columns, each named and starting with a comma
  */
 export const selectRecord = (
@@ -39,7 +39,7 @@ export const selectRecord = (
   extraColumns = '',
 ): string => `select ${projection.columns}${extraColumns} from ${source} ${record}${projection.joins}`;
 
-/** Returns the SELECT and FROM clauses of a record's columns, and its versions as "_versions". */
+/** Returns the SELECT and FROM clauses for a record's columns, and its versions as "_versions". */
 export const selectRead = (context: OperationContext): string =>
   selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
 
@@ -61,7 +61,7 @@ export const selectResult = (
 /** A write to records, which can be rendered for one input or for many. */
 export interface Write<P> {
   readonly name: string;
-  /** Whether it can only be rendered for one input. */
+  /** Whether it can be rendered for only one input. */
   readonly isAlone?: boolean;
   readonly action: WriteAction;
   /**
@@ -127,7 +127,7 @@ function effectsAndResult<P extends OperationPlan>(
 
 /**
  * Returns the statement for many inputs, see {@link BatchForm}.
- * @param id SQL of the ID of an input's record
+ * @param id SQL expression for the ID of an input's record
  */
 function writeMany<P extends OperationPlan>(
   context: OperationContext,
@@ -144,8 +144,9 @@ function writeMany<P extends OperationPlan>(
 }
 
 /**
- * Joins written rows to their inputs. @param organization SQL of the input's organization @param id SQL of
- * its record's ID
+ * Joins written rows to their inputs.
+ * @param organization SQL expression for the input's organization
+ * @param id SQL expression for its record's ID
  */
 const joinInputs =
   (organization: string, id: string): JoinInputs =>
@@ -217,8 +218,8 @@ interface WrittenRows {
   /** Name of the expression that wrote them and returns the table's rows. */
   readonly name: string;
   /**
-   * Name of another expression with their organization, ID and version; `json` is its column with the JSON
-   * for the change log.
+   * Name of another expression that contains the rows' organization, ID and version. Its column `json`
+   * contains the JSON for the change log.
    */
   readonly from?: string;
   readonly json?: string;

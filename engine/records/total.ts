@@ -6,9 +6,9 @@ import type { CountMode, OperationContext } from './operation.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** Index of the count's column in a list's statement. */
+/** Index of the count column in a list statement's rows. */
 const totalIndex = 4;
-/** Maximum count up to which an estimate is exact. */
+/** Maximum number of records that are counted exactly when an estimate is requested. */
 const maxExactCount = 10_000;
 
 /**
@@ -33,10 +33,10 @@ export function estimate(
 ): Statement | undefined {
   if (plan.counting !== 'estimated' || Number(rows[0]?.[totalIndex]) <= maxExactCount) return undefined;
   const { after: _, ...sort } = plan.parsedQuery.sort;
-  // The statement does not have an OFFSET. PostgreSQL cannot infer the type of an unused parameter.
+  // This statement does not use the offset, and PostgreSQL cannot infer the type of an unused parameter.
   const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
   const parsedQuery = { ...plan.parsedQuery, sort, page };
-  // Unnamed, because it rarely runs. Its first row contains the planner's estimate.
+  // The statement is unnamed because it rarely runs. Its first row contains the planner's estimate.
   const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, parsedQuery, $);
     return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;

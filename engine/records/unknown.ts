@@ -3,7 +3,8 @@ import { parameterIssue } from '../query/index.ts';
 import { suggestion } from '../yaml/index.ts';
 
 /**
- * Only the first short names are compared, because comparing names takes time and a request can contain many.
+ * Only the first few short names are compared, because comparing names takes time and a request can contain
+ * many.
  */
 const maxHints = 5;
 const maxCompared = 60;

@@ -5,7 +5,7 @@ import { prepareById, tableOf, type WriteById } from './statements.ts';
 
 /**
  * Prepares an update of one record, with its effects and preconditions.
- * @param assignments returns the columns to write
+ * @param assignments returns the columns to write with their values
  */
 export const prepareUpdate = <P extends WriteById>(
   context: OperationContext,

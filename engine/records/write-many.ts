@@ -13,7 +13,7 @@ export interface RejectedRecord {
   readonly error: string;
   readonly code: string;
   readonly fields?: readonly FieldIssue[] | undefined;
-  /** The constraint or trigger function that rejected it. */
+  /** The constraint or trigger function that rejected the record. */
   readonly constraint?: string;
   /** Number of issues that were omitted from `fields`. */
   readonly more?: number | undefined;
@@ -21,19 +21,19 @@ export interface RejectedRecord {
   readonly existing_id?: object;
 }
 
-/** The result of a record. */
+/** The result of processing a record. */
 export type WriteOutcome = 'created' | 'updated' | RejectedRecord;
 
 /** Writes records and returns the outcome of each. */
 export type WriteMany = (bodies: readonly Body[]) => Promise<readonly WriteOutcome[]>;
 
-/** Options of an import's writes. */
+/** Options for an import's writes. */
 export interface ImportWrites {
   readonly caller: Caller;
   readonly strict: boolean;
   /** Names of the unique fields that identify existing records; undefined if all records are new. */
   readonly match: readonly string[] | undefined;
-  /** Whether nothing is written if any record fails. */
+  /** Whether one failed record prevents all records from being written. */
   readonly stops: boolean;
   /** Whether records are only validated. */
   readonly isDryRun: boolean;
@@ -79,7 +79,7 @@ function outcomeOf({ status, id: _, existing_id: existing, ...rejection }: Resul
   return { ...rejection, ...(existing !== undefined && { existing_id: JSON.rawJSON(String(existing)) }) };
 }
 
-/** Returns the expected outcomes of a plan that was not executed. */
+/** Returns the expected outcomes for a plan that was not executed. */
 const resultsOf = ({ size, failures }: CreateBatchPlan): readonly WriteOutcome[] =>
   Array.from({ length: size }, (_, index) => {
     const failure = failures.get(index + 1);

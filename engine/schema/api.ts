@@ -18,12 +18,12 @@ export interface ApiField {
 /** A resource as the API exposes it. */
 export interface ApiResource {
   readonly fields: Readonly<Record<string, ApiField>>;
-  /** Operators by field. */
+  /** Filter operators by field name. */
   readonly filters: Readonly<Record<string, readonly string[]>>;
   readonly unique: readonly (readonly string[])[];
   readonly search: readonly string[];
   readonly sort: { readonly by: string; readonly direction: string; readonly selectable: boolean };
-  /** Former name whose path still works. */
+  /** Former name of the resource, whose path still works. */
   readonly alias?: string;
 }
 
@@ -74,7 +74,7 @@ export type ApiChangeKind =
 /** A change that callers can see. */
 export interface ApiChange {
   readonly kind: ApiChangeKind;
-  /** For example `leads`, `leads.fax` or `leads filter rating[ne]`. */
+  /** Name of the changed item, for example `leads`, `leads.fax` or `leads filter rating[ne]`. */
   readonly name: string;
   readonly text: string;
   /** Whether the change can break existing clients. */

@@ -45,11 +45,11 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
 }
 
 /**
- * Applies the pending migrations to an open database, like {@link migrate}. On PostgreSQL, slow statements on tables
- * with rows run after the transaction, without blocking reads and writes. A migration is complete when they have
- * finished; the next run continues an interrupted one.
+ * Applies the pending migrations to an open database, like {@link migrate}. On PostgreSQL, slow statements on
+ * tables with rows run after the transaction, without blocking reads and writes. A migration is complete when
+ * these have finished. The next run continues an interrupted migration.
  * @param isSelected selects the migrations to apply; all by default
- * @throws UserError with the file, the statement and the cause; the migration is rolled back then
+ * @throws UserError with the file, the statement and the cause after the migration was rolled back
  */
 export async function applyPending(
   database: Database,
@@ -94,8 +94,8 @@ export async function applyPending(
 }
 
 /**
- * Checks that there is nothing to migrate while another process serves the database. Its statements need the current
- * tables.
+ * Checks that there is nothing to migrate while another process serves the database, because that process
+ * needs the current tables.
  * @throws UserError with the pending migrations
  */
 async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
@@ -174,7 +174,7 @@ async function applyIn(
 
 /**
  * Checks that every migration is applied.
- * @param warn receives each other issue as one line
+ * @param warn called with every other issue, one line each
  * @throws UserError with the pending migrations and the command to run
  */
 export async function assertUpToDate(

@@ -18,7 +18,7 @@ export interface ModelChange {
   readonly checks: readonly ConversionCheck[];
   /** Changes that callers can see. */
   readonly api: readonly ApiChange[];
-  /** Unconfirmed drops, each with its alternatives. A migration can only be written without them. */
+  /** Unconfirmed drops, each with its alternatives. All must be resolved before a migration can be written. */
   readonly undecided: readonly string[];
   /** The patch stored next to the migration, or undefined if nothing changes. */
   readonly patch: ModelPatch | undefined;
@@ -26,16 +26,17 @@ export interface ModelChange {
 
 /** Confirmations and replacements for changes that could lose values. */
 export interface Intent {
-  /** Tables, and columns such as `leads.fax`, to drop. */
+  /** Tables and columns to drop. Columns are named like `leads.fax`. */
   readonly drop?: readonly string[];
   /** SQL expressions of type text that replace invalid values, by field, for example `leads.score`. */
   readonly using?: ReadonlyMap<string, string>;
 }
 
 /**
- * Returns the statements that migrate the tables of the last migration to the definitions. Does not need a database.
- * @throws UserError if two migrations add the same column, a `renamed_from` or drop has an unknown name, or a reference
- * would point to unrelated records
+ * Returns the statements that migrate the tables from the last migration's state to the definitions. Does not
+ * need a database.
+ * @throws UserError if two migrations add the same column, a `renamed_from` or drop contains an unknown name,
+ * or a reference would point to unrelated records
  */
 export async function changeOf(
   config: DatabaseConfig,
@@ -72,7 +73,7 @@ export async function changeOf(
   };
 }
 
-/** Checks the fields of replacement values. @throws UserError for an unknown field */
+/** Checks that the fields with replacement values exist. @throws UserError for an unknown field */
 function assertFieldsExist(
   using: ReadonlyMap<string, string>,
   definitions: readonly ResourceDefinition[],
@@ -114,12 +115,12 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
 
 /** A stored table or column that is no longer defined. */
 interface RemovedItem {
-  /** The name for `--allow-drop`. */
+  /** The name to pass to `--allow-drop`. */
   readonly name: string;
   readonly text: string;
 }
 
-/** Whether a column stores the UTC offset of a timestamp. */
+/** Returns whether a column stores the UTC offset of a timestamp. */
 const isOffset = (column: string, columns: readonly string[]): boolean =>
   column.endsWith('_offset') && columns.includes(column.slice(0, -'_offset'.length));
 

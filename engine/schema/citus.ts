@@ -7,7 +7,7 @@ import { entitiesOf, type Model } from './model.ts';
 /** How Citus stores a table: distributed by organization, replicated to every node, or only on the coordinator. */
 export type CitusKind = 'distributed' | 'reference' | 'local';
 
-/** A model on Citus. */
+/** A model distributed on Citus. */
 export interface CitusModel {
   readonly kinds: ReadonlyMap<string, CitusKind>;
   /** Statements that distribute a PostgreSQL database with this model, with or without rows, in order. */
@@ -48,8 +48,8 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
 }
 
 /**
- * Returns the table's foreign keys that Citus does not support. Between distributed tables they must include the
- * organization, and they must not refer to a table on the coordinator.
+ * Returns the table's foreign keys that Citus does not support. Foreign keys between distributed tables must
+ * include the organization, and no foreign key can refer to a table on the coordinator.
  */
 function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds']): string[] {
   return foreignKeys.flatMap(({ name: key, columns, to, toColumns }) => {
@@ -72,7 +72,8 @@ function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']
   return [
     'begin',
     `set local citus.multi_shard_modify_mode = 'sequential'`,
-    // Our triggers are safe: they only read and write the row that fires them, which is on the same node.
+    // Our triggers are safe because they only read and write the row that fires them, which is on the same
+    // node.
     ...(tables.some(({ hasTriggers }) => hasTriggers) ? ['set local citus.enable_unsafe_triggers = on'] : []),
     ...keys.map(({ table, name }) => `alter table ${quote(table)} drop constraint ${quote(name)}`),
     ...tablesOfKind('reference').map((name) => `select create_reference_table('${quote(name)}')`),

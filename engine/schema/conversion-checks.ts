@@ -10,11 +10,11 @@ import { linkOf, storedType } from './stored-types.ts';
 
 /** A check for stored values that a change does not preserve. */
 export interface ConversionCheck {
-  /** The field, for example `leads.score`. */
+  /** The field's name, for example `leads.score`. */
   readonly name: string;
   /** Completes "leads.score … in 3 records". */
   readonly says: string;
-  /** Condition for the affected records, in the tables before the change. */
+  /** SQL condition that matches the affected records in the tables before the change. */
   readonly where: string;
   /** The table's name before the change. */
   readonly table: string;
@@ -32,7 +32,7 @@ export interface ConversionChecks {
   readonly tables: TableShapes;
 }
 
-/** SQLSTATE of a migration that fails because of stored values. */
+/** SQLSTATE raised by a migration that fails because of stored values. */
 export const guardSqlState = 'CRM01';
 
 /** The model before the change. */
@@ -172,7 +172,10 @@ interface FieldContext {
   readonly replacement: string | undefined;
 }
 
-/** Returns a check with the statements that enforce it. @param value SQL of the replacement value */
+/**
+ * Returns a check with the statements that enforce it.
+ * @param value SQL expression for the replacement value
+ */
 function boundChange(
   context: FieldContext,
   says: string,
@@ -226,7 +229,7 @@ function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPa
   const statements = [
     `alter table ${table} add ${columnName} ${column?.type}${collation}${rule} default ${value};`,
   ];
-  // A default of the field replaces this one.
+  // This default is only for existing records. If the field has its own default, a later statement sets it.
   if (newColumn.default === null)
     statements.push(`alter table ${table} alter column ${columnName} drop default;`);
   const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };
@@ -329,7 +332,7 @@ function conversion(
   }
   for (const column of names.columns.slice(1)) {
     if (target.columns[column] !== undefined) continue;
-    // The text in the first column now includes its value.
+    // The text in the first column now includes the dropped column's value.
     statements.push(`alter table ${table} drop column ${quote(column)};`);
     delete shape.columns[column];
   }

@@ -7,14 +7,14 @@ interface Conversion {
   readonly label: string;
   /** Returns an SQL condition that is true if the text is a valid value. Evaluating it never fails. */
   readonly fits: (text: string, target: Target) => string;
-  /** Returns SQL of the value's columns from a valid text. */
+  /** Returns SQL expressions for the value's columns, computed from a valid text. */
   readonly columns: (text: string) => readonly string[];
 }
 
-/** The field that a value is converted for, and its record's organization. */
+/** The field to which a value is converted, and its record's organization. */
 interface Target {
   readonly field: Field;
-  /** SQL of the record's organization ID. */
+  /** SQL expression for the record's organization ID. */
   readonly organization: string;
 }
 
@@ -38,7 +38,7 @@ const time = `[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?${offset}
 
 const string: Conversion = { label: 'a text', fits: () => 'true', columns: (text) => [text] };
 
-/** Conversions from text by field type. */
+/** Conversions from text, by field type. */
 const conversions: Readonly<Record<string, Conversion>> = {
   string,
   text: string,
@@ -88,15 +88,15 @@ export interface FieldConversion {
   readonly fits: string;
   /** SQL condition that is true if the record does not have a value, so that it gets the default. */
   readonly isNone: string;
-  /** SQL of the new columns. */
+  /** SQL expressions for the new columns. */
   readonly columns: readonly string[];
 }
 
 /**
  * Returns the conversion of a field's values to its new type.
  * @param from the name of the previous type
- * @param columns SQL of the previous columns
- * @param instead SQL of a text that replaces invalid values
+ * @param columns SQL expressions for the previous columns
+ * @param instead SQL expression for a text that replaces invalid values
  */
 export function convertField(
   field: Field,
@@ -128,7 +128,10 @@ export function convertField(
   };
 }
 
-/** Returns the SQL value for records without one, or undefined if the field has no default and is not nullable. */
+/**
+ * Returns the SQL expression for the value of records that have none, or undefined if the field has no
+ * default and is not nullable.
+ */
 export function defaultOf({ default: value, nullable, required }: Field): string | undefined {
   if (nullable) return 'null';
   if (required || value === null) return undefined;

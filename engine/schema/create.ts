@@ -22,7 +22,7 @@ export async function assertMigrationsComplete(config: DatabaseConfig, model: Mo
 
 /** A new migration. */
 export interface NewMigration {
-  /** Undefined if the definitions have not changed. */
+  /** Path of the file; undefined if the definitions have not changed. */
   readonly file: string | undefined;
   readonly statements: readonly string[];
 }
@@ -30,7 +30,7 @@ export interface NewMigration {
 /**
  * Writes a migration with the changes to the definitions since the last one, and its model patch next to it.
  * Does not need a database and does not apply the migration.
- * @throws UserError like {@link changeOf}, and for unconfirmed drops; no file is written then
+ * @throws UserError like {@link changeOf}, and for unconfirmed drops, without writing a file
  */
 export async function createMigration(
   config: DatabaseConfig,
@@ -64,7 +64,10 @@ function nextTime(config: DatabaseConfig): string {
   }
 }
 
-/** Returns the source of a migration. `down` is omitted, because it would drop values stored since. */
+/**
+ * Returns the source of a migration. `down` is omitted because it would drop values stored after the
+ * migration.
+ */
 function migrationText(name: string, statements: readonly string[]): string {
   const lines = statements.map((sql) => `    this.addSql(\`${sql.replace(/[`$\\]/g, '\\$&')}\`);`);
   return `import { Migration } from '@mikro-orm/migrations';

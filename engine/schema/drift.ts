@@ -15,7 +15,7 @@ const namesSql = `select c.relname::text, i.indexrelid::regclass::text, (i.indis
   where c.relnamespace = current_schema()::regnamespace and k.contype = 'f'`;
 
 const types: Readonly<Record<string, string>> = { int: 'integer', timestamptz: 'timestamp with time zone' };
-/** Returns PostgreSQL's name of a type, without its length. */
+/** Returns PostgreSQL's name for a type, without its length. */
 export const typeName = (type: unknown): string => {
   const [name = ''] = String(type).split('(');
   return types[name] ?? name;

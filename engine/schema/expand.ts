@@ -3,7 +3,10 @@ import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
 import type { Retype } from './retype.ts';
 
-/** The statements of a migration while older nodes are running. `contract` runs after these nodes have stopped. */
+/**
+ * The statements that a migration runs while older nodes are running. `contract` runs after these nodes have
+ * stopped.
+ */
 export interface Expansion {
   readonly now: readonly (string | Retype)[];
   readonly contract: readonly string[];
@@ -21,7 +24,8 @@ const renamedRowsPattern = /^update "(\w+)" set "(\w+)" = '(\w+)' where "\2" = '
 const renamedPathsPattern = /^update "\w+" set .* where split_part\(/;
 
 /**
- * Splits a migration into statements that are safe for older nodes and statements that have to wait for them.
+ * Splits a migration into statements that are safe for older nodes and statements that must wait until these
+ * have stopped.
  * @param nodes the running nodes that do not know the migration, at least one
  */
 export function expand(

@@ -32,8 +32,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
   return withAdvisoryLock(orm, migrationLock, async (em) => {
     await removeStatementTimeout(em);
     const table = quote(migrationsTable);
-    // Concurrent index builds cannot run in a transaction. They do not wait for the one that holds the lock, because it
-    // is idle without a snapshot.
+    // Concurrent index builds cannot run in a transaction. They do not wait for the transaction that holds
+    // the lock, because it is idle without a snapshot.
     const connection = orm.em.fork();
     const execute = (sql: string) => connection.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
@@ -51,8 +51,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             current = step;
             if (step.includes(' concurrently ')) {
               await execute(step);
-              // An interrupted build leaves an invalid index, which the DROP before it removes, so keep both steps
-              // until the build is done.
+              // An interrupted build leaves an invalid index, which the preceding DROP removes, so keep both
+              // steps until the build is done.
               if (!step.startsWith('drop ')) await execute(storeSql(rest));
             } else {
               await withLockTimeout(connection, async (run) => {
@@ -110,7 +110,10 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
   });
 }
 
-/** Checks that nodes without the migration can use views of the old schema. @throws UserError with a node that cannot */
+/**
+ * Checks that nodes without the migration can use views of the old schema.
+ * @throws UserError naming a node that cannot
+ */
 export function assertNodesUpdated(
   name: string,
   outdatedNodes: readonly LiveNode[],

@@ -6,8 +6,8 @@ import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 import type { ModelPatch } from './stored.ts';
 
 /**
- * Checks that two migrations do not add the same column. This happens when two branches that add the same field are
- * merged: each migration is valid, but they cannot both be applied.
+ * Checks that two migrations do not add the same column. This happens when two branches that add the same
+ * field are merged. Each migration is valid on its own, but they cannot both be applied.
  * @throws UserError with each column and both migrations
  */
 export function assertAddedOnce(config: DatabaseConfig): void {
@@ -44,7 +44,7 @@ function duplicateAdditions({ folder, files, patches }: Sequence): string[] {
   });
 }
 
-/** Whether SQL adds a column, rather than changing or replacing it. */
+/** Returns whether SQL adds a column, rather than changing or replacing it. */
 function addsColumn(sql: string, table: string, column: string): boolean {
   const matches = (change: string) =>
     new RegExp(`alter table "${table}" [^;]*\\b${change} "${column}"`).test(sql);

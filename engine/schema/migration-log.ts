@@ -11,7 +11,7 @@ import { finishingContract } from './session.ts';
 
 /** State of a database's migrations compared with the migration files. */
 export interface MigrationLog {
-  /** In the order in which they were applied. */
+  /** Applied migrations, in the order in which they were applied. */
   readonly applied: readonly string[];
   readonly pending: readonly string[];
   /** Migrations that are not contracted yet, with the reason, one line each. */

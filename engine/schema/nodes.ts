@@ -11,7 +11,10 @@ import { type Execute, executeIn } from './session.ts';
  */
 export const nodesTable = 'crm_nodes';
 
-/** Interval between heartbeats, and time without one after which a node counts as stopped, in milliseconds. */
+/**
+ * Interval between heartbeats, and the time without a heartbeat after which a node counts as stopped, in
+ * milliseconds.
+ */
 export const [heartbeatMs, expiryMs] = [2000, 15_000];
 
 /** Advisory lock that prevents nodes from registering while a migration depends on the list of running nodes. */
@@ -20,10 +23,13 @@ const nodesLock = 7_263_140_560n;
 /** A running node. */
 export interface LiveNode {
   readonly name: string;
-  /** Schema of the views that show the node the tables of its model. It exists only if the tables have changed. */
+  /**
+   * Schema of the views that present tables to the node as in its model. It exists only if the tables have
+   * changed.
+   */
   readonly views: string;
   /**
-   * Whether its connections have this schema in their search path. Not the case behind a pooler that shares
+   * Whether its connections have this schema in their search path. False behind a pooler that shares
    * connections.
    */
   readonly seesViews: boolean;
@@ -35,8 +41,8 @@ export interface LiveNode {
 export const viewsPrefix = 'crm_views_';
 
 /**
- * Returns the view schema for nodes with these migrations, which comes first in their search path. Created when a
- * migration changes the tables.
+ * Returns the view schema for nodes with these migrations, which comes first in their search path. The schema
+ * is created when a migration changes the tables.
  */
 export const viewsOf = (migrations: readonly string[]): string =>
   `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;

@@ -6,7 +6,7 @@ import type { Execute } from './session.ts';
 export class OlderModels {
   readonly #tablesBySchema = new Map<string, Set<string>>();
 
-  /** Returns statements that create missing views of a table in its current form for older nodes. */
+  /** Returns statements that create missing views for older nodes, which show a table in its current form. */
   show(table: string, nodes: readonly LiveNode[]): string[] {
     return [...new Set(nodes.map(({ views }) => views))].flatMap((schema) => {
       const tables = this.#tablesBySchema.get(schema) ?? new Set();

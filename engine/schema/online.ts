@@ -1,6 +1,6 @@
 import { identifier } from '../sql/index.ts';
 
-/** Form of a migration statement that does not block reads and writes of the table. */
+/** A form of a migration statement that does not block reads from and writes to the table. */
 export interface OnlineForm {
   readonly table: string;
   /**
@@ -18,7 +18,7 @@ const indexPattern = /^create (unique )?index ("\w+") on "(\w+)" (?:using \w+ )?
 const foreignKeyPattern = /^alter table "(\w+)" add constraint ("\w+") foreign key .*?;?$/;
 const notNullPattern = /^alter table "(\w+)" alter column "(\w+)" set not null;?$/;
 
-/** Returns the online form of a statement, or undefined if it does not have or need one. */
+/** Returns the online form of a statement, or undefined if it has none or does not need one. */
 export function onlineForm(sql: string): OnlineForm | undefined {
   const [, unique, name = '', indexedTable, keys = '', where] = indexPattern.exec(sql) ?? [];
   if (indexedTable !== undefined) {

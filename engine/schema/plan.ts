@@ -20,7 +20,10 @@ export interface RowCount {
 
 /** A statement in a migration plan. */
 export interface PlannedStatement extends StatementAnalysis {
-  /** Rows of the table it reads or writes; undefined without a database or if the table does not exist yet. */
+  /**
+   * Number of rows in the table that the statement reads or writes; undefined without a database or if the
+   * table does not exist yet.
+   */
   readonly rows: RowCount | undefined;
 }
 
@@ -51,7 +54,7 @@ export interface MigrationPlan {
   readonly database: DatabaseState | undefined;
 }
 
-/** Differences between a database and the migrations. */
+/** State of a database compared with the migration files. */
 export interface DatabaseState {
   readonly pending: readonly string[];
   readonly problems: readonly string[];
@@ -62,14 +65,14 @@ export interface DatabaseState {
 
 /** Timeout of each counting statement, in milliseconds. It is short, because the database is in use. */
 export const countMs = 5000;
-/** Maximum number of rows to count. For larger tables the estimate of the statistics is used. */
+/** Maximum number of rows to count. For larger tables, the estimate from the statistics is used. */
 const countedRows = 100_000;
 /** Maximum number of examples per check, and of characters per value. */
 const [maxExamples, maxValue] = [10, 60];
 
 /**
  * Plans the migration for the changes to the definitions since the last one. Does not write files or rows.
- * @param database used to count rows if it is defined
+ * @param database the database whose rows are counted, if any
  * @throws UserError like {@link changeOf}
  */
 export async function planChanges(

@@ -16,7 +16,7 @@ export interface PendingRenames {
 }
 
 /**
- * Returns the statements for names that are declared with `renamed_from` and not migrated yet.
+ * Returns the statements that apply names declared with `renamed_from` and not migrated yet.
  * @param after the tables of the model, with the new names of indexes and constraints
  * @throws UserError with the location of each `renamed_from` that does not name a stored resource or field
  */

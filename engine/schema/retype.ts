@@ -6,9 +6,9 @@ import type { OlderModels } from './older-models.ts';
 /** A column whose type changes. */
 interface RetypedColumn {
   readonly name: string;
-  /** With its collation. */
+  /** The type, including its collation. */
   readonly type: string;
-  /** SQL of the new value. */
+  /** SQL expression for the new value. */
   readonly using: string;
 }
 
@@ -150,8 +150,8 @@ export interface StoredColumn {
 }
 
 /**
- * Update of a table's rows in batches, starting after a key. Sets missing values, or fires the trigger that computes the
- * new columns if `missing` is absent.
+ * An update of a table's rows in batches, starting after a key. Sets missing values, or fires the trigger
+ * that computes the new columns if `missing` is absent.
  */
 export interface Backfill {
   readonly fill: string;
@@ -171,10 +171,11 @@ const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));
 const beforeOf = (name: string): string => quote(identifier(`_${name}_before`));
 const routineOf = (table: string): string => quote(identifier(`${table}__types_fn`));
-// Its name sorts after the version trigger, whose increment it has to revert during a backfill.
+// The trigger's name sorts after the version trigger's name, because it has to revert the version's increment
+// during a backfill.
 const trigger = '"_zz_types"';
 
-/** Returns SQL that selects the current columns of a table as {@link StoredColumn}. */
+/** Returns a query that selects the current columns of a table as {@link StoredColumn}. */
 export const storedColumnsSql = (table: string): string =>
   `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as "isFilled", pg_get_expr(d.adbin, d.adrelid) as default
    from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -414,7 +415,10 @@ function previousValue(columns: ColumnSwap['columns'], name: string, type: strin
 /** Rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
 const batchRows = 500;
 
-/** Returns SQL that backfills the next batch and selects the key of its last row, or no row at the end. */
+/**
+ * Returns SQL that backfills the next batch and selects the key of its last row, or no row after the last
+ * batch.
+ */
 export function backfillSql({ fill, after, missing }: Backfill): string {
   const tableName = quote(fill);
   const column = missing === undefined ? unfit : quote(missing.column);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { fileReason, UserError } from '../errors.ts';
 
-/** Migrations of one folder, which are applied in order. */
+/** Migrations from one folder, which are applied in order. */
 export interface Sequence {
   readonly folder: string;
   /** File names by migration name, in order. */
@@ -50,8 +50,8 @@ function namesIn(folder: string): readonly string[] {
 }
 
 /**
- * Whether a migration only changes platform tables. Migrations without a patch predate patches and are part of every
- * instance.
+ * Returns whether a migration only changes platform tables. Migrations without a patch predate patches and
+ * are part of every instance.
  */
 function changesNoResource(folder: string, migration: string): boolean {
   const path = join(folder, patchFile(migration));

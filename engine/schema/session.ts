@@ -5,7 +5,7 @@ import { entitiesOf, type Model } from './model.ts';
 /** Advisory lock of migrations: an arbitrary key that other programs on the database are unlikely to use. */
 export const migrationLock = 7_263_140_559n;
 
-/** SQLSTATE of a statement that exceeded `lock_timeout`. */
+/** SQLSTATE for a statement that exceeded `lock_timeout`. */
 export const lockTimedOut = '55P03';
 /** Lock timeout in milliseconds. It is short, because other statements on the table queue behind a waiting one. */
 const lockTimeoutMs = 400;
@@ -40,7 +40,7 @@ export type Execute = (sql: string) => Promise<SessionRow[]>;
 export const executeIn = (em: EntityManagerLike) => (sql: string) =>
   em.getConnection().execute<SessionRow[]>(sql, [], 'all', em.getTransactionContext());
 
-/** A row of a migration session, usually from the migration log. */
+/** A row selected in a migration session, usually from the migration log. */
 export interface SessionRow extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;

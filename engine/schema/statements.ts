@@ -12,7 +12,7 @@ export interface StatementAnalysis {
   /** How the statement accesses the table's rows. */
   readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
   readonly risks: readonly Risk[];
-  /** The effect as a verb phrase. */
+  /** The statement's effect as a verb phrase. */
   readonly says: string;
 }
 

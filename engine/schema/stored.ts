@@ -16,7 +16,7 @@ import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 export interface Renames {
   /** New table names by old name. */
   readonly tables?: Readonly<Record<string, string>>;
-  /** New column names by old name, by the new name of the table. */
+  /** New column names by the table's new name and the column's old name. */
   readonly columns?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
@@ -140,7 +140,7 @@ function merge<T, C>(
   return Object.fromEntries(after);
 }
 
-/** Returns the difference between tables. @param before has the new names already */
+/** Returns the difference between tables. @param before the previous tables, with renames already applied */
 export function patchBetween(before: TableShapes, after: TableShapes): ModelPatch['tables'] {
   return changesBetween(before, after, (table, newShape) => {
     const parts = tableSections.map((section) => {

@@ -95,7 +95,7 @@ export interface Delivery {
   readonly queued_at: string;
   /** Method and headers of the last request. */
   readonly request: string;
-  /** Status line and headers of the last response, or an empty string if there was none. */
+  /** Status line and headers of the last response, or an empty string without a response. */
   readonly response: string;
 }
 /** `dead` deliveries are not retried. */

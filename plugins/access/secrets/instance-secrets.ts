@@ -38,7 +38,7 @@ export interface InstanceSecrets {
 }
 
 /**
- * Reads the instance's secrets, or generates a secret if there is none yet.
+ * Reads the instance's secrets, or generates a secret if none exists yet.
  * @throws UserError if a secret can neither be read nor stored
  */
 export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {

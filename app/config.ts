@@ -23,20 +23,20 @@ import { operationsVariables } from '../plugins/operations/monitoring/index.ts';
 import { tracingVariables } from '../plugins/operations/tracing/index.ts';
 import { settingsVariables } from '../webhooks/settings/index.ts';
 
-/** The environment variables of the process. */
+/** Environment variables that configure the process. */
 const processVariables = {
   /** Address to listen on. */
   host: textVariable('HOST', '127.0.0.1'),
   /** Port to listen on; 0 selects a free one. */
   port: integerVariable('PORT', 3000, [0, 65_535]),
   /**
-   * How long the service keeps serving after SIGTERM while it reports that it is not ready, in milliseconds. The default
-   * is 2000 with ADMIN_PORT and 0 without, because only the admin port reports it.
+   * How long the service keeps serving after SIGTERM while it reports that it is not ready, in milliseconds. The
+   * default is 2000 if ADMIN_PORT is set and 0 otherwise, because only the admin port reports readiness.
    */
   stopDelayMs: integerVariable('STOP_DELAY_MS', undefined, [0, 600_000]),
   /** Time after which an unresponsive worker is killed and replaced, in milliseconds. */
   workerTimeoutMs: integerVariable('WORKER_TIMEOUT_MS', 10_000, [1000, 600_000]),
-  /** Whether migrations are applied at start. They always are on the embedded database. */
+  /** Whether migrations are applied at start. On the embedded database, they are always applied. */
   migrateOnStart: flagVariable('MIGRATE_ON_START', false),
   /** Folder of resource definitions. */
   resources: pathVariable('RESOURCES_DIR', () => join(instanceFolder(), 'resources'), 'a folder'),
@@ -68,8 +68,8 @@ export type Config = VariableValues<typeof variables> & {
 };
 
 /**
- * Reads the environment at start. Blank variables count as unset, except those whose default would select another
- * instance, for which a blank value is an error. Other code does not read process.env.
+ * Reads the environment at start. Blank variables count as unset, but a blank value is an error if the variable's
+ * default would select another instance. No other code reads process.env.
  * @throws UserError with one line per invalid variable
  */
 export function readConfig(environment: Environment = process.env): Config {

@@ -30,7 +30,7 @@ import type { DoctorTarget, Instance, Services } from './services.ts';
 
 /** The modules of an instance, in the order of registration, navigation and help. */
 export const modules: readonly Module<Services, Instance, DoctorTarget>[] = [
-  // First, because it measures the routes of all other modules.
+  // Must be first, because it measures the routes of all other modules.
   operationsModule,
   tracingModule,
   doctorModule,

@@ -9,28 +9,28 @@ import type { ConfiguredSlugs } from '../plugins/tenants/organizations/index.ts'
 import type { LiveSettings, Settings, SettingsFile } from '../webhooks/settings/index.ts';
 import type { Config } from './config.ts';
 
-/** An open instance, for the commands of modules. */
+/** An open instance, as passed to the commands of modules. */
 export interface Instance {
   readonly config: Config;
   readonly resources: readonly Resource[];
   readonly database: Database;
   readonly secrets: InstanceSecrets;
-  /** Builds the service on this database without listening. */
+  /** Builds the service on the instance's database, without listening. */
   readonly service: () => Promise<FastifyInstance>;
-  /** The slugs named in config.yaml. */
+  /** Returns the organization slugs in config.yaml. */
   readonly configuredSlugs: () => Promise<ConfiguredSlugs>;
 }
 
 /**
- * The parts of an instance that checks can use. Each check only receives the parts it needs, and is skipped without
- * them.
+ * The parts of an instance that checks can use. Each check receives only the parts it needs, and is skipped if one of
+ * them is not available.
  */
 export interface DoctorTarget extends Pick<Instance, 'config' | 'resources' | 'database' | 'secrets'> {
   readonly settings: Settings;
   readonly settingsFile: SettingsFile;
 }
 
-/** A running service, for modules. */
+/** A running service, as passed to modules. */
 export interface Services extends Instance {
   /** The current settings (config.yaml). */
   readonly settings: LiveSettings;

@@ -128,7 +128,7 @@ function fieldYaml(type: string, { default: value, ...options }: Omit<FieldOptio
   return stringify(field, { collectionStyle: 'flow', lineWidth: 0 }).trim();
 }
 
-/** Writes a definition file. @throws UserError with all issues if the definitions would not be valid */
+/** Writes a definition file. @throws UserError listing all issues if the resulting definitions are invalid */
 async function write(config: Config, sources: readonly Source[], source: Source): Promise<void> {
   try {
     checkSources([...sources.filter(({ file }) => file !== source.file), source]);

@@ -5,19 +5,19 @@ import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-j
 import { completionCommand } from './completion.ts';
 import { examples } from './examples.ts';
 
-/** The part of a command that help and completion need, without its action. */
+/** A command's data for help and completion, without its action. */
 interface Outline {
   readonly name: string;
   readonly description: string;
   readonly arguments: readonly ParameterOutline[];
   readonly options: readonly (ParameterOutline & { readonly mandatory?: true; readonly default?: unknown })[];
   readonly commands: readonly Outline[];
-  /** Text at the end of the help. */
+  /** Text shown at the end of the command's help. */
   readonly after?: string;
 }
 
 interface ParameterOutline {
-  /** As in the usage: `<name>`, `[file]` or `--json`. */
+  /** Notation in the usage line, for example `<name>`, `[file]` or `--json`. */
   readonly flags: string;
   readonly description: string;
   readonly choices?: readonly string[];
@@ -39,7 +39,9 @@ export function referenceProgram(version: string): Command {
   return withExamples(program, { completion: examples.completion ?? [] });
 }
 
-/** Whether the arguments only ask for help, completion or the version, so that the reference program can answer them. */
+/**
+ * Returns whether the arguments only request help, completion or the version, which the reference program can print.
+ */
 export function isAnsweredByReference(args: readonly string[]): boolean {
   const separator = args.indexOf('--');
   const words = separator < 0 ? args : args.slice(0, separator);
@@ -86,7 +88,7 @@ export function withExamples(program: Command, examplesByCommand = examples): Co
   return program;
 }
 
-/** Returns the JSON of a program's outline, as stored in cli-reference.json for {@link referenceProgram}. */
+/** Serializes a program's outline as the JSON stored in cli-reference.json for {@link referenceProgram}. */
 export const referenceText = (program: Command): string => `${JSON.stringify(outlineOf(program), null, 1)}\n`;
 
 function outlineOf(command: CommandUnknownOpts): Outline {

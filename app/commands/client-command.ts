@@ -9,7 +9,7 @@ import { describeInstance, loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { clientSource, type Document } from './client-source.ts';
 
-/** The client of the shipped resources, which is the template for the files that do not depend on resources. */
+/** Folder of the client for the shipped resources. Files that do not depend on resources are copied from it. */
 const shippedClient = join(projectFolder, 'client');
 const resourcesFile = 'src/resources.ts';
 /** Files that users can edit. They are written once and never replaced. */
@@ -60,7 +60,7 @@ async function localDescription(): Promise<Document> {
   return (await describeInstance({ config, resources: await loadResources(config) })) as unknown as Document;
 }
 
-/** Fetches the description of a running instance. @throws UserError if it is not available */
+/** Fetches the OpenAPI document of a running instance. @throws UserError if it is not available */
 async function remoteDescription(url: string): Promise<Document> {
   if (!URL.canParse(url)) throw new UserError(`--url must be like https://crm.example.com, not ${url}`);
   const documentUrl = `${url.replace(/\/+$/, '')}/docs/openapi.json`;

@@ -39,7 +39,7 @@ interface Parameter {
   readonly schema: Schema;
 }
 
-/** A resource in the document. */
+/** A resource described in the document. */
 interface ResourceSource {
   readonly name: string;
   readonly record: string;
@@ -48,8 +48,8 @@ interface ResourceSource {
 }
 
 /**
- * Returns a name of the document as an identifier.
- * @throws UserError for other texts, which could inject code into the client
+ * Returns a name from the document as an identifier.
+ * @throws UserError if it is not a valid identifier and could inject code into the client
  */
 function identifier(name: string): string {
   if (/^[A-Za-z_]\w*$/.test(name)) return name;
@@ -96,7 +96,9 @@ export function clientSource(document: Document): string {
 
 const typesName = 'CrmResources';
 
-/** Returns the document's resources: paths with a list and records below it, without deprecated names. */
+/**
+ * Returns the document's resources: paths that serve a list and have records below them, without deprecated names.
+ */
 function resourcesOf({ paths, components: { schemas, parameters } }: Document): readonly ResourceSource[] {
   return Object.entries(paths).flatMap(([path, { get, post }]) => {
     const name = /^\/api\/v1\/(\w+)$/.exec(path)?.[1];
@@ -151,7 +153,7 @@ function typesOfResource({ name, record, schemas, parameters }: ResourceSource):
   ].join('\n\n');
 }
 
-/** Returns the expandable references of a record, which only the schema of reads contains. */
+/** Returns the expandable references of a record, which only the schema for reads contains. */
 const expandedOf = (record: string, schemas: ResourceSource['schemas']): Readonly<Record<string, Schema>> =>
   schemas[`${record}Projection`]?.properties?.expanded?.properties ?? {};
 
@@ -195,7 +197,7 @@ const inputType = (schema: Schema): string =>
     ? `number | ${valueType(schema)}`
     : valueType(schema);
 
-/** Returns a member per filterable field. It accepts a value, or conditions by operator. */
+/** Returns one interface member per filterable field. It accepts a value, or conditions keyed by operator. */
 function filtersOf(record: string, parameters: readonly Parameter[]): readonly string[] {
   const fields = new Map<string, { value?: Parameter; operators: [string, Parameter][] }>();
   for (const parameter of parameters) {
@@ -242,7 +244,7 @@ function operandType({ schema }: Parameter, fieldType: string): string {
   return isWord ? 'boolean' : typeOf(schema);
 }
 
-/** Returns the entry of a resource that the client uses at run time. */
+/** Returns the source of a resource's entry that the client uses at run time. */
 function resourceEntry(
   { name, record, schemas }: ResourceSource,
   resources: readonly ResourceSource[],

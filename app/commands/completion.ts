@@ -1,9 +1,9 @@
 import { Argument, type Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 
-/** Functions that generate the completion script, by shell. */
+/** Functions that generate the completion script, keyed by shell. */
 const shells = { bash, zsh, fish } as const;
 
-/** Adds the command `completion`. The script contains all commands, so that completing does not start a process. */
+/** Adds the command `completion`. The script contains all commands, so that completion does not start a process. */
 export function completionCommand(program: Command): void {
   program
     .command('completion')
@@ -16,7 +16,7 @@ export function completionCommand(program: Command): void {
 
 /** A command or a group of commands. */
 interface CompletionNode {
-  /** Words of the command, each after a space; empty for the program. */
+  /** Words of the command, each preceded by a space. Empty for the program itself. */
   readonly path: string;
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly {
@@ -25,7 +25,7 @@ interface CompletionNode {
     readonly takesValue: boolean;
     readonly choices: readonly string[];
   }[];
-  /** Allowed values of the first argument; empty if any value is allowed. */
+  /** Allowed values of the first argument, or empty if any value is allowed. */
   readonly choices: readonly string[];
 }
 
@@ -91,7 +91,7 @@ complete -o default -F _crm crm
 `;
 }
 
-/** Returns the bash script with zsh's emulation of bash completions. */
+/** Returns a zsh script that runs the bash script through zsh's emulation of bash completion. */
 function zsh(nodes: readonly CompletionNode[]): string {
   return `#compdef crm
 autoload -U +X compinit && compinit -u

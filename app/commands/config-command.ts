@@ -52,12 +52,12 @@ export const configWarnings = (config: Config, file: SettingsFile): string[] => 
   ...disabledEndpoints(file, config.environment).map(lineOf),
 ];
 
-/** Standard variable names that resemble ours but belong to other programs. */
+/** Standard variable names that resemble this service's variables but are not misspellings of them. */
 const standardNames = ['OTEL_BLRP_SCHEDULE_DELAY'];
 
 /**
  * Checks the environment for variables that would be silently ignored.
- * @throws UserError with a line per misspelled variable, and for variables that the embedded database does not support
+ * @throws UserError with one line per misspelled variable and per variable that the embedded database does not support
  */
 export async function assertEnvironment(config: Config): Promise<void> {
   const { environment, databaseAddress, passwordFile } = config;
@@ -89,7 +89,7 @@ export async function assertEnvironment(config: Config): Promise<void> {
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** Returns a warning per variable that is probably misspelled. */
+/** Returns a warning for each variable that is probably misspelled. */
 export const misspellingWarnings = (
   { environment }: Config,
   { unresolved: settings }: SettingsFile,
@@ -103,8 +103,7 @@ const secretKeys = ['secrets', 'password', 'access_token', 'client_secret'];
 const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secretKeys.includes(String(step)));
 
 /**
- * Returns the secrets that a file contains as plain text instead of a reference to the environment, with their
- * locations.
+ * Returns the locations of secrets that a file contains in plain text instead of referring to an environment variable.
  */
 export const secretsInFile = ({
   unresolved: settings,

@@ -17,5 +17,8 @@ export function tolerateCutOutput(): void {
   }
 }
 
-/** Whether the reader of standard output has closed it, so that a write error is not the command's failure. */
+/**
+ * Returns whether the reader has closed standard output, in which case a write error does not mean that the command
+ * failed.
+ */
 export const isOutputCut = (): boolean => isCut;

@@ -30,14 +30,14 @@ export interface DoctorReport {
   readonly made: number;
 }
 
-/** State of an examination. */
+/** State of a `crm doctor` run. */
 interface Examination {
   readonly findings: (Finding & { readonly check: string })[];
   readonly skipped: { readonly check: string; readonly reason: string }[];
   made: number;
   /** Parts of the instance that could be loaded. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
-  /** Reasons why the other parts are not available. */
+  /** Reasons why parts that could not be loaded are not available. */
   readonly missing: Map<DoctorSubject, string>;
 }
 
@@ -143,13 +143,13 @@ async function loadDatabase(examination: Examination, config: Config): Promise<v
   }
 }
 
-/** Returns why the embedded database must not be opened, or undefined. */
+/** Returns why the embedded database must not be opened, or undefined if it can be opened. */
 function reasonNotToOpen({ databaseAddress, dataFolder }: Config): string | undefined {
   if (databaseAddress !== undefined) return undefined;
   const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');
   if (!existsSync(cluster))
     return `${dataFolder} does not contain a database yet; the first start creates it`;
-  // The owner's server could not open files that this command creates.
+  // A server run by the folder's owner could not open files that this command creates.
   const isForeign = process.getuid !== undefined && statSync(cluster).uid !== process.getuid();
   return isForeign ? `${dataFolder} belongs to another user. Run the command as that user.` : undefined;
 }
@@ -164,7 +164,7 @@ async function open(config: Config, { parts: { resources = [] } }: Examination):
   try {
     return await withTimeout(timeoutMs, opening, timeoutMessage);
   } catch (cause) {
-    // A connection that opens late would keep this process running.
+    // A connection that opens after the timeout would keep this process running.
     opening.then(
       (database) => database.close(),
       () => {},

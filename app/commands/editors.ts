@@ -9,7 +9,7 @@ import { type Config, readConfig } from '../config.ts';
 import { readDefinitions } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 
-/** Returns the folder of the schemas. */
+/** Returns the folder that contains the schemas. */
 const folderOf = ({ resources }: Pick<Config, 'resources'>): string => join(resources, '.schemas');
 /** Names of resources do not start with "_", so this file does not collide with a resource's schema. */
 const settingsSchema = '_config.json';
@@ -39,7 +39,7 @@ async function schema(config: Config) {
 }
 
 /**
- * Writes the schemas of an instance, skipping parts of definitions that are not valid.
+ * Writes the schemas of an instance, skipping invalid parts of definitions.
  * @returns the paths of the written files
  */
 export async function writeSchemas(config: EditedFiles): Promise<string[]> {
@@ -58,7 +58,7 @@ export async function writeSchemas(config: EditedFiles): Promise<string[]> {
   return [...schemas.keys()].map((name) => displayPath(join(folder, name)));
 }
 
-/** Updates the schemas if they are in use. Failures are ignored because editors can use old schemas. */
+/** Updates the schemas if they are in use. Failures are ignored because editors can still use the old schemas. */
 export async function refreshSchemas(config: EditedFiles): Promise<void> {
   if (existsSync(folderOf(config))) await writeSchemas(config).catch(() => []);
 }
@@ -69,7 +69,7 @@ const modeline = '# yaml-language-server: $schema=';
 export const schemaLine = (name: string): string =>
   `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
-/** Adds the line that names the schema to files without one. @returns the paths of the changed files */
+/** Adds the line that names the schema to definition files without one. @returns the paths of the changed files */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {
   const definitions = (await readSources(config.resources)).filter(({ issue }) => issue === undefined);
   const files = [

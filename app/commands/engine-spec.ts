@@ -4,14 +4,20 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 import { packageName, projectFolder } from '../../engine/config/index.ts';
 import { version } from '../version.ts';
 
-/** A packed package has its files in `dist`; a clone runs its source, and instances depend on the clone. */
+/**
+ * Whether this is a packed package, which runs from `dist`. A clone runs its TypeScript source, and instances depend
+ * on the clone's folder.
+ */
 const isPacked = import.meta.filename.endsWith('.js');
 
 /** The engine dependency of a new instance. */
 export interface EngineSpec {
   /** The value in `dependencies`. */
   readonly spec: string;
-  /** Whether it names a file or folder of this machine because the package did not come from the npm registry. */
+  /**
+   * Whether the value refers to a file or folder on this machine because the package did not come from the npm
+   * registry.
+   */
   readonly isLocal: boolean;
 }
 
@@ -38,8 +44,8 @@ export async function engineSpec(folder: string): Promise<EngineSpec> {
 }
 
 /**
- * Reads the source of this package from the hidden lock file in `node_modules`, which does not exist in global
- * installs.
+ * Reads where this package was installed from, according to the hidden lock file in `node_modules`. Returns undefined
+ * for global installs, which do not have this file.
  */
 async function installSource(modules: string): Promise<string | undefined> {
   try {

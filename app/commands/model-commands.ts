@@ -79,7 +79,7 @@ async function check(withPlans: boolean): Promise<CommandResult> {
 }
 
 /**
- * Explains every statement on a temporary database with rows.
+ * Runs EXPLAIN for every statement on a temporary database with rows.
  * @throws UserError if a statement in a lane with a shared connection sorts, scans a table or filters rows outside its
  * index
  */
@@ -117,8 +117,8 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
   );
 
 /**
- * Checks that the fields which modules write by name exist. Otherwise the error would only appear at a request.
- * @throws UserError with each missing field
+ * Checks that the fields which modules write by name exist. Otherwise, the error would only appear during a request.
+ * @throws UserError listing each missing field
  */
 export const checkModules = (resources: readonly Resource[]): void =>
   checkRequirements(
@@ -126,7 +126,7 @@ export const checkModules = (resources: readonly Resource[]): void =>
     modules.flatMap(({ needs = [] }) => needs),
   );
 
-/** Runs `openapi`: prints the document that GET /docs/openapi.json serves. */
+/** Runs `openapi`: prints the OpenAPI document that GET /docs/openapi.json serves. */
 async function openApi(): Promise<CommandResult> {
   const config = readConfig();
   const document = await describeInstance({ config, resources: await loadResources(config) });

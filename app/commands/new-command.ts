@@ -46,7 +46,7 @@ async function createInstance(path: string, engine: string | undefined): Promise
 /** Replaces the shell in which npm runs scripts, because some shells do not forward npm's signals. */
 const exec = process.platform === 'win32' ? '' : 'exec ';
 
-/** Returns the contents of a new instance's files, by path. */
+/** Returns the contents of a new instance's files, keyed by path. */
 async function filesOf(name: string, engine: string): Promise<Readonly<Record<string, string>>> {
   const config = await readFile(join(projectFolder, 'config.yaml'), 'utf8');
   const manifest = {
@@ -65,7 +65,7 @@ async function filesOf(name: string, engine: string): Promise<Readonly<Record<st
     'config.yaml': config,
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'README.md': readme(name),
-    // Schemas are generated from the definitions and would only cause merge conflicts.
+    // Schemas are generated from the definitions, so committing them would only cause merge conflicts.
     '.gitignore': 'node_modules/\ndata/\nresources/.schemas/\n',
     // Git does not track empty folders.
     'resources/.gitkeep': '',

@@ -14,7 +14,7 @@ import { loadResources } from '../serve/build.ts';
 import type { Instance } from '../services.ts';
 import { type PlanWithKeys, planMarkdown, planText } from './plan-text.ts';
 
-/** The values of `--allow-drop`, `--using` and `--default`. */
+/** Parsed values of `--allow-drop`, `--using` and `--default`. */
 export interface IntentOptions {
   readonly allowDrop?: string[] | undefined;
   readonly using?: string[] | undefined;
@@ -41,7 +41,9 @@ export const intentOptions = {
     ),
 };
 
-/** Converts options to an intent. @throws UserError if an option is not of the form field=value */
+/**
+ * Converts command-line options to a migration intent. @throws UserError if an option is not of the form field=value
+ */
 export function intentOf({ allowDrop = [], using = [], default: defaults = [] }: IntentOptions): Intent {
   const pairs = (values: readonly string[], option: string, sqlOf: (text: string) => string) =>
     values.map((text): [string, string] => {
@@ -90,7 +92,7 @@ async function plan(options: PlanOptions): Promise<CommandResult> {
 
 const needsOfModules = modules.flatMap((module) => module.needs ?? []);
 
-/** Plans the changes to the definitions, with row counts and the API keys that used removed names. */
+/** Plans the migration to the current definitions, with row counts and the API keys that used removed names. */
 export async function planOn(
   config: Config,
   model: Model,
@@ -102,7 +104,7 @@ export async function planOn(
   return { ...migrationPlan, keys: await findUsage(tablesOf(database), lostNames) };
 }
 
-/** Returns the plan, and the reason if rows are not counted. */
+/** Returns the plan and, if rows are not counted, the reason. */
 async function createPlan(
   config: Config,
   options: PlanOptions,

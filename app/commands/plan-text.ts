@@ -41,7 +41,7 @@ const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): st
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
 const unchanged = 'The definitions have not changed since the last migration.';
 
-/** Formats a plan for a terminal. @param notCounted the reason if rows are not counted */
+/** Formats a plan for a terminal. @param notCounted why rows are not counted, if they are not */
 export function planText(
   { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
   notCounted: string | undefined,

@@ -13,7 +13,7 @@ import { isOutputCut } from './cut-output.ts';
 
 type AddCommand = (line: CommandLine<Instance>) => void | Promise<void>;
 
-/** The commands that are not added by a module, by their first words, in help order. */
+/** Commands that are not added by a module, with their first words, in the order of the help. */
 const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand])[] = [
   [['serve'], async (line) => (await import('../serve/serve-command.ts')).serveCommand(line)],
   [['dev'], async (line) => (await import('./dev-command.ts')).devCommand(line)],
@@ -33,8 +33,8 @@ const ownCommands: readonly (readonly [words: readonly string[], add: AddCommand
 ];
 
 /**
- * Returns the function that adds the command with this first word. For other words, returns all functions, including
- * those of modules.
+ * Returns the function that adds the command with this first word. For any other word, returns the functions for all
+ * commands, including module commands.
  */
 function commandAdders(word: string | undefined): readonly AddCommand[] {
   const match = ownCommands.find(([words]) => words.some((name) => name === word));
@@ -42,7 +42,7 @@ function commandAdders(word: string | undefined): readonly AddCommand[] {
   return [...ownCommands.map(([, add]) => add), ...modules.flatMap(({ commands }) => commands ?? [])];
 }
 
-/** Logs the stack of an unexpected failure if NODE_DEBUG=crm. */
+/** Logs the stack trace of an unexpected error if NODE_DEBUG=crm is set. */
 const debug = debuglog('crm');
 
 const run: CommandLine<Instance>['run'] = async (json, work) => {
@@ -82,7 +82,7 @@ const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
 
 /**
  * Builds the command line.
- * @param word the first argument. If it names a command that is not a module's, only this command is loaded.
+ * @param word the first argument. If it names a command that is not added by a module, only this command is loaded.
  */
 export async function buildProgram(word?: string): Promise<Command> {
   const program = createProgram(version);

@@ -26,7 +26,7 @@ import type { Instance } from '../services.ts';
 
 type Line = CommandLine<Instance>;
 
-/** Maximum number of failed lines to print. JSON contains all lines of the report. */
+/** Maximum number of failed lines to print as text. JSON output contains all of them. */
 const maxPrintedLines = 20;
 
 const formatOption = () =>
@@ -162,7 +162,7 @@ function textOf({
   ].join('\n');
 }
 
-/** Returns the format from the option or the file extension, or undefined if neither names one. */
+/** Returns the format from the option or the file extension, or undefined if neither specifies one. */
 function formatFor(file: string | undefined, option: string | undefined): FormatName | undefined {
   const extension = file === undefined ? '' : extname(file).slice(1).toLowerCase();
   const name = option ?? (extension === 'jsonl' ? 'ndjson' : extension);
@@ -186,7 +186,7 @@ async function callerIn({ database }: Instance, slug: string) {
   } as const;
 }
 
-/** Parses list parameters like `status=New`. @throws UserError if one does not have a name */
+/** Parses list parameters like `status=New`. @throws UserError if a parameter does not have a name */
 function queryOf(parameters: readonly string[]): Record<string, readonly string[] | string> {
   const query: Record<string, string[]> = {};
   for (const parameter of parameters) {
@@ -199,7 +199,10 @@ function queryOf(parameters: readonly string[]): Record<string, readonly string[
   );
 }
 
-/** Runs work and converts request and file errors. @throws UserError with a one-line message */
+/**
+ * Runs work and converts request and file errors to UserErrors.
+ * @throws UserError with a one-line message
+ */
 async function withUserErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

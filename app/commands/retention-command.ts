@@ -58,7 +58,10 @@ async function deleteExpired({ steps }: RetentionRule, tables: () => Tables): Pr
 
 const rollback = Symbol('undo');
 
-/** Counts expired rows by deleting them in a transaction that is rolled back, so that the rule is not written twice. */
+/**
+ * Counts expired rows by deleting them in a transaction that is rolled back, so that the rule's condition is not
+ * duplicated in a count statement.
+ */
 async function countExpired(database: Database, rule: RetentionRule): Promise<number> {
   let count = 0;
   await transaction(database, async (tables) => {

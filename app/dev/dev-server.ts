@@ -21,7 +21,7 @@ import type { Instance } from '../services.ts';
 /** A server that applies edits to the definitions. */
 export interface DevServer extends Pick<Instance, 'resources' | 'database'> {
   readonly url: string;
-  /** Handles a key press: y runs the pending plan, any other key discards it. */
+  /** Handles a key press. The key "y" runs the pending plan, and any other key discards it. */
   readonly press: (key: string) => void;
   readonly close: () => Promise<void>;
 }
@@ -32,9 +32,9 @@ const settleMs = 80;
 const unchangedNote = 'The definitions from before are served.';
 
 /**
- * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables are
- * migrated. On the embedded database, changes that only add are migrated automatically; other plans need confirmation
- * with a key.
+ * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables
+ * are migrated. On the embedded database, plans that only add tables or columns are run automatically; other plans
+ * must be confirmed with a key press.
  * @param print receives messages for the user
  */
 export async function startDevServer(config: Config, print: (text: string) => void): Promise<DevServer> {
@@ -64,7 +64,10 @@ export async function startDevServer(config: Config, print: (text: string) => vo
 
   /** Runs the plan that needs confirmation. */
   let pendingPlan: (() => Promise<void>) | undefined;
-  /** Text of the files that were processed last, because editors and git touch files several times. */
+  /**
+   * Contents of the files that were processed last. Editors and git touch files several times, and unchanged contents
+   * are ignored.
+   */
   let lastText: string | undefined;
 
   /** Reads the saved files and serves them, or reports why that is not possible. */
@@ -191,7 +194,7 @@ async function settledFiles(config: Config): Promise<Files> {
 
 interface Files {
   readonly sources: readonly Source[];
-  /** Everything as one text, for comparison. */
+  /** All files as one text, for comparison. */
   readonly text: string;
 }
 
@@ -200,7 +203,7 @@ async function readFiles(config: Config): Promise<Files> {
   return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
 }
 
-/** Whether git is changing files. It locks its index while it does. */
+/** Returns whether git is changing files, during which it locks its index. */
 const isGitRunning = (folder: string): boolean =>
   existsSync(join(folder, '.git/index.lock')) ||
   (dirname(folder) !== folder && isGitRunning(dirname(folder)));
@@ -223,7 +226,7 @@ const withoutStatementNames = (database: Database): Database => ({
   replicas: undefined,
 });
 
-/** Whether a plan does not change or remove existing definitions and tables. */
+/** Returns whether a plan only adds to existing definitions and tables. */
 const onlyAdds = ({ statements, checks, api }: MigrationPlan): boolean =>
   checks.length === 0 &&
   api.every(({ kind }) => kind === 'added' || kind === 'looser') &&
@@ -242,7 +245,7 @@ async function writeAdditions(config: Config): Promise<void> {
 }
 
 /**
- * Writes the migration of a plan, named after its first change.
+ * Writes a plan's migration, named after its first change.
  * @returns the file, or undefined if nothing has changed
  */
 async function writeMigration(

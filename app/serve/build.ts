@@ -54,11 +54,11 @@ export const readDefinitions = async (
 export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
   compileResource(checkSources(sources), apiPrefix, enabledEffects(config), config.rateLimit !== undefined);
 
-/** Reads, checks and compiles the resource definitions. @throws YamlError with every issue */
+/** Reads, checks and compiles an instance's resource definitions. @throws YamlError with every issue */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
   compileResources(config, await readDefinitions(config));
 
-/** Generates the OpenAPI document of an instance. Its examples are the first sample records. */
+/** Generates the OpenAPI document of an instance. Its examples are the first sample record of each resource. */
 export async function describeInstance({ config, resources }: DescribedInstance): Promise<JsonSchema> {
   const samples = await firstSamples(config.samples, resources);
   const fragments: readonly Fragment[] = [
@@ -76,7 +76,10 @@ type DescribedInstance = Pick<Instance, 'resources'> & { readonly config: Pick<C
 /** Interval at which the process that runs background work logs pending notices, in milliseconds. */
 const noticesMs = 60_000;
 
-/** Returns a logger for messages that every process would log. Only the process that runs background work logs them. */
+/**
+ * Returns a logger for messages that every process would repeat. Only the process that runs background work writes
+ * them.
+ */
 const singleProcessLog = ({
   log,
   background,
@@ -109,7 +112,7 @@ export async function buildService(
     newSettings = undefined;
     if (file === undefined) return;
     for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
-    // Other code reports an unresponsive database.
+    // Ignores the error, because other code reports an unresponsive database.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   }

@@ -26,8 +26,8 @@ export const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views
 });
 
 /**
- * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped.
- * The process exits if it was considered stopped and its statements no longer fit the tables.
+ * Registers a service as a node while it runs, and completes migrations once all older nodes have stopped. The process
+ * exits if other nodes considered it stopped and its statements no longer match the tables.
  * @throws UserError if migrations are pending, or the schema is not compatible with this code
  */
 export async function registerAsNode(

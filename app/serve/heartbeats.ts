@@ -1,20 +1,20 @@
 /** Number of consecutive missed heartbeats after which a worker counts as hung. */
 const maxMissed = 5;
-/** Minimum time for a worker to start, in milliseconds, because loading the code on a busy machine is slow. */
+/** Minimum time granted to a worker to start, in milliseconds, because loading the code on a busy machine is slow. */
 const minStartMs = 120_000;
-/** Number of heartbeats after which a kill no longer counts. */
+/** Number of heartbeats after which the kill of a worker no longer counts as recent. */
 const killWindow = 12 * maxMissed;
 
 /** Returns the heartbeat interval for a worker timeout, both in milliseconds. */
 export const intervalFor = (limitMs: number): number => Math.max(1, Math.floor(limitMs / maxMissed));
 
-/** Returns the number of heartbeats that a starting worker can miss, for a worker timeout in milliseconds. */
+/** Returns the number of heartbeats that a starting worker can miss, given a worker timeout in milliseconds. */
 export const missedAtStartFor = (limitMs: number): number =>
   Math.max(6 * maxMissed, Math.ceil(minStartMs / intervalFor(limitMs)));
 
 /**
- * Detects hung workers, and whether replacing them helps. Counts heartbeats instead of time, so that every worker can
- * respond after the whole machine was suspended.
+ * Detects hung workers and whether replacing them helps. Counts heartbeats instead of measuring time, so that workers
+ * can respond again after the machine was suspended.
  */
 export interface Heartbeats<Worker> {
   readonly add: (worker: Worker) => void;
@@ -24,7 +24,7 @@ export interface Heartbeats<Worker> {
   readonly remove: (worker: Worker) => void;
   /** Counts a heartbeat. @returns hung workers to kill, and the other workers, which must be pinged */
   readonly beat: () => { readonly hung: readonly Worker[]; readonly others: readonly Worker[] };
-  /** Returns why the whole process should be restarted, or undefined while replacing workers helps. */
+  /** Returns why the whole process should be restarted, or undefined if replacing workers is sufficient. */
   readonly problem: () => string | undefined;
 }
 

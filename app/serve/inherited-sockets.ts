@@ -13,9 +13,9 @@ interface ClusterMessage {
 }
 
 /**
- * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open, and
- * their clients wait forever (nodejs/node#21746). Reads undocumented messages of Node. If they change, connections are
- * still passed on, but no longer closed.
+ * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open,
+ * and their clients wait forever (nodejs/node#21746). Relies on undocumented messages of Node. If they change, workers
+ * still receive connections, but unaccepted ones are no longer closed.
  */
 export function closeUnclaimedConnections(worker: Worker): void {
   const { process: child } = worker;
@@ -30,6 +30,6 @@ export function closeUnclaimedConnections(worker: Worker): void {
     for (const handle of unclaimed.values()) handle.close();
     unclaimed.clear();
   };
-  // Node can send further connections until both events have fired.
+  // Node can send more connections until both events have fired.
   worker.on('disconnect', closeUnclaimed).on('exit', closeUnclaimed);
 }

@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 
 /**
  * Starts listening.
- * @param prefix prefix of the address's environment variables, for messages
+ * @param prefix prefix of the environment variables for host and port, used in messages
  * @throws UserError with one line if listening fails
  */
 export async function listen(

@@ -1,12 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** Delay of the collection after the start, in milliseconds. */
+/** Delay between the start and the garbage collection, in milliseconds. */
 const delayMs = 1000;
 
 /**
- * Runs one full garbage collection after the start. Only after a full collection does V8 gradually release the memory of
- * an idle process, and an idle service does not trigger one for hours.
+ * Runs one full garbage collection after the start. V8 gradually releases the memory of an idle process only after a
+ * full collection, which an idle service does not trigger for hours.
  */
 export function collectGarbageAfterStart(): void {
   setTimeout(() => {
@@ -16,7 +16,7 @@ export function collectGarbageAfterStart(): void {
       const collect = runInNewContext('gc') as (options: { type: 'major'; execution: 'sync' }) => void;
       collect({ type: 'major', execution: 'sync' });
     } catch {
-      // If flags are frozen, the memory is released later.
+      // If V8's flags are frozen, the memory is released later.
     }
   }, delayMs).unref();
 }

@@ -1,17 +1,17 @@
-/** Maximum time between two exits in a row, in milliseconds. */
+/** Maximum time between two exits that count as consecutive, in milliseconds. */
 const inARowMs = 30_000;
-/** Number of exits in a row that stop an instance without serving workers. */
+/** Number of consecutive exits after which an instance without serving workers stops. */
 const maxExits = 8;
-/** Delay of the first restart, which doubles with each exit, and maximum delay, in milliseconds. */
+/** Delay before the first restart, which doubles with each exit, and maximum delay, both in milliseconds. */
 const [firstDelayMs, longestDelayMs] = [100, 10_000];
 
-/** Delays restarts of workers that exit repeatedly. */
+/** Calculates restart delays for workers that exit repeatedly. */
 export interface RestartBackoff {
   /**
    * Counts an exit.
    * @param now time of a monotonic clock in milliseconds
-   * @param othersServe whether other workers serve
-   * @returns the delay in milliseconds, or undefined if workers exit too often to continue
+   * @param othersServe whether other workers are serving
+   * @returns the delay in milliseconds, or undefined if workers exit too often to be restarted
    */
   readonly next: (now: number, othersServe: boolean) => number | undefined;
 }

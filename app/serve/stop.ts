@@ -6,12 +6,13 @@ export interface Stoppable {
   /** Announces the stop. Requests are still served. */
   readonly leave: () => void;
   /**
-   * Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that it is not ready.
+   * Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that the service is
+   * not ready.
    */
   readonly delayMs: number;
   /** Stops the service. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
-  /** Called before the process exits at a second signal. */
+  /** Called before a second signal ends the process. */
   readonly abandon?: () => void;
 }
 
@@ -39,7 +40,7 @@ export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): voi
     }
     startedAt = performance.now();
     leave();
-    // SIGINT comes from a terminal, so a load balancer does not have to notice the stop.
+    // SIGINT comes from a terminal, so the service does not wait for load balancers.
     if (signal === 'SIGTERM') await pause(delayMs);
     process.exit((await stop()) ? 0 : 1);
   };
@@ -48,8 +49,8 @@ export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): voi
 }
 
 /**
- * Stops a service: closes the listener, waits for requests in flight, then closes what they use.
- * @param close closes what requests use, for example the database
+ * Stops a service. Closes the listener, waits for requests in flight, and then closes the resources they use.
+ * @param close closes resources used by requests, for example the database
  * @param withinMs time limit for requests in flight in milliseconds
  * @returns whether all requests were completed
  */

@@ -2,10 +2,12 @@ import type { Worker } from 'node:cluster';
 import { UserError } from '../../engine/errors.ts';
 import type { SupervisorMessage, WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
-/** Timeout of a worker's report in milliseconds. A little longer than the database timeout of the report. */
+/**
+ * Timeout for a worker's report, in milliseconds. Slightly longer than the timeout of the report's database check.
+ */
 const reportTimeoutMs = 1_500;
 
-/** Sends a message to a worker; does nothing if the worker has disconnected. */
+/** Sends a message to a worker. Does nothing if the worker has disconnected. */
 export const sendMessage = (worker: Worker, message: SupervisorMessage): void => {
   if (worker.isConnected()) worker.send(message);
 };
@@ -22,7 +24,7 @@ export function waitForMessage<Kind extends WorkerMessage['kind']>(
     else if (message.kind === 'failed')
       reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
   };
-  // Messages that were sent before the exit arrive before this event.
+  // Messages sent before the worker's exit arrive before this event.
   const onDisconnect = () => reject(new UserError('a worker exited before it could serve'));
   worker.on('message', onMessage).once('disconnect', onDisconnect);
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));

@@ -13,9 +13,9 @@ export type SupervisorMessage =
   | { readonly kind: 'report'; readonly number: number }
   /** Requests metrics, including the metrics of the whole instance if `ofInstance` is set. */
   | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
-  /** Announces the stop. Connections close after their response. */
+  /** Announces the stop. Each connection closes after its next response. */
   | { readonly kind: 'leave' }
-  /** Stops the worker, with a time limit for requests in flight in milliseconds. */
+  /** Stops the worker. `withinMs` limits the time for requests in flight, in milliseconds. */
   | { readonly kind: 'stop'; readonly withinMs: number };
 
 /** Messages from a worker to the supervisor. */

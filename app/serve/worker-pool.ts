@@ -23,10 +23,12 @@ export interface WorkerPool {
   readonly lead: (isFirst: boolean) => Promise<WorkerMessageOf<'leading'>>;
   /** Starts missing workers, and from then on replaces workers that exit. */
   readonly replaceTheDead: () => void;
-  /** Returns why the whole process should be restarted, or undefined while it works or replacing workers helps. */
+  /**
+   * Returns why the whole process should be restarted, or undefined if it works or replacing workers is sufficient.
+   */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
-  /** Returns the metrics of each worker, and the counters of workers that have exited. */
+  /** Returns the metrics of each worker, and the accumulated counters of workers that have exited. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Announces the stop. Requests are still served, but connections close after their response. */
@@ -55,7 +57,7 @@ export function createWorkerPool(
   let isLeaving = false;
   let reports = 0;
   /**
-   * The last metrics of each worker. Those of exited workers are added up in `exitedFamilies`, because counters must
+   * The last metrics of each worker. Metrics of exited workers are added up in `exitedFamilies`, because counters must
    * not decrease.
    */
   const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
@@ -100,7 +102,10 @@ export function createWorkerPool(
     sendMessage(next, { kind: 'lead', isFirst });
     return waitForMessage(next, 'leading');
   };
-  /** Selects a leader if a worker serves and none leads. If it exits, the exit handler selects the next one. */
+  /**
+   * Selects a leader if a worker is serving and none is leading. If the leader exits, the exit handler selects the
+   * next one.
+   */
   const appoint = (): void => {
     if (phase === 'running' && leader === undefined && serving.size > 0) lead(false).catch(() => {});
   };

@@ -9,14 +9,14 @@ import { exampleResource } from './startup-banner.ts';
 import { stopService } from './stop.ts';
 import type { SupervisorMessage, WorkerMessage } from './worker-messages.ts';
 
-/** Time for which a stopping worker still serves connections that were just opened, in milliseconds. */
+/** Time during which a stopping worker still serves newly opened connections, in milliseconds. */
 const lingerMs = 100;
 
 const send = (message: WorkerMessage, onSent?: () => void): void => {
   process.send?.(message, undefined, undefined, () => onSent?.());
 };
 
-/** Message handlers of a serving worker. Pings are also answered before that. */
+/** Message handlers of a serving worker. Pings are answered even before the worker serves. */
 type Handlers = {
   [Kind in Exclude<SupervisorMessage['kind'], 'ping'>]: (message: SupervisorMessage & { kind: Kind }) => void;
 };

@@ -1,8 +1,8 @@
-// Types of the numbers in changes, for the history, the change feed and events.
+// Number types of the fields in changes, as returned by the history, the change feed and events.
 import type { ResourceInfo } from './client.ts';
 import type { Kinds } from './json.ts';
 
-/** Returns the types of the numbers in a change. @param record types of the numbers in the record */
+/** Returns the number types of a change. @param record number types of the record */
 export const kindsOfChange = (record: Kinds): Kinds => ({
   actor: { id: 'int64' },
   id: 'int64',
@@ -12,7 +12,7 @@ export const kindsOfChange = (record: Kinds): Kinds => ({
   record,
 });
 
-/** Returns a function that returns the types of the numbers in a change, depending on its resource. */
+/** Returns a function that returns the number types of a change, depending on its resource. */
 export const changeKinds =
   (resources: Readonly<Record<string, ResourceInfo>>) =>
   ({ resource }: Readonly<Record<string, unknown>>): Kinds => {

@@ -1,4 +1,4 @@
-// Calls that read and write the records of a resource.
+// API calls that read and write a resource's records.
 
 import { kindsOfChange } from './changes.ts';
 import { ConnectionError, type FieldError, NotFoundError, PreconditionFailedError } from './errors.ts';
@@ -15,7 +15,7 @@ import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** The types of a resource. A feature that it does not have is `never`. */
+/** The types of a resource. The type of a feature that the resource does not have is `never`. */
 export interface ResourceTypes {
   readonly record: { readonly id: bigint };
   readonly input: object;
@@ -23,7 +23,7 @@ export interface ResourceTypes {
   readonly filters: object;
   readonly search: string;
   readonly sort: string;
-  /** Types of referenced records, by the name of the reference. */
+  /** Types of referenced records, keyed by the name of the reference. */
   readonly expanded: object;
   /** Combinations of unique fields that identify a record in `upsert` and `import`. */
   readonly match: readonly string[];
@@ -31,23 +31,23 @@ export interface ResourceTypes {
 
 /** Properties of a resource that the client needs at run time. */
 export interface ResourceInfo {
-  /** Types of its numeric fields. */
+  /** Number types of its numeric fields. */
   readonly numbers: Kinds;
-  /** Referenced resources, by the name of the reference. */
+  /** Referenced resources, keyed by the name of the reference. */
   readonly references: Readonly<Record<string, string>>;
 }
 
-/** One or more values of a filter. A record must match one of them. */
+/** One or more values for a filter. A record must match at least one of them. */
 export type Values<T> = T | readonly T[];
-/** ID of a record: the bigint in its `id`, or a safe integer. */
+/** ID of a record: the bigint from its `id`, or a safe integer. */
 export type Id = bigint | number;
 type FieldOf<R extends ResourceTypes> = keyof R['record'] & string;
 type ReferenceOf<R extends ResourceTypes> = keyof R['expanded'] & string;
 
-/** Filters and order of a list. */
+/** Filters and sort order of a list. */
 export interface ListFilters<R extends ResourceTypes> extends CallOptions {
   /**
-   * Conditions that records must match, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
+   * Conditions that records must meet, for example `{ status: 'New', created_at: { gte: '2026-03-01T00:00:00Z' } }`.
    */
   readonly where?: R['filters'];
   /** Words that must all occur in the searchable fields of a record. */
@@ -56,7 +56,7 @@ export interface ListFilters<R extends ResourceTypes> extends CallOptions {
   readonly dir?: [R['sort']] extends [never] ? never : 'asc' | 'desc';
 }
 
-/** Which parts of records are returned. */
+/** The fields and references to return for each record. */
 export interface Selection<F extends string, E extends string> extends CallOptions {
   /** Returns only these fields and `id`. */
   readonly fields?: readonly F[];
@@ -67,11 +67,11 @@ export interface Selection<F extends string, E extends string> extends CallOptio
 export interface ListQuery<R extends ResourceTypes, F extends string, E extends string>
   extends ListFilters<R>,
     Selection<F, E> {
-  /** The `next` of the previous page. All other options must be the same. */
+  /** The previous page's `next`. All other options must be the same as for that page. */
   readonly cursor?: string;
   /** Page number, starting at 1. Prefer `cursor`, because pages shift during concurrent writes. */
   readonly page?: number;
-  /** Returns the number of records on all pages in `total`. */
+  /** Requests the number of records on all pages, returned in `total`. */
   readonly count?: 'exact' | 'estimated';
 }
 
@@ -95,33 +95,35 @@ export interface WriteOptions extends CallOptions {
 }
 
 export interface CreateOptions extends CallOptions {
-  /** Key that makes repeated creates, for example after a crash, create only once. Default: a random text. */
+  /**
+   * Key that prevents repeated requests, for example after a crash, from creating duplicates. Default: a random text.
+   */
   readonly idempotencyKey?: string;
 }
 
 export interface BatchOptions extends CreateOptions {
-  /** `stop` (default) writes all records or none. `continue` writes all valid records. */
+  /** `stop` (default) writes either all records or none. `continue` writes all valid records. */
   readonly onError?: 'stop' | 'continue';
 }
 
-/** Result of a written record in a batch: 201 if it was created, 200 if it was changed or deleted. */
+/** Result for a successfully written record in a batch: 201 if it was created, 200 if it was changed or deleted. */
 export interface BatchSuccess {
   readonly status: 200 | 201;
   readonly id: bigint;
 }
 
-/** Result of a rejected record in a batch with `onError: 'continue'`. */
+/** Result for a rejected record in a batch with `onError: 'continue'`. */
 export interface BatchFailure {
   readonly status: 400 | 404 | 409;
   readonly error: string;
   readonly code: ErrorCode | (string & {});
   readonly fields?: readonly FieldError[];
-  /** Number of invalid fields not listed in `fields`. */
+  /** Number of additional invalid fields that are not listed in `fields`. */
   readonly more?: number;
   readonly existing_id?: bigint;
 }
 
-/** The results of a batch, in the order of its records. */
+/** The results of a batch, in the same order as its records. */
 export type BatchResults<O extends BatchOptions> = readonly (O extends { readonly onError: 'continue' }
   ? BatchSuccess | BatchFailure
   : BatchSuccess)[];
@@ -133,7 +135,7 @@ export interface ImportOptions extends CallOptions {
   readonly onError?: 'stop' | 'continue';
   /** Validates all lines without writing them. */
   readonly dryRun?: boolean;
-  /** Updates existing records with the same values in these unique fields. */
+  /** Unique fields that identify existing records. Matching records are updated, and all others are created. */
   readonly match?: readonly string[];
 }
 
@@ -150,7 +152,7 @@ export interface ImportReport {
     readonly error: string;
     readonly code: ErrorCode | (string & {});
     readonly fields?: readonly FieldError[];
-    /** Number of invalid fields not listed in `fields`. */
+    /** Number of additional invalid fields that are not listed in `fields`. */
     readonly more?: number;
   }[];
 }
@@ -173,15 +175,15 @@ export interface Change<R extends ResourceTypes> {
   readonly after: Partial<R['record']> | null;
 }
 
-/** Maximum number of attempts of `update` if the record is changed concurrently. */
+/** Maximum number of attempts that `update` makes if the record is changed concurrently. */
 const maxConflicts = 20;
 const json = 'application/json';
 const ndjson = 'application/x-ndjson';
 
 const tags = new WeakMap<object, string>();
 /**
- * Returns the version of a record for `ifMatch`, or undefined if the record was not returned in full by get, create,
- * patch or replace.
+ * Returns a record's version for use as `ifMatch`, or undefined unless the complete record was returned by get,
+ * create, patch or replace.
  */
 export const etag = (record: object): string | undefined => tags.get(record);
 
@@ -224,8 +226,8 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Iterates over all records of a list, page by page. A record that exists throughout is returned once, despite
-   * concurrent writes.
+   * Iterates over all records of a list, page by page. A record that exists during the entire iteration is returned
+   * exactly once, despite concurrent writes.
    */
   async *all<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     query: ListFilters<R> & Selection<F, E> = {},
@@ -267,10 +269,10 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Reads a record, passes it to a function and writes the fields that the function returns. Starts again if the record
+   * Reads a record, passes it to a function and writes the fields that the function returns. Starts over if the record
    * was changed concurrently. Does not write if the function returns undefined.
    * @throws PreconditionFailedError with `isUncertain` if the response to an attempt was lost and the write might have
-   *   succeeded. It is not repeated then, because the change could be applied twice.
+   * succeeded. The write is not repeated in this case, because the change could be applied twice.
    */
   async update(
     id: Id,
@@ -300,12 +302,12 @@ export class Records<R extends ResourceTypes> {
         read: (response) => response.text(),
       });
     } catch (error) {
-      // An attempt whose response was lost has deleted it.
+      // An earlier attempt, whose response was lost, has deleted the record.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
     }
   }
 
-  /** Iterates over the changes to a record, which can be deleted, newest first. @throws NotFoundError */
+  /** Iterates over the changes to a record, newest first. The record can already be deleted. @throws NotFoundError */
   async *history(id: Id, { signal }: CallOptions = {}): AsyncGenerator<Change<R>, void, undefined> {
     const change = kindsOfChange(this.#kinds);
     yield* walk((cursor) =>
@@ -332,7 +334,8 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Updates existing records with the same values in the fields `match`, and creates the others. Up to 1,000 records.
+   * Updates existing records that have the same values in the `match` fields, and creates all others. Accepts up to
+   * 1,000 records.
    */
   upsert<const O extends BatchOptions>(
     records: readonly R['input'][],
@@ -373,9 +376,9 @@ export class Records<R extends ResourceTypes> {
   }
 
   /**
-   * Creates records from a file or from objects. Never retried; see the report, or use `match` to repeat it safely. CSV
-   * columns that are not writable fields are ignored and reported.
-   * @param source CSV or NDJSON as a text, file or stream, or an array of records
+   * Creates records from a file or from objects. Never retried. Check the report for failures, or use `match` so that
+   * the import can be repeated safely. CSV columns that are not writable fields are ignored and reported.
+   * @param source CSV or NDJSON as text, a file or a stream, or an array of records
    */
   import(
     source: string | Blob | ReadableStream<Uint8Array> | readonly R['input'][],
@@ -489,7 +492,10 @@ export class Records<R extends ResourceTypes> {
   }
 }
 
-/** Converts filters to query parameters. @throws TypeError for a filter without a value, which the API would ignore */
+/**
+ * Converts filters to query parameters. @throws TypeError if a filter does not have a value, because the API would
+ * ignore it
+ */
 function filterParameters(where: object): URLSearchParams {
   const parameters = new URLSearchParams();
   const add = (name: string, value: unknown) => {
@@ -511,7 +517,9 @@ function filterParameters(where: object): URLSearchParams {
   return parameters;
 }
 
-/** Iterates over the items of all pages. @param read reads the page at a cursor; undefined for the first page */
+/**
+ * Iterates over the items of all pages. @param read reads the page at a cursor, which is undefined for the first page
+ */
 async function* walk<T>(
   read: (cursor: string | undefined) => Promise<Pick<ListPage<T>, 'data' | 'next'>>,
 ): AsyncGenerator<T, void, undefined> {
@@ -523,7 +531,7 @@ async function* walk<T>(
   } while (cursor !== undefined);
 }
 
-/** Returns the cursor in the Link header. The rest of the URL is ignored, because it could point to another host. */
+/** Returns the cursor from the Link header. Ignores the rest of the URL, because it could point to another host. */
 function nextCursor(headers: Headers): string | undefined {
   const [, url] = /<([^>]+)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
   return url === undefined ? undefined : (new URL(url, 'http://x').searchParams.get('cursor') ?? undefined);
@@ -538,7 +546,7 @@ const newKey = (): string =>
 const isRecords = <T>(source: string | object | readonly T[]): source is readonly T[] =>
   Array.isArray(source);
 
-/** Iterates over the lines of a stream. Uses a reader, because Safari's streams are not iterable. */
+/** Iterates over the lines of a stream. Uses a reader, because streams are not async iterable in Safari. */
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
@@ -561,7 +569,10 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/** The records of each resource by name, and other calls. A resource with the same name as a call replaces the call. */
+/**
+ * The records of each resource, keyed by the resource's name, and the other API calls. A resource takes precedence
+ * over a call with the same name.
+ */
 export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;
 } & Omit<InstanceCalls<T>, keyof T>;

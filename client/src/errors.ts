@@ -1,8 +1,8 @@
-// Errors of calls.
+// Errors thrown by API calls.
 import { parse } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** An invalid field or parameter. */
+/** Error for an invalid field or parameter. */
 export interface FieldError {
   readonly field: string;
   readonly message: string;
@@ -16,7 +16,10 @@ export abstract class CrmError extends Error {
   }
 }
 
-/** The response is missing or incomplete. The request might have been carried out. `cause` is the original error. */
+/**
+ * Thrown if the response is missing or incomplete. The request might still have taken effect. `cause` is the original
+ * error.
+ */
 export class ConnectionError extends CrmError {}
 
 interface Body {
@@ -29,7 +32,7 @@ interface Body {
   readonly report?: unknown;
 }
 
-/** The API rejected the request. Common errors have subclasses; `code` identifies all others. */
+/** Thrown if the API rejected the request. Common errors have subclasses, and `code` identifies all others. */
 export class ApiError extends CrmError {
   readonly status: number;
   /** Stable error code, or `unknown` if the response is not from the API, for example from a proxy. */
@@ -42,9 +45,9 @@ export class ApiError extends CrmError {
   readonly more: number;
   /** Number of seconds to wait before a retry. */
   readonly retryAfter: number | undefined;
-  /** Report of an import that failed midway, for the lines before the error. */
+  /** Report on the lines before the error, if an import failed midway. */
   readonly report: unknown;
-  /** Whether the response to an earlier attempt was lost. It might have succeeded and caused this error. */
+  /** Whether the response to an earlier attempt was lost. That attempt might have succeeded and caused this error. */
   isUncertain = false;
 
   constructor(status: number, headers: Headers, body: Body) {
@@ -83,7 +86,7 @@ export class PreconditionFailedError extends ApiError {}
 /** 429: too many requests. */
 export class RateLimitedError extends ApiError {}
 
-/** Error classes by code. Other codes use ApiError. */
+/** Error classes, keyed by code. Errors with other codes are instances of ApiError. */
 const classes: Partial<Record<string, typeof ApiError>> = {
   invalid_input: InvalidInputError,
   missing_reference: InvalidInputError,
@@ -98,7 +101,7 @@ const classes: Partial<Record<string, typeof ApiError>> = {
   rate_limited: RateLimitedError,
 } satisfies Partial<Record<ErrorCode, typeof ApiError>>;
 
-/** Creates the error for a response. */
+/** Creates the error for a rejecting response. */
 export function apiError(status: number, headers: Headers, text: string): ApiError {
   const body = bodyOf(text) ?? { error: 'the response is not from the API', code: 'unknown' };
   return new (classes[body.code] ?? ApiError)(status, headers, body);

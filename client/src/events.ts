@@ -1,10 +1,10 @@
-// Verifies events of subscriptions according to Standard Webhooks and parses them.
+// Parses the events of subscriptions, after verifying them according to Standard Webhooks.
 import { changeKinds } from './changes.ts';
 import type { ResourceInfo, ResourceTypes } from './client.ts';
 import { CrmError } from './errors.ts';
 import { parse, requireExactNumbers } from './json.ts';
 
-/** The event is invalid or was not sent by the instance. Respond with 400. */
+/** Thrown if an event is invalid or was not sent by the instance. Respond with status 400. */
 export class InvalidEventError extends CrmError {}
 
 /** An event about a record of a resource. */
@@ -16,11 +16,13 @@ interface EventOfResource<Name extends string, R extends ResourceTypes> {
     readonly action: 'create' | 'update' | 'delete';
     readonly resource: Name;
     readonly id: bigint;
-    /** Number of changes to the record. Ignore events with a lower version than one already processed. */
+    /**
+     * Number of changes to the record so far. Ignore an event if you have already processed one with a higher version.
+     */
     readonly version: bigint;
     /** Names of the changed fields. */
     readonly changed: readonly (keyof R['record'] & string)[];
-    /** The record when the event was sent, or null if it was deleted. */
+    /** The record as of the time when the event was sent, or null if it was deleted. */
     readonly record: R['record'] | null;
   };
 }
@@ -30,7 +32,7 @@ export type EventOf<T extends Readonly<Record<keyof T, ResourceTypes>>> =
   | { readonly [Name in keyof T & string]: EventOfResource<Name, T[Name]> }[keyof T & string]
   | { readonly type: 'test'; readonly timestamp: string; readonly data: object };
 
-/** Request headers: a Headers object or Node's object. */
+/** Request headers, either as a Headers object or as Node's headers object. */
 export type EventHeaders =
   | { readonly get: (name: string) => string | null }
   | { readonly [name: string]: string | readonly string[] | undefined };
@@ -42,7 +44,7 @@ export type EventReader<T extends Readonly<Record<keyof T, ResourceTypes>>> = (
   secrets: string | readonly string[],
 ) => Promise<EventOf<T>>;
 
-/** Maximum difference between the clocks of instance and receiver, in seconds. */
+/** Maximum difference between the instance's clock and the receiver's clock, in seconds. */
 const toleranceSeconds = 300;
 
 /**
@@ -77,7 +79,7 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
 }
 
-/** Whether one of the signatures was created with one of the secrets. Compares in constant time. */
+/** Returns whether one of the signatures was created with one of the secrets. Compares in constant time. */
 async function hasValidSignature(
   secrets: readonly string[],
   signatures: readonly Uint8Array<ArrayBuffer>[],

@@ -8,16 +8,16 @@ export interface ClientOptions {
   readonly url: string;
   /** API key or session token, or a function that returns it before each attempt. Default: the browser's cookie. */
   readonly key?: string | (() => string | Promise<string>);
-  /** Slug of the organization, for users with several organizations. */
+  /** Slug of the organization, for users who belong to several organizations. */
   readonly organization?: string;
-  /** Whether unknown parameters and fields are rejected (400) instead of ignored. Default: true. */
+  /** Whether unknown parameters and fields are rejected with status 400 instead of being ignored. Default: true. */
   readonly strict?: boolean;
   /** Maximum number of retries. Default: 5. */
   readonly retries?: number;
   /** Timeout of each attempt in milliseconds. Default: 30,000. Does not apply to imports. */
   readonly timeout?: number;
   /**
-   * Maximum wait before a retry, in milliseconds. With a longer `Retry-After`, the call fails immediately. Default:
+   * Maximum wait before a retry, in milliseconds. If `Retry-After` is longer, the call fails immediately. Default:
    * 60,000.
    */
   readonly maxWait?: number;
@@ -25,15 +25,15 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** Options of every call. */
+/** Options that every call accepts. */
 export interface CallOptions {
   /** Aborts the call. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * When a request can be retried: `always` if it is idempotent; `refused` if only after an error code which guarantees
- * that the request had no effect; or `never`.
+ * When a request can be retried: `always` if it is idempotent; `refused` if it can be retried only after an error code
+ * that guarantees that the request had no effect; or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
@@ -46,7 +46,8 @@ export interface Request<T> extends CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly preferences?: readonly string[];
   /**
-   * Whether unknown input is ignored despite `strict`, because the response reports it or the path does not support it.
+   * Whether unknown input is ignored despite `strict`, because the response reports it or the path does not support
+   * strict handling.
    */
   readonly isLenient?: boolean;
   readonly body?: string | Blob | ReadableStream<Uint8Array>;
@@ -58,7 +59,7 @@ export interface Request<T> extends CallOptions {
 /** Sends a request. @throws CrmError @throws the reason of an aborted signal */
 export type Send = <T>(request: Request<T>) => Promise<T>;
 
-/** Maximum first wait in milliseconds. It doubles with each retry, up to `maxBackoffMs`. */
+/** Maximum wait before the first retry, in milliseconds. It doubles with each retry, up to `maxBackoffMs`. */
 const firstWaitMs = 200;
 const maxBackoffMs = 10_000;
 
@@ -131,7 +132,7 @@ export function sender(options: ClientOptions): Send {
   };
 }
 
-/** Error codes which guarantee that the request had no effect. A proxy's 503 does not. */
+/** Error codes that guarantee that the request had no effect. A 503 from a proxy does not have such a code. */
 const codesWithoutEffect: readonly string[] = [
   'rate_limited',
   'in_progress',
@@ -152,24 +153,24 @@ function canRetry(error: CrmError, resend: Resend): boolean {
   return resend === 'always' && isTemporary;
 }
 
-/** Statuses of temporary errors. */
+/** HTTP statuses of temporary errors. */
 const temporaryStatuses: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Returns the wait that the response requests, in milliseconds. */
+/** Returns the wait before a retry that the response requests, in milliseconds. */
 const requestedWaitMs = (error: CrmError): number =>
   ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
 
-/** Returns an additional wait in milliseconds. It is random, so that clients do not retry at the same time. */
+/** Returns an additional, random wait in milliseconds, so that clients do not all retry at the same time. */
 const backoff = (attempts: number, maxWait: number): number =>
   Math.random() * Math.min(firstWaitMs * 2 ** (attempts - 1), maxBackoffMs, maxWait);
 
-/** Returns an ID for a path. @throws TypeError for a number that is not a safe integer */
+/** Formats an ID for use in a path. @throws TypeError for a number that is not a safe integer */
 export function pathId(id: Id): string {
   if (typeof id === 'number' && !Number.isSafeInteger(id)) throw new TypeError(`no id: ${id}`);
   return String(id);
 }
 
-/** Waits, or throws the signal's reason when it is aborted. */
+/** Waits for a number of milliseconds, or throws the signal's reason if it is aborted. */
 export async function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted();
   await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-// Calls that do not belong to a resource: the caller, the change feed and event subscriptions.
+// API calls that do not belong to a resource: the caller, the change feed and event subscriptions.
 import { changeKinds } from './changes.ts';
 import type { Change, Id, ResourceInfo, ResourceTypes } from './client.ts';
 import { NotFoundError } from './errors.ts';
@@ -10,9 +10,9 @@ type Types<T> = Readonly<Record<keyof T, ResourceTypes>>;
 /** Actions by resource. `*` stands for every resource. */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
-/** The caller: what `GET /auth/me` returns. */
+/** The caller, as returned by `GET /auth/me`. */
 export interface Me {
-  /** Null for an API key. */
+  /** Null if the caller is an API key. */
   readonly user: { readonly id: bigint; readonly email: string } | null;
   readonly organizations: readonly {
     readonly id: bigint;
@@ -21,7 +21,7 @@ export interface Me {
     readonly profile: string;
     readonly grants: Grants;
   }[];
-  /** Present for an API key. */
+  /** Present if the caller is an API key. */
   readonly key?: {
     readonly id: bigint;
     readonly name: string;
@@ -29,7 +29,7 @@ export interface Me {
     readonly profile: string;
     readonly expires_at: string | null;
   };
-  /** Present for an API key. */
+  /** Present if the caller is an API key. */
   readonly grants?: Grants;
   readonly limits: {
     readonly per_page: number;
@@ -40,11 +40,11 @@ export interface Me {
 }
 
 export interface EventsQuery<Name extends string> extends CallOptions {
-  /** The `next` of an earlier page, or `now` to skip all changes so far. Default: the oldest change. */
+  /** An earlier page's `next`, or `now` to skip all changes so far. Default: the oldest change. */
   readonly after?: string;
   /** Default: every resource that the caller is allowed to list. */
   readonly resources?: readonly Name[];
-  /** Wait for further changes until the signal aborts, instead of stopping after the last change. */
+  /** Whether to wait for further changes until the signal is aborted, instead of stopping after the last change. */
   readonly follow?: boolean;
 }
 
@@ -56,7 +56,7 @@ export type ChangeOf<T extends Types<T>> = {
 /** Up to 500 changes, in order. */
 export interface EventsPage<T extends Types<T>> {
   readonly data: readonly ChangeOf<T>[];
-  /** Cursor after these changes. Store it once they are processed, and pass it as `after` to resume. */
+  /** Cursor after these changes. Store it after processing them, and pass it as `after` to resume. */
   readonly next: string;
 }
 
@@ -66,7 +66,7 @@ export interface SubscriptionInput {
   readonly resources: readonly string[];
   /** Default: all. */
   readonly actions?: readonly ('create' | 'update' | 'delete')[];
-  /** Filters that a record must match, as query parameters of a list, for example `status=New`. */
+  /** Filters that a record must match, written as the query parameters of a list, for example `status=New`. */
   readonly filter?: string;
 }
 
@@ -76,9 +76,9 @@ export interface SubscriptionChanges extends Partial<SubscriptionInput> {
 
 export interface Subscription extends Required<SubscriptionInput> {
   readonly id: bigint;
-  /** Name of the profile whose grants decide what events contain. */
+  /** Name of the profile whose grants determine what the events contain. */
   readonly profile: string;
-  /** `gone`: the receiver returned 410. `failed`: no event could be delivered for five days. */
+  /** `gone` if the receiver responded with 410; `failed` if no event could be delivered for five days. */
   readonly state: 'on' | 'off' | 'gone' | 'failed' | (string & {});
   readonly failing_since: string | null;
   readonly created_at: string;
@@ -93,18 +93,18 @@ export interface Delivery {
   /** Why the last attempt failed, or an empty string. */
   readonly error: string;
   readonly queued_at: string;
-  /** Head of the last request. */
+  /** Method and headers of the last request. */
   readonly request: string;
-  /** Head of the last response, or an empty string. */
+  /** Status line and headers of the last response, or an empty string without a response. */
   readonly response: string;
 }
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 
-/** Events to send again: deliveries from one ID to another, or all changes after a cursor of the change feed. */
+/** Events to send again: the deliveries from one ID to another, or all changes after a cursor of the change feed. */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
-/** Time that a request waits for changes, in seconds. The maximum that the instance allows. */
+/** How long a request waits for changes, in seconds. This is the maximum that the instance allows. */
 const waitSeconds = 25;
 const json = { 'content-type': 'application/json' };
 const path = '/events/subscriptions';
@@ -142,7 +142,7 @@ export class Subscriptions {
     return this.#call('GET', id, '', options, 'always');
   }
 
-  /** Creates a subscription. Its `secret` is only returned here. Not retried after a lost response. */
+  /** Creates a subscription. Only this call returns its `secret`. Not retried after a lost response. */
   create(
     input: SubscriptionInput,
     options: CallOptions = {},
@@ -168,7 +168,7 @@ export class Subscriptions {
     try {
       await this.#call('DELETE', id, '', options, 'always');
     } catch (error) {
-      // An attempt whose response was lost has deleted it.
+      // An earlier attempt, whose response was lost, has deleted the subscription.
       if (!(error instanceof NotFoundError && error.isUncertain)) throw error;
     }
   }
@@ -244,13 +244,13 @@ export class Subscriptions {
   }
 }
 
-/** Calls that do not belong to a resource. */
+/** API calls that do not belong to a resource. */
 export interface InstanceCalls<T extends Types<T>> {
   /** Returns the caller: the user or API key, its organizations and grants, and the limits of the instance. */
   readonly me: (options?: CallOptions) => Promise<Me>;
   /**
    * Iterates over the pages of the change feed, in order.
-   * @throws ApiError with the code `cursor_expired` if changes after the cursor are no longer kept
+   * @throws ApiError with the code `cursor_expired` if changes after the cursor have already been deleted
    */
   readonly events: (query?: EventsQuery<keyof T & string>) => AsyncGenerator<EventsPage<T>, void, undefined>;
   readonly subscriptions: Subscriptions;
@@ -275,7 +275,7 @@ export function instanceCalls<T extends Types<T>>(
         path: '/events',
         query,
         resend: 'always',
-        // The timeout must be longer than the instance waits for changes.
+        // The timeout must be longer than the time that the instance waits for changes.
         ...(follow && { timeout: 2 * waitSeconds * 1000 }),
         read: read<EventsPage<T>>(page),
       });

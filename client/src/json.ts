@@ -1,8 +1,8 @@
 // JSON with exact numbers: 64-bit integers are bigints, decimals are strings.
 
 /**
- * The types of the numbers in a JSON value, by member name. An array has the kinds of its elements. A function returns
- * the kinds of an object depending on its content.
+ * The types of the numbers in a JSON value, keyed by member name. The kinds of an array are the kinds of its elements.
+ * A function determines the kinds of an object from its content.
  */
 export interface Kinds {
   readonly [member: string]:
@@ -21,7 +21,7 @@ class NumberText {
   }
 }
 
-/** JSON functions for the source text of numbers, which TypeScript's libraries do not declare yet. */
+/** JSON functions that preserve the source text of numbers. TypeScript's libraries do not declare them yet. */
 const exact = JSON as unknown as {
   readonly rawJSON: (text: string) => unknown;
   readonly parse: (
@@ -47,7 +47,10 @@ export const parse = (text: string, kinds: Kinds): unknown =>
     kinds,
   );
 
-/** Converts the numbers in a parsed value in place, because copying records would take longer than parsing them. */
+/**
+ * Converts the numbers in a parsed value. Does so in place, because copying records would take longer than parsing
+ * them.
+ */
 function decode(value: unknown, kinds: Kind): unknown {
   const kind = typeof kinds === 'function' && isObject(value) ? kinds(value) : kinds;
   if (value instanceof NumberText) {
@@ -64,8 +67,8 @@ function decode(value: unknown, kinds: Kind): unknown {
 }
 
 /**
- * Adds a `toJSON` method with which `JSON.stringify` writes exact numbers. Without it, a bigint throws a TypeError and a
- * decimal is written as a string. It is not enumerable, so that copies and comparisons do not include it.
+ * Adds a `toJSON` method with which `JSON.stringify` writes exact numbers. Without it, a bigint throws a TypeError and
+ * a decimal is written as a string. It is not enumerable, so that copies and comparisons ignore it.
  */
 function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
   Object.defineProperty(object, 'toJSON', {
@@ -75,7 +78,7 @@ function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
       return Object.fromEntries(
         Object.entries(this).map(([name, value]) => [
           name,
-          // Nested objects have their own toJSON.
+          // Nested objects have their own `toJSON` method.
           typeof value === 'object' ? value : encode(value, kindOf(name, kinds), name),
         ]),
       );
@@ -83,7 +86,7 @@ function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
   });
 }
 
-/** Writes a value as JSON. @throws TypeError for a number that is not exact, or an invalid decimal */
+/** Writes a value as JSON. @throws TypeError if a number is not exact or a decimal is invalid */
 export const stringify = (value: unknown, kinds: Kinds): string => JSON.stringify(encode(value, kinds, ''));
 
 function encode(value: unknown, kind: Kind, name: string): unknown {
@@ -107,6 +110,6 @@ function encode(value: unknown, kind: Kind, name: string): unknown {
 const kindOf = (name: string, kind: Kind): Kind =>
   typeof kind === 'object' && Object.hasOwn(kind, name) ? kind[name] : undefined;
 
-/** Whether a value is a plain object and not, for example, a Date. */
+/** Returns whether a value is a plain object and not, for example, a Date. */
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

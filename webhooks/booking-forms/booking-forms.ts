@@ -58,7 +58,7 @@ function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   rejectOtherMethods(app, bookingFormsPath, ['POST']);
 }
 
-/** OpenAPI description of the endpoint. */
+/** OpenAPI description of the booking form endpoint. */
 const paths: Fragment['paths'] = {
   [bookingFormsPath]: {
     post: {

@@ -11,7 +11,7 @@ export interface Delivery {
 
 /** One event of a delivery. */
 export interface ChannelEvent {
-  /** The provider's event ID; repeated deliveries of an event have the same ID. */
+  /** The provider's event ID. Repeated deliveries of an event have the same ID. */
   readonly id: string;
   readonly data: unknown;
 }
@@ -31,7 +31,7 @@ export interface ChannelContext {
   readonly webhooks: Webhooks;
   readonly integration: Integration;
   readonly requestId: string;
-  /** Milliseconds since the event was received, by the database's clock. */
+  /** Milliseconds since the event was received, according to the database's clock. */
   readonly ageMs: number;
   /** Runs a function in a transaction. */
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
@@ -44,9 +44,9 @@ export interface Channel {
   readonly label: string;
   /** The provider's term for the secret. */
   readonly secretLabel: string;
-  /** Explains where to find the secret at the provider. */
+  /** Explains where to find the secret in the provider's console. */
   readonly secretHelp: string;
-  /** The provider's term for the access token used to call the provider, or absent if it is never called. */
+  /** The provider's term for the access token used to call its API. Absent if the API is never called. */
   readonly tokenLabel?: string;
   readonly tokenHelp?: string;
   /** Whether the provider confirms the URL with a GET request that contains the verify token. */
@@ -56,13 +56,13 @@ export interface Channel {
   /** Maximum size of a delivery, in bytes. */
   readonly bodyLimit: number;
   /**
-   * Returns whether the delivery was signed with the secret, in constant time.
+   * Returns whether the delivery was signed with the secret, comparing in constant time.
    * @param publicUrl the instance's public origin
    */
   readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
   /** Returns the relevant events of a delivery. @throws HttpError 400 if the body is invalid */
   readonly events: (delivery: Delivery) => readonly ChannelEvent[];
-  /** The response expected by the provider. */
+  /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It can run twice for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;

@@ -6,7 +6,7 @@ import { telegram } from './telegram.ts';
 import { twilio } from './twilio.ts';
 import { whatsapp } from './whatsapp.ts';
 
-/** All channels by the name in their URL. */
+/** All channels, keyed by the name in their URL. */
 export const channels: Readonly<Record<string, Channel>> = {
   whatsapp,
   'meta-lead-ads': metaLeadAds,

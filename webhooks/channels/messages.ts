@@ -31,15 +31,15 @@ export const storeMessage = (
   });
 
 /**
- * Time for which a status of an unknown message is retried, in milliseconds. A provider can report a status
+ * Time during which a status update for an unknown message is retried, in milliseconds. A provider can report a status
  * before the sender has stored the message's ID.
  */
 const gracePeriodMs = 60_000;
 
 /**
  * Updates the status of an outgoing message: sent, delivered, read or failed.
- * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is
- * ignored because another application sent the message.
+ * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is ignored,
+ * because another application must have sent the message.
  */
 export const followMessage = (
   { integration, transaction, ageMs }: ChannelContext,
@@ -58,7 +58,7 @@ export const followMessage = (
         throw new RetryableError('the status refers to a message that has not been stored yet');
       return;
     }
-    // Statuses can arrive in any order: a late "sent" must not replace "read".
+    // Statuses can arrive in any order, so a late "sent" must not replace "read".
     const isLater = status === 'sent' ? message.status === 'sent' : message.status !== 'read';
     if (!isLater) return;
     await tables

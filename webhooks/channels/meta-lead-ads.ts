@@ -8,7 +8,7 @@ import { type Json, jsonList, jsonObject, jsonText, meta } from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
-/** Maps fields of a lead form to fields of a lead. */
+/** Maps lead form fields to lead fields. */
 const formFields: Readonly<Record<string, string>> = {
   first_name: 'first_name',
   last_name: 'last_name',
@@ -33,9 +33,9 @@ export const leadAdsNeeds: FieldRequirements = {
 };
 
 /**
- * Meta Lead Ads. A delivery contains only the ID of a lead, whose fields are fetched from the Graph API. Each
- * leadgen ID creates one lead per organization, however often it is delivered. The lead is a stub until the
- * fetch succeeds.
+ * Meta Lead Ads. A delivery contains only a lead's ID, and the lead's fields are fetched from the Graph API. Each
+ * leadgen ID creates one lead per organization, however often it is delivered. The lead is a stub until the fetch
+ * succeeds.
  */
 export const metaLeadAds: Channel = {
   ...meta,
@@ -96,7 +96,7 @@ const recordsOf = (tables: Tables, { webhooks, integration, requestId }: Channel
 const findLead = (tables: Tables, context: ChannelContext, leadgen: string) =>
   recordsOf(tables, context).find('leads', ['meta_leadgen_id', leadgen]);
 
-/** Creates the lead with its IDs unless it exists. Safe if two nodes try concurrently. */
+/** Creates the lead with only its IDs, unless it already exists. Safe if two nodes do this concurrently. */
 async function createStub(
   tables: Tables,
   context: ChannelContext,
@@ -131,7 +131,7 @@ async function fetchLead({ webhooks, integration }: ChannelContext, leadgen: str
   }
 }
 
-/** Maps `field_data` to a lead's fields. Splits the full name if first and last name are missing. */
+/** Maps `field_data` to a lead's fields. Splits the full name if the first and last names are missing. */
 function fieldsOf(lead: Json): Record<string, string> {
   const values = new Map(
     jsonList(lead.field_data).map((field) => [

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, Delivery } from './channel.ts';
 
-/** Computes the `X-Hub-Signature-256` header of a body. */
+/** Computes the `X-Hub-Signature-256` header for a body. */
 export const metaSignature = (secret: string, raw: Buffer): string =>
   `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
 
@@ -30,8 +30,8 @@ export const jsonObject = (value: unknown): Json =>
 export const jsonList = (value: unknown): readonly Json[] =>
   Array.isArray(value) ? value.map(jsonObject) : [];
 /**
- * Converts a string or number to text. Numbers keep their notation, even exact numbers that were stored as JSON. Returns
- * an empty string for anything else.
+ * Converts a string or number to text. Preserves the notation of numbers, including exact numbers that were stored as
+ * JSON. Returns an empty string for anything else.
  */
 export function jsonText(value: unknown): string {
   if (typeof value === 'number') return String(value);
@@ -39,7 +39,7 @@ export function jsonText(value: unknown): string {
   return typeof text === 'string' ? text.toWellFormed().replaceAll('\0', '') : '';
 }
 
-/** Returns the `messaging` events of Messenger or Instagram, without echoes of outgoing messages. */
+/** Returns the `messaging` events in a Messenger or Instagram payload, without echoes of outgoing messages. */
 export function messagingEvents(payload: Json, kind: string): ChannelEvent[] {
   if (payload.object !== kind) return [];
   return jsonList(payload.entry)

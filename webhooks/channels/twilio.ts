@@ -6,10 +6,10 @@ import type { Channel, Delivery } from './channel.ts';
 import { storeMessage } from './messages.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 
-/** Maximum number of form parameters. Twilio sends about 30, and 10 for each attachment. */
+/** Maximum number of form parameters. Twilio sends about 30, plus 10 for each attachment. */
 const maxParameters = 500;
 
-/** Parses a delivery's form. Returns undefined if it has too many parameters, because sorting them is expensive. */
+/** Parses a delivery's form. Returns undefined if it has too many parameters to sort cheaply. */
 function formOf({ raw }: Delivery): URLSearchParams | undefined {
   const text = raw.toString('utf8');
   let parameters = 1;
@@ -19,13 +19,13 @@ function formOf({ raw }: Delivery): URLSearchParams | undefined {
   return new URLSearchParams(text);
 }
 
-/** Returns a delivery's parameters, from a form or from JSON whose digest is in the signed URL. */
+/** Returns a delivery's parameters, parsed from a form or from JSON whose digest is part of the signed URL. */
 const fieldsOf = (delivery: Delivery): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
     ? jsonObject(readJson(delivery.raw))
     : Object.fromEntries(formOf(delivery) ?? []);
 
-/** Concatenates names and values for the signature: sorted by name, then by value, without duplicate pairs. */
+/** Concatenates the names and values to sign, sorted by name and then by value, without duplicate pairs. */
 function signedFields(fields: URLSearchParams): string {
   const pairs = [...fields].sort(([a, left], [b, right]) => order(a, b) || order(left, right));
   return [...new Set(pairs.map(([name, value]) => JSON.stringify([name, value])))]
@@ -34,7 +34,7 @@ function signedFields(fields: URLSearchParams): string {
 }
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Computes the `X-Twilio-Signature` header of a URL and the form sent to it. */
+/** Computes the `X-Twilio-Signature` header for a URL and the form sent to it. */
 export const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
   createHmac('sha1', secret)
     .update(url + (fields === undefined ? '' : signedFields(fields)), 'utf8')

@@ -18,7 +18,7 @@ export const whatsapp: Channel = {
       ...values
         .flatMap((value) => jsonList(value.messages))
         .map((message) => ({ id: jsonText(message.id), data: { message } })),
-      // A message gets several statuses. Each is a separate event.
+      // A message goes through several statuses, and each is a separate event.
       ...values
         .flatMap((value) => jsonList(value.statuses))
         .map((status) => ({ id: `${jsonText(status.id)} ${jsonText(status.status)}`, data: { status } })),

@@ -4,8 +4,8 @@ import type { Body } from '../../engine/records/index.ts';
 import { ownProperty } from './own-property.ts';
 
 /**
- * Returns the string values of the given keys. Null and missing keys are omitted; other keys are ignored.
- * @throws HttpError 400 listing each value that is not a string or contains U+0000 or a lone surrogate
+ * Returns the string values of the given keys. Null and missing values are omitted, and other keys are ignored.
+ * @throws HttpError 400 listing every value that is not a string or contains U+0000 or a lone surrogate
  */
 export function stringFields(body: Body, names: readonly string[]): Record<string, string> {
   const entries = names.flatMap((name) => {

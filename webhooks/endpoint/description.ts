@@ -14,7 +14,7 @@ const responses: Readonly<Record<number, string>> = {
   503: 'Unavailable',
 };
 
-/** Returns references to the shared error responses with these statuses. */
+/** Returns references to the shared OpenAPI error responses for these statuses. */
 export const failure = (...statuses: readonly number[]) =>
   Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
@@ -35,7 +35,7 @@ export const success = (
   },
 });
 
-/** Describes a JSON body of strings. @param fields the description of each key */
+/** Describes a JSON body of strings. @param fields the description of each string, by key */
 export const requestOf = (
   fields: Readonly<Record<string, string>>,
   description: string,
@@ -58,5 +58,5 @@ export const requestOf = (
   },
 });
 
-/** Returns a reference to a security scheme of the document. */
+/** Returns a reference to a security scheme in the OpenAPI document. */
 export const secretScheme = (name: string) => ({ [name]: [] as string[] });

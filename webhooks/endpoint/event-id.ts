@@ -4,8 +4,8 @@ import { hash } from 'node:crypto';
 const maxLength = 200;
 
 /**
- * Makes a provider's ID indexable. Removes characters that PostgreSQL rejects, and replaces a long ID with
- * its digest, so that different IDs remain different.
+ * Converts a provider's ID to a form that can be indexed. Removes characters that PostgreSQL rejects, and replaces a
+ * long ID with its digest, so that distinct IDs remain distinct.
  */
 export function indexable(name: string): string {
   const text = name.toWellFormed().replaceAll('\0', '');

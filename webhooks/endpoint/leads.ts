@@ -7,7 +7,7 @@ const finalStatuses = [convertedStatus, 'Closed - Not Converted'];
 /** Minimum number of digits in an international phone number. */
 const minDigits = 7;
 
-/** Criteria for finding a lead. Blank ones are ignored. */
+/** Criteria for finding a lead. Blank criteria are ignored. */
 export interface LeadTraits {
   readonly id: string;
   readonly email: string;

@@ -1,4 +1,4 @@
-/** Returns an own property by an untrusted name, never an inherited one. */
+/** Returns the own property with an untrusted name, but never an inherited property. */
 export const ownProperty = <T>(
   record: Readonly<Record<string, T>> | undefined,
   name: string,

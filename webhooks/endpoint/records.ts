@@ -10,7 +10,7 @@ export interface Partner {
   readonly name: string;
 }
 
-/** Returns access to an organization's records on behalf of a partner, within a transaction. */
+/** Returns an accessor for an organization's records that acts on behalf of a partner within a transaction. */
 export const partnerRecords = (
   tables: Tables,
   resources: readonly RecordResource[],

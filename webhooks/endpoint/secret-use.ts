@@ -9,7 +9,7 @@ export interface SecretUse {
   readonly record: (endpoint: string, secret: string) => void;
 }
 
-/** Returns an identifier of a secret that does not reveal it. */
+/** Returns an identifier for a secret that does not reveal the secret. */
 export const fingerprint = (secret: string): string =>
   hash('sha256', `fingerprint of ${secret}`, 'hex').slice(0, 16);
 

@@ -1,7 +1,7 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Scheme } from '../settings/index.ts';
 
-/** Compares two strings in constant time. It compares digests, so that their lengths are not revealed. */
+/** Compares two strings in constant time. Compares their digests, so that timing does not reveal their lengths. */
 const isEqual = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
@@ -12,12 +12,12 @@ const isEqual = (a: string, b: string): boolean =>
 export const matchesAnySecret = (candidate: string, secrets: readonly string[]): boolean =>
   secrets.map((secret) => isEqual(candidate, secret)).includes(true);
 
-/** Signed data, and the header with its signature. */
+/** A signed request body and the header that contains its signature. */
 export interface SignedRequest {
   readonly header: string;
   /** Raw bytes of the body. */
   readonly raw: Buffer;
-  /** Unix time in seconds. */
+  /** Current Unix time, in seconds. */
   readonly now: number;
 }
 
@@ -37,10 +37,10 @@ export const signatures: Readonly<Record<Scheme, (secret: string, raw: Buffer, n
 
 const stripeMac = (secret: string, time: string, raw: Buffer): string => hmac(secret, 'hex', `${time}.`, raw);
 
-/** Maximum age of a Stripe signature, including clock skew, in seconds. */
+/** Maximum age of a Stripe signature, including clock skew in either direction, in seconds. */
 const toleranceSeconds = 300;
 
-/** Verifies the header for each scheme. */
+/** Verifies the signature header for each scheme. */
 const schemes: Readonly<Record<Scheme, (secret: string, request: SignedRequest) => boolean>> = {
   key: (secret, { header, raw, now }) => isEqual(header, signatures.key(secret, raw, now)),
   'hmac-sha256-hex': (secret, { header, raw, now }) =>
@@ -58,8 +58,8 @@ const schemes: Readonly<Record<Scheme, (secret: string, request: SignedRequest) 
 };
 
 /**
- * Returns the secret that the header was signed with, or undefined. Tries all secrets, so that timing does not reveal
- * which one matched.
+ * Returns the secret with which the request was signed, or undefined if none matches. Tries all secrets, so that
+ * timing does not reveal which one matched.
  */
 export function signedWith(
   scheme: Scheme,

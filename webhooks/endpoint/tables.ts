@@ -12,5 +12,5 @@ const secretUses = defineTable('crm_secret_uses', {
   last_used_at: timestampColumn,
 });
 
-/** Last use of each partner secret. */
+/** Table of the last use of each partner secret. */
 export const secretUseTables = [secretUses];

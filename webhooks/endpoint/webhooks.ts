@@ -19,7 +19,7 @@ export interface WebhookServices {
 export interface Webhooks extends WebhookServices {
   /** Tracks the last use of each secret, so that unused secrets can be removed. */
   readonly secretUse: SecretUse;
-  /** Counts wrong secrets, to rate-limit clients that guess them. */
+  /** Counts wrong secrets to rate-limit clients that guess secrets. */
   readonly wrongSecrets: WrongSecrets;
   readonly log: (details: object, text: string) => void;
 }
@@ -30,7 +30,7 @@ declare module 'fastify' {
   }
 }
 
-/** Shared services of the partner endpoints: last use of secrets, and rate limiting of wrong secrets. */
+/** Services shared by the partner endpoints: tracking of secret use and rate limiting of wrong secrets. */
 export const endpoint: Module<WebhookServices> = {
   name: 'endpoint',
   tables: secretUseTables,

@@ -4,7 +4,7 @@ import { errors, type HttpError } from '../../engine/errors.ts';
 import { failureCounter, networkOf } from '../../plugins/access/rate-limiting/index.ts';
 
 /**
- * Maximum number of wrong secrets per IP address and endpoint within the time window. Additional ones get
+ * Maximum number of wrong secrets per IP address and endpoint within the time window. Additional wrong secrets get
  * 429.
  */
 const maxWrong = 100;
@@ -12,14 +12,14 @@ const maxWrong = 100;
 /** Counts wrong secrets on this node, by endpoint and IP address. */
 export interface WrongSecrets {
   /**
-   * Counts a wrong secret or signature and returns the error to throw: `otherwise`, or 429 with `Retry-After`
-   * after 100 failures within 15 minutes. Valid secrets are always accepted, even if other clients with the
-   * same IP address guess.
+   * Counts a wrong secret or signature and returns the error to throw: the given error (`otherwise`), or 429 with
+   * `Retry-After` after 100 failures within 15 minutes. Valid secrets are always accepted, even if other clients at
+   * the same IP address are guessing secrets.
    */
   readonly errorFor: (request: FastifyRequest, endpoint: string, otherwise?: HttpError) => Promise<HttpError>;
 }
 
-/** Creates the counter. */
+/** Creates a counter of wrong secrets. */
 export function wrongSecrets(): WrongSecrets {
   const counts = failureCounter('wrong secrets', maxWrong);
   return {

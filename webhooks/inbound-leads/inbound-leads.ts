@@ -30,11 +30,11 @@ const fields = {
   campaign_name: 'Name of the campaign, appended to the description.',
   description: 'Additional information.',
 } as const;
-/** Fields of which at least one is required. */
+/** Fields that identify a lead. At least one is required. */
 const identifyingFields = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;
-/** Lead fields written by this endpoint. The campaign's name becomes part of the description. */
+/** Lead fields written by this endpoint. The campaign name becomes part of the description. */
 const needs: FieldRequirements = {
   file: 'webhooks/inbound-leads/inbound-leads.ts',
   resource: 'leads',
@@ -45,7 +45,7 @@ const needs: FieldRequirements = {
   ),
 };
 
-/** Registers POST /webhooks/inbound-leads, which ad, newsletter and form tools use to create leads. */
+/** Registers POST /webhooks/inbound-leads, which ad, newsletter and form tools call to create leads. */
 function inboundLeads(
   app: FastifyInstance,
   { settings, database, resources, secretUse, wrongSecrets }: Webhooks,
@@ -100,7 +100,7 @@ function inboundLeads(
   rejectOtherMethods(app, inboundLeadsPath, ['POST']);
 }
 
-/** OpenAPI description of the endpoint. */
+/** OpenAPI description of the inbound leads endpoint. */
 const paths: Fragment['paths'] = {
   [inboundLeadsPath]: {
     post: {
@@ -137,7 +137,7 @@ const paths: Fragment['paths'] = {
   },
 };
 
-/** Leads from ad, newsletter and form tools. */
+/** Receives leads from ad, newsletter and form tools. */
 export const inboundLeadsModule: Module<WebhookServices> = {
   name: 'inbound-leads',
   openApi: { paths },

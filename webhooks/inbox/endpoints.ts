@@ -48,7 +48,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
   app.decorateRequest('integration', null);
   for (const [provider, channel] of Object.entries(channels)) {
     const path = endpointPath(provider, ':endpoint');
-    // The endpoint is looked up before the body is read.
+    // Looks up the integration before the body is read.
     const onRequest = async (request: FastifyRequest) => {
       const { endpoint } = request.params as { endpoint: string };
       const integration = /^[\w-]{10,64}$/.test(endpoint)

@@ -26,10 +26,7 @@ export interface InboxClaim {
   readonly token: string;
 }
 
-/**
- * Stores new events and returns their number. The provider must not receive a response before this has
- * succeeded.
- */
+/** Stores new events and returns their number. The provider must not receive a response until this has succeeded. */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,

@@ -47,13 +47,16 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
       ]),
 ];
 
-/** Adds the pages that manage an organization's integrations and their secrets. */
+/** Adds the pages for managing an organization's integrations and their secrets. */
 export function integrationPages(
   app: FastifyInstance,
   { secrets, database, settings }: WebhookServices,
 ): void {
   const sealed = sealing(secrets);
-  /** Returns the origin for providers: `public_url`, or the origin used by the administrator's browser. */
+  /**
+   * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin in the administrator's
+   * browser.
+   */
   const origin = (request: FastifyRequest) =>
     withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
   const integrationOf = async (organization: string, input: Form): Promise<IntegrationInfo> => {

@@ -121,7 +121,7 @@ export async function setIntegrationEnabled(
 export const sealedColumns = ['secret', 'token'];
 
 /**
- * Changes an integration's secrets. Blank ones are not changed.
+ * Changes an integration's secrets. Blank secrets are left unchanged.
  * @throws UserError if the integration does not exist or both secrets are blank
  */
 export async function changeSecrets(
@@ -146,7 +146,7 @@ export async function changeSecrets(
   });
 }
 
-/** Removes an integration with its deliveries. @throws UserError if it does not exist */
+/** Removes an integration and its deliveries. @throws UserError if it does not exist */
 export async function removeIntegration(
   tables: Tables,
   actor: Actor,

@@ -12,7 +12,7 @@ import { listIntegrations } from './integrations.ts';
 import { integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
-/** Integrations with providers, and the inbox of their events. */
+/** Integrations with providers, and the inbox that stores and processes their events. */
 export const inboxModule: Module<
   WebhookServices,
   { readonly config: AuditConfig; readonly database: Database },

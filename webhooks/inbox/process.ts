@@ -8,8 +8,8 @@ import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { InboxClaim } from './inbox.ts';
 
 /**
- * Returns the reason shown to administrators: the message of an error from this code base, otherwise only the
- * error's name, because other messages can contain personal data.
+ * Returns the failure reason shown to administrators. For errors from other code, this is only the error's name,
+ * because their messages can contain personal data.
  */
 const reasonOf = (cause: unknown): string =>
   [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
@@ -22,7 +22,7 @@ const reasonOf = (cause: unknown): string =>
  */
 const isPermanent = (cause: unknown): boolean =>
   [PermanentError, TypeError, RangeError, SyntaxError].some((kind) => cause instanceof kind) ||
-  // A quota is not permanent: records can be deleted, or the operator can raise it.
+  // An exceeded quota is not permanent, because records can be deleted or the operator can raise the quota.
   (cause instanceof HttpError && cause.status < 500 && cause.code !== 'quota_exceeded') ||
   /^(?:22|54)/.test(sqlState(cause) ?? '');
 

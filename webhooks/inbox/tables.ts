@@ -90,5 +90,5 @@ const receivedMessages = defineTable(
   },
 );
 
-/** Tables of integrations, their events and received messages. */
+/** Tables for integrations, their events and received messages. */
 export const inboxTables = [integrations, inbox, receivedMessages];

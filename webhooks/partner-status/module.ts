@@ -5,7 +5,7 @@ import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
 import { disabledCheck, misconfiguredCheck } from './check.ts';
 import { partnerPage } from './page.ts';
 
-/** Status of the partner endpoints: on, off or misconfigured. */
+/** Shows the status of the partner endpoints: on, off or misconfigured. */
 export const partnerStatusModule: Module<
   WebhookServices,
   { readonly config: SettingsConfig; readonly database: Database },

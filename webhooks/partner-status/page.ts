@@ -13,12 +13,12 @@ import type { WebhookServices } from '../endpoint/index.ts';
 import { unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 
-/** Maximum number of unmatched payments on the page. */
+/** Maximum number of unmatched payments shown on the page. */
 const maxPayments = 500;
 
 /** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
-  /** Returns the endpoints relevant for an organization, without the payment hooks of other organizations. */
+  /** Returns the endpoints relevant to an organization, without the payment hooks of other organizations. */
   const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
     (await partnerStatus(tablesOf(database), settings.current)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),

@@ -7,20 +7,20 @@ import type { Settings } from '../settings/index.ts';
 
 /** Status of a partner endpoint. */
 export interface EndpointStatus {
-  /** Its name in config.yaml. */
+  /** The endpoint's name in config.yaml. */
   readonly name: string;
   readonly path: string;
   /** An endpoint that is `off` responds with 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** Why the endpoint cannot work although it has a secret, or an empty string. */
+  /** Why the endpoint cannot work even though it has a secret, or an empty string if it can. */
   readonly problem: string;
-  /** Slug of the endpoint's organization, or null if the caller specifies it. */
+  /** Slug of the endpoint's organization, or null if each request specifies it. */
   readonly organization: string | null;
   /** Position (from 1) and last use (RFC 3339) of each secret, without the secrets themselves. */
   readonly secrets: readonly { readonly place: number; readonly last_used_at: string | null }[];
 }
 
-/** Returns the status of all partner endpoints, from the settings and the stored last uses. */
+/** Returns the status of all partner endpoints, from the settings and the stored times of last use. */
 export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   const slugs = new Set(await organizationSlugs(tables));

@@ -13,7 +13,7 @@ export interface ParsedPayment {
   readonly opportunity: Body;
 }
 
-/** Returns whether a request is the unsigned form with which WooCommerce tests a new webhook. */
+/** Returns whether a request is the unsigned form that WooCommerce sends to test a new webhook. */
 export function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Buffer): boolean {
   return (
     verify.header.toLowerCase() === 'x-wc-webhook-signature' &&
@@ -64,11 +64,13 @@ function eventIdOf(providerId: string, raw: Buffer): string {
   return indexable(providerId) || hash('sha256', raw, 'hex');
 }
 
-/** Removes characters that PostgreSQL cannot store, so that they do not make a payment fail, and truncates the text. */
+/**
+ * Truncates a text and removes characters that PostgreSQL cannot store, so that they do not cause a payment to fail.
+ */
 export const withoutUnstorable = (text: string): string =>
   text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
-/** Returns an amount as decimal text. Converts minor units (cents) to major units without rounding. */
+/** Formats an amount as decimal text. Converts minor units (cents) to major units without rounding. */
 function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
@@ -92,7 +94,10 @@ function fractionDigits(currency: string): number {
   }
 }
 
-/** Parses an RFC 3339 timestamp or Unix seconds. Returns the current time for anything else. */
+/**
+ * Converts an RFC 3339 timestamp or a Unix time in seconds to a close date. Returns the current time for anything
+ * else.
+ */
 function closeDate(text: string): string {
   if (/^\d{9,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
   return parseTimestamp(text) === undefined ? new Date().toISOString() : text;

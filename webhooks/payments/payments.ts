@@ -48,12 +48,12 @@ const needs: readonly FieldRequirements[] = [
 
 /** Returns the last segment of a customer's URL. */
 export const hookOf = (customer: string): string => `${customer}-payment`;
-/** Returns the customer of a hook, or an empty string if the name is not a hook's. */
+/** Returns the customer of a hook, or an empty string if it is not the name of a hook. */
 export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?.[1] ?? '';
 /** Returns the path of a hook. */
 export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
-/** Registers POST /webhooks/<customer>-payment for the entries in config.yaml. */
+/** Registers POST /webhooks/<customer>-payment for the payment entries in config.yaml. */
 export function payments(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, secretUse, wrongSecrets } = webhooks;
   const entryOf = (request: FastifyRequest) => {
@@ -96,7 +96,9 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
 
 const unmatchedResponse = '{"ok":true,"matched":false';
 
-/** Claims the event, converts the lead and creates the opportunity, in one transaction and once per event. */
+/**
+ * Claims the event, converts the lead and creates the opportunity, all in one transaction and only once per event.
+ */
 async function apply(
   tables: Tables,
   { resources }: Webhooks,
@@ -114,7 +116,7 @@ async function apply(
       answer: null,
       payload: withoutUnstorable(raw.toString('utf8')),
     })
-    // If two deliveries arrive concurrently, the second one waits here for the first.
+    // If two deliveries arrive concurrently, the second delivery waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
@@ -174,7 +176,7 @@ export async function unmatchedPayments(
   }));
 }
 
-/** Payments reported by shops and payment services. */
+/** Receives payments from shops and payment services. */
 export const paymentsModule: Module<WebhookServices> = {
   name: 'payments',
   openApi: paymentsFragment,

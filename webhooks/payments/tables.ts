@@ -8,7 +8,7 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       customer: string;
       event_id: string;
-      /** The JSON response to the partner without its closing brace, or null if no lead was found. */
+      /** The JSON response sent to the partner, without its closing brace, or null if no lead was found. */
       answer: string | null;
       /** The payload, so that administrators can find the lead. */
       payload: string;

@@ -13,8 +13,8 @@ export interface Backlog {
 }
 
 /**
- * Creates a backlog. Each node caches the count briefly, so that a flood of deliveries does not require a
- * query per delivery. Therefore, several nodes can slightly exceed the limit.
+ * Creates a backlog. Each node caches the count briefly, so that a flood of deliveries does not cause a query per
+ * delivery. As a result, several nodes together can slightly exceed the limit.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
   const counts = ttlCache('backlogs', async (organization) => {

@@ -4,7 +4,7 @@ import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** Minutes after which a due item is reported as overdue. */
+/** Time after which a due item is reported as overdue, in minutes. */
 const lateMinutes = 10;
 
 interface Row {

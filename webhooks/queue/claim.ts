@@ -11,7 +11,7 @@ export interface ClaimedItem<Row> {
   readonly eventId: string;
   /** Number of attempts, including this one. */
   readonly attempts: number;
-  /** Milliseconds since the item was received, by the database's clock. */
+  /** Milliseconds since the item was received, according to the database's clock. */
   readonly ageMs: number;
   readonly row: Row;
 }
@@ -26,7 +26,7 @@ interface ClaimedRow {
   readonly age_ms: number;
 }
 
-/** The items that a node requests. */
+/** Criteria for the items that a node claims. */
 export interface ClaimRequest {
   readonly limit: number;
   /** Organizations and owners to skip. */
@@ -37,12 +37,12 @@ export interface ClaimRequest {
 }
 
 /**
- * Builds the statement that claims due items fairly: one item per organization, then a second one of each, and so on.
- * Owners within an organization take turns in the same way.
+ * Builds the statement that claims due items fairly: first one item per organization, then a second item per
+ * organization, and so on. Owners within an organization take turns in the same way.
  *
- * Cost: one index entry per organization with waiting items, and then at most `limit` items of each of at most `limit`
- * organizations. Finished items and items of disabled owners cost nothing, because the partial index "…_due" contains
- * (organization_id, owner, next_at) of waiting items only.
+ * Cost: one index entry per organization with waiting items, then at most `limit` items from each of at most `limit`
+ * organizations. Finished items and items of disabled owners cost nothing, because the partial index "…_due" on
+ * (organization_id, owner, next_at) contains only waiting items.
  */
 export function claimStatement(
   tables: Tables,
@@ -55,9 +55,9 @@ export function claimStatement(
   const isOpen = sql`${sql.raw(queue.owner.isOpen)} and g.id <> all (${ids(excludedOwners)})`;
   const isDue = sql`w.organization_id = g.organization_id and ${ownerOf('w')} = g.id
             and w.status = 'waiting' and w.next_at <= now() and ${sql.raw(queue.isReady ?? 'true')}`;
-  // The ring starts after the previous organization and wraps around once ("lap"). PostgreSQL evaluates a
-  // recursive query lazily, so "limit" ends the walk. Limits are literals, because the planner would choose
-  // sequential scans for a parameter.
+  // The ring starts after the previous organization and wraps around once ("lap"). PostgreSQL evaluates a recursive
+  // query lazily, so "limit" stops the recursion. Limits are literals, because the planner would choose sequential
+  // scans for a parameter.
   const maxRows = sql.lit(limit);
   return sql`
     with recursive ring (organization_id, lap) as (
@@ -121,8 +121,7 @@ export function claimStatement(
 
 /**
  * Configures a claim's transaction. Forces index scans, because the planner would scan the whole table if its
- * statistics were outdated. Commits asynchronously, because a claim that is lost in a database crash is
- * repeated.
+ * statistics were outdated. Commits asynchronously, because a claim lost in a database crash is simply repeated.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
@@ -133,7 +132,7 @@ export const byIndexes = (within: Tables) =>
 /**
  * Claims due items for this node. Other nodes can claim them again when the lease expires.
  * @param tables a separate transaction
- * @returns the items in ring order; pass the last item's organization to the next claim
+ * @returns the items in ring order; the last item's organization must be passed to the next claim
  */
 export async function claim<Row>(
   within: Tables,
@@ -164,7 +163,7 @@ export async function claim<Row>(
 export interface ItemOutcome {
   /** Why it failed, or an empty string if it succeeded. */
   readonly reason: string;
-  /** Delay before the next attempt, in milliseconds. Absent if a failed item will not be retried. */
+  /** Delay before the next attempt, in milliseconds. Absent if the item succeeded or will not be retried. */
   readonly retryMs?: number;
   /** Additional columns to write. */
   readonly values?: Readonly<Record<string, string>>;
@@ -174,9 +173,9 @@ export interface ItemOutcome {
 export type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
 
 /**
- * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because
- * their `attempts` have changed.
- * @returns whether this made other items ready
+ * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because their
+ * `attempts` have changed.
+ * @returns whether other items became ready
  */
 async function settle(tables: Tables, queue: Queue, settled: readonly SettledItem[]): Promise<boolean> {
   let isFollowed = false;
@@ -214,7 +213,8 @@ async function settle(tables: Tables, queue: Queue, settled: readonly SettledIte
 }
 
 /**
- * Creates a function that records an item's outcome. Items that finish while a statement runs share the next one.
+ * Creates a function that records an item's outcome. Items that finish while a statement is running share the next
+ * statement.
  * @returns a function that resolves to whether other items became ready
  */
 export function createSettler(

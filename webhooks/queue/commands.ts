@@ -20,7 +20,7 @@ export interface QueueCommands {
   /** The first word of the commands. */
   readonly noun: string;
   readonly description: string;
-  /** JSON keys of the owner and of the details. */
+  /** JSON keys for the owner and the details. */
   readonly owner: string;
   readonly detail: string;
   readonly queue: Queue;

@@ -16,7 +16,7 @@ import { countItems, listItems, type QueueItem, replayAll, replayItem, showItem,
 import type { Queue } from './queue.ts';
 
 const pageLength = 50;
-/** Maximum number of characters of a payload on the page. */
+/** Maximum number of characters of a payload shown on the page. */
 const maxDetailLength = 4000;
 
 /** Names for the pages of a queue's items. */
@@ -24,7 +24,7 @@ export interface DeliveryPages {
   /** Name (in the URL) and title of the page. */
   readonly name: string;
   readonly title: string;
-  /** Text of an empty list. */
+  /** Text shown if the list is empty. */
   readonly purpose: string;
   /** Column titles for the time and the owner. */
   readonly columns: { readonly time: string; readonly owner: string };

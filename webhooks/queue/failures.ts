@@ -1,8 +1,8 @@
 /** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
 export interface FailureLog {
   /**
-   * Reports a failure. Failures with the same key are repetitions; the log entry contains the details of the
-   * latest.
+   * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the details of the
+   * latest one.
    */
   readonly report: (key: string, details: object, text: string) => void;
   /** Logs the remaining counts and stops. */
@@ -15,7 +15,7 @@ interface FailureCount {
   text: string;
 }
 
-/** Maximum number of failures counted separately within a minute. Additional ones are counted together. */
+/** Maximum number of failures counted separately within a minute. Additional failures are counted together. */
 const maxKeys = 100;
 
 /** Creates a failure log. @param intervalMs interval between log entries for a repeated failure, in milliseconds */

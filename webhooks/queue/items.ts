@@ -7,7 +7,7 @@ import type { Queue } from './queue.ts';
 /** States of an item. A dead item will not be retried. */
 export const states = ['waiting', 'done', 'dead'];
 
-/** An item for display. */
+/** A queue item, as shown to operators and administrators. */
 export interface QueueItem {
   readonly id: string;
   /** ID of the integration or subscription. */
@@ -17,22 +17,22 @@ export interface QueueItem {
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
-  /** Present only if requested. */
+  /** Present only if `isDetailed` is set. */
   readonly detail?: string;
 }
 
-/** Filter of a list of items. */
+/** Filter for a list of items. */
 export interface ItemFilter {
   readonly owner?: string | undefined;
   readonly status?: string | undefined;
-  /** Only items with an ID below this one. */
+  /** Selects only items with an ID lower than this one. */
   readonly before?: string | undefined;
   readonly limit: number;
-  /** Includes the details, which can be megabytes in some queues. */
+  /** Whether to include the details, which can be several megabytes in some queues. */
   readonly isDetailed?: boolean;
 }
 
-/** Selects the columns of a list. */
+/** Returns the columns to select for a list of items. */
 const columns = ({ owner, title }: Queue) =>
   sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
 
@@ -49,7 +49,7 @@ export async function listItems(
   const conditions = [
     sql`i.organization_id = ${organization}::bigint`,
     ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
-    // A literal, because a partial index cannot be used with a parameter.
+    // The status is a literal, because PostgreSQL cannot use a partial index with a parameter.
     ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
     ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
   ];
@@ -84,7 +84,7 @@ export async function showItem(
 const noItem = ({ item }: Queue, id: string) =>
   new UserError(`${item} ${id} does not exist in this organization`);
 
-/** Queues an item again, whatever its state. @throws UserError if it does not exist */
+/** Queues an item again, regardless of its state. @throws UserError if it does not exist */
 export async function replayItem(
   tables: Tables,
   queue: Queue,
@@ -97,7 +97,7 @@ export async function replayItem(
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 
-/** Queues the items between two IDs (inclusive) again, whatever their state. Returns their count. */
+/** Queues the items between two IDs (inclusive) again, regardless of their state. Returns their count. */
 export async function replayRange(
   tables: Tables,
   queue: Queue,

@@ -11,7 +11,7 @@ export type QueueTable = {
  * The SQL fragments must not contain values from requests.
  */
 export interface Queue {
-  /** Name in the log and among background tasks. */
+  /** Name of the queue in the log and of its background task. */
   readonly name: string;
   /** Noun for an item in messages. */
   readonly item: string;
@@ -20,12 +20,12 @@ export interface Queue {
     readonly table: keyof TableRows;
     /** Column of the items that references the owner. */
     readonly column: string;
-    /** SQL condition that items of owner `g` can be processed now. */
+    /** SQL condition that is true if items of owner `g` can be processed now. */
     readonly isOpen: string;
   };
-  /** SQL condition that the due item `w` can be processed. Default: always. */
+  /** SQL condition that is true if the due item `w` can be processed. Default: always true. */
   readonly isReady?: string;
-  /** SQL condition that other items were not ready because of item `i`. Default: never. */
+  /** SQL condition that is true if other items have been waiting for item `i`. Default: never true. */
   readonly isFollowed?: string;
   /** SQL expression for the title of item `i`. */
   readonly title: string;
@@ -33,9 +33,9 @@ export interface Queue {
   readonly detail: string;
   /** Additional columns to return when item `i` with owner `g` is claimed. */
   readonly claims: string;
-  /** Seconds until another node can claim the item. Must exceed the maximum processing time. */
+  /** Seconds after which another node can claim the item. Must exceed the maximum processing time. */
   readonly leaseSeconds: number;
-  /** Maximum number of items that a node processes concurrently, and that it claims with one statement. */
+  /** Maximum number of items that a node processes concurrently, and also claims with one statement. */
   readonly concurrency: number;
   readonly batch: number;
 }

@@ -20,7 +20,7 @@ export const queueRetention = (
     'done_at',
   );
 
-/** Deletes old items in the background. @param days returns the current retention period of a state, in days */
+/** Deletes old items in the background. @param days returns the current retention period for a state, in days */
 export const startQueueRetention = (
   app: FastifyInstance,
   database: Database,

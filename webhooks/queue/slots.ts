@@ -9,13 +9,13 @@ export interface SlotHolder {
 export interface Slots {
   readonly free: () => number;
   /**
-   * Returns the number of slots to fill at a time: a fraction of the free ones, to keep some for later
+   * Returns the number of slots to fill at a time: a fraction of the free ones, so that some remain for other
    * organizations.
    */
   readonly share: () => number;
-  /** Returns organizations that occupy at least as many slots as are free, and must not get more. */
+  /** Returns organizations that occupy at least as many slots as are free, and so must not receive more. */
   readonly fullOrganizations: () => readonly string[];
-  /** Returns owners that occupy at least half as many slots as are free, and must not get more. */
+  /** Returns owners that occupy at least half as many slots as are free, and so must not receive more. */
   readonly fullOwners: () => readonly string[];
   /** Occupies a slot until the work is finished. The promise must not reject. */
   readonly hold: (holder: SlotHolder, work: Promise<void>, onRelease: () => void) => void;
@@ -24,9 +24,9 @@ export interface Slots {
 }
 
 /**
- * Creates slots. A single organization gets half of them, two organizations get a third each, and so on.
- * Therefore, another organization always finds a free slot, however long the work takes. The same applies to
- * owners within an organization.
+ * Creates slots. A single organization can occupy half of them, two organizations a third each, and so on. Another
+ * organization therefore always finds a free slot, no matter how long the work takes. The same applies to owners
+ * within an organization.
  * @param maxShare maximum number of slots to fill at a time
  */
 export function slots(concurrency: number, maxShare: number): Slots {

@@ -16,7 +16,7 @@ import {
 export interface QueueRow {
   organization_id: string;
   id: Generated<string>;
-  /** Unique per owner. */
+  /** ID of the event, unique per owner. */
   event_id: string;
   /** waiting, done or dead. */
   status: Generated<string>;

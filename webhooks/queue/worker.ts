@@ -11,8 +11,8 @@ import { type Slots, slots } from './slots.ts';
 const pollMs = 1000;
 
 /**
- * Returns the delay after the n-th failure, in milliseconds. It doubles from 2 s up to `maxMs`; half of it is
- * random.
+ * Returns the delay after the n-th failure, in milliseconds. The delay doubles from 2 s up to `maxMs`, and half of it
+ * is random.
  */
 export function backoff(attempts: number, maxMs = 3_600_000, random: () => number = Math.random): number {
   const delay = Math.min(2000 * 2 ** (attempts - 1), maxMs);
@@ -28,7 +28,7 @@ export interface Worker {
   readonly wake: () => void;
 }
 
-/** Starts a worker. It stops before the server closes, after its current items are finished. */
+/** Starts a worker. Before the server closes, the worker finishes its current items and stops. */
 export function startWorker<Row>(
   app: FastifyInstance,
   database: Database,
@@ -70,9 +70,7 @@ export function startWorker<Row>(
   let isStopping = false;
   /** The organization of the last claimed item. */
   let lastOrganization = '0';
-  /**
-   * Whether the last claim might have left due items, and the numbers of items started and finished since.
-   */
+  /** Whether the last claim might have left due items, and the numbers of items started and finished since then. */
   let hasMore = false;
   let startedCount = 0;
   let finishedCount = 0;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageSender } from './outgoing.ts';
 
-/** A sender for development that only logs the message, without the phone number and the text. */
+/** A sender for development that only logs that a message was sent, without the phone number or the text. */
 export const log: MessageSender = async ({ text, template }, _settings, _graph, logInfo) => {
   const id = `log.${randomUUID()}`;
   logInfo(

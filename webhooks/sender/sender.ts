@@ -15,7 +15,7 @@ export interface Message {
   readonly template: string | undefined;
 }
 
-/** All senders by their name in config.yaml. */
+/** All senders, keyed by their name in config.yaml. */
 export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
@@ -53,7 +53,9 @@ export async function send(
   }
 }
 
-/** Resolves the template: first among the sender's provider templates, then among the built-in ones. */
+/**
+ * Resolves a message's template, looking first at the sender's provider templates and then at the built-in templates.
+ */
 function prepare(message: Message, settings: SenderSettings | undefined): Outgoing {
   const { to, message: text, name, template } = message;
   if (template === undefined || template === '') return { to, text };

@@ -9,7 +9,7 @@ declare module '../../engine/tables/index.ts' {
       recipient: string;
       body: string;
       template: string;
-      /** `sent` or `failed`, later `delivered` or `read`. */
+      /** `sent` or `failed`; a sent message later becomes `delivered` or `read`. */
       status: string;
       provider_id: string | null;
       /** Why sending failed. */

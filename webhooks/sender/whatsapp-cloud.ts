@@ -7,11 +7,11 @@ const maxText = 4096;
 /** A phone number in international format, with common punctuation. */
 const phoneNumber = /^\+?[\d ().-]{5,30}$/;
 
-/** Sends through the WhatsApp Cloud API: POST <graph>/<version>/<phone number ID>/messages. */
+/** Sends messages through the WhatsApp Cloud API: POST <graph>/<version>/<phone number ID>/messages. */
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
-  // Only digits are sent, so another text could turn into the phone number of a stranger.
+  // Only the digits are sent, so any other text could turn into a stranger's phone number.
   if (!phoneNumber.test(message.to)) throw new SendError('the recipient is not a phone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');

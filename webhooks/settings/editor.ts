@@ -6,13 +6,16 @@ import { defaults } from './settings.ts';
 
 const { payment, sender, secrets } = schema.$defs;
 
-/** A literal secret with the minimum length, or a reference to a variable, whose value is checked at startup. */
+/**
+ * JSON Schema for a literal secret of at least the minimum length, or for a reference to a variable, whose value is
+ * checked at startup.
+ */
 const secret = {
   type: 'string',
   pattern: `^(?:[\\s\\S]*\\$\\{[\\s\\S]*|\\s*(?:\\S[\\s\\S]{${shortestSecret - 2},}\\S)?\\s*)$`,
 };
 
-/** JSON Schema of config.yaml for editors, with defaults and dependencies between keys. */
+/** JSON Schema of config.yaml for use in editors, with defaults and dependencies between keys. */
 export const settingsEditorSchema: JsonSchema = {
   ...schema,
   properties: withDefaults(schema.properties, defaults),

@@ -1,14 +1,16 @@
 import handlebars from 'handlebars';
 import { ExactNumber } from '../../engine/fields/index.ts';
 
-/** Evaluates texts with `{{path}}` on untrusted data: own properties only, no HTML escaping, no helpers. */
+/**
+ * Evaluates texts that contain `{{path}}` against untrusted data: only own properties, no HTML escaping, no helpers.
+ */
 const engine = handlebars.create();
 const helpers = Object.keys(engine.helpers);
 for (const helper of helpers) engine.unregisterHelper(helper);
 /** Marks the built-in helpers as unknown, so that the compiler rejects them by name. */
 const knownHelpers = Object.fromEntries(helpers.map((name) => [name, false]));
 
-/** Evaluates an expression on a payload and trims the result. Returns an empty string if a value is missing. */
+/** Evaluates an expression against a payload and trims the result. Returns an empty string if a value is missing. */
 export type Evaluate = (text: string | undefined, data: unknown) => string;
 
 function compile(text: string): (data: unknown) => string {
@@ -37,8 +39,8 @@ export function evaluator(): Evaluate {
 }
 
 /**
- * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own
- * `toString`. This text cannot be stored, so that, for example, an object is rejected as an amount.
+ * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own `toString`.
+ * Because U+0000 cannot be stored, an object is rejected, for example, as an amount.
  */
 const unusableText = { value: () => '\0', enumerable: false };
 

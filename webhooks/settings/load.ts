@@ -46,7 +46,7 @@ export async function readSettingsFile(config: SettingsConfig): Promise<Settings
   return parseSettingsFile(source, config.environment);
 }
 
-/** Like {@link readSettings}, but from text. */
+/** Like {@link readSettings}, but parses a text. */
 export const parseSettings = (source: Source, environment: Environment): Settings =>
   parseSettingsFile(source, environment).settings;
 
@@ -102,7 +102,9 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   return { settings: freeze(resolveReferences(unresolved, environment)) as Settings, unresolved, parsed };
 }
 
-/** Adds an evaluator to each payment entry. A reload creates new ones, which drops the cached expressions. */
+/**
+ * Adds an evaluator to each payment entry. Each reload creates new evaluators, which discards the cached expressions.
+ */
 const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>
   Object.fromEntries(
     Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
@@ -131,7 +133,7 @@ function resolveReferences(value: unknown, environment: Environment, key = ''): 
 export const variableReferences = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name = '']) => name);
 
-/** Returns whether a text is not blank once its references are resolved. */
+/** Returns whether a text still contains non-blank characters after its references are resolved. */
 export const isNotBlank = (text: string, environment: Environment): boolean =>
   String(resolveReferences(text, environment)).trim() !== '';
 
@@ -169,9 +171,7 @@ function checkReferences(
 
 const { public_url, mail, graph } = schema.properties;
 
-/**
- * Values with patterns that can come from the environment, because the schema can check only the reference.
- */
+/** Patterns for values that can come from the environment. The schema can check only their references. */
 const patternedValues = [
   { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
   { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
@@ -179,7 +179,7 @@ const patternedValues = [
   { path: ['graph', 'base_url'], fallback: defaults.graph.base_url, rule: graph.properties.base_url },
 ] as const;
 
-/** Checks the patterns of values after resolving references. Blank values count as absent. */
+/** Checks values against their patterns after resolving references. Blank values count as absent. */
 function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIssue[]): void {
   for (const { path, fallback, rule } of patternedValues) {
     const [first, ...keys] = path;
@@ -190,7 +190,7 @@ function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIss
     const isUrl = rule !== mail.properties.from;
     if (new RegExp(rule.pattern, 'u').test(value) && (!isUrl || URL.canParse(value))) continue;
     const names = variableReferences(text);
-    // The schema reports literals that do not match the pattern.
+    // The schema already reports literals that do not match the pattern.
     if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(text)) continue;
     const subject = names.length === 0 ? path.join('.') : names.join(' and ');
     issues.push(parsed.problem({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
@@ -218,7 +218,7 @@ function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssu
     for (const [index, text] of (secrets as unknown[]).entries()) {
       const secret = String(resolveReferences(text, environment)).trim();
       if (typeof text !== 'string' || secret === '' || secret.length >= shortestSecret) continue;
-      // Messages can contain a reference, but never a secret.
+      // The message can contain a reference, but must never contain a secret.
       const name = /^\$\{\w+\}$/.test(text) ? text : `item ${index + 1} of secrets`;
       const message = `${name} must have at least ${shortestSecret} characters`;
       issues.push(parsed.problem({ path: [...path, index] }, message));
@@ -226,7 +226,7 @@ function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssu
   }
 }
 
-/** Returns a value as an object, or an empty object for other types, which are schema issues. */
+/** Returns a value as an object, or an empty object if it has another type, which the schema reports. */
 const objectOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
 

@@ -12,7 +12,7 @@ export type Secrets = readonly string[];
 /** Authentication scheme of a payment hook. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
 
-/** A customer's payment hook in config.yaml. Texts with `{{…}}` are evaluated on the payload. */
+/** A customer's payment hook in config.yaml. Texts that contain `{{…}}` are evaluated against the payload. */
 export interface RawPayment {
   readonly organization: string;
   readonly verify: { readonly scheme?: Scheme; readonly header: string; readonly secrets: Secrets };
@@ -35,7 +35,7 @@ export interface Payment extends RawPayment {
   readonly evaluate: Evaluate;
 }
 
-/** Message sender of an organization. */
+/** Settings of an organization's message sender. */
 export interface SenderSettings {
   readonly sender: 'log' | 'whatsapp_cloud';
   readonly phone_number_id?: string;
@@ -54,7 +54,7 @@ export interface Settings {
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
   /** Whether the instance is read-only, for maintenance. */
   readonly read_only: boolean;
-  /** Who can create organizations in the browser. */
+  /** Which users can create organizations in the browser. */
   readonly new_organizations: NewOrganizations;
   readonly quotas: QuotaSettings;
   /** Public origin of the instance, or an empty string. */
@@ -63,17 +63,17 @@ export interface Settings {
   /** Login settings. */
   readonly login: {
     readonly second_factor: SecondFactorPolicy;
-    /** OpenID Connect providers by the name in their callback URL. */
+    /** OpenID Connect providers, keyed by the name in their callback URL. */
     readonly providers: Readonly<Record<string, ProviderSettings>>;
   };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
-  /** Allowed receiver URLs of event subscriptions. */
+  /** Restrictions on the receiver URLs of event subscriptions. */
   readonly events: {
     readonly allow_private_addresses: boolean;
     readonly allow_http: boolean;
     readonly ports: readonly number[];
   };
-  /** Retention of events and of the change log, in days. */
+  /** Retention periods for events and the change log, in days. */
   readonly retention: {
     readonly inbox_done_days: number;
     readonly inbox_dead_days: number;

@@ -44,8 +44,8 @@ export function disabledEndpoints(
 }
 
 /**
- * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a list can refer to
- * a variable that is no longer used; see {@link disabledEndpoints}.
+ * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a list of
+ * secrets can refer to a variable that is no longer used. See {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
   const defaultValues = new Set(leaves(defaults).map(({ value }) => value));

@@ -11,7 +11,7 @@ import {
 import type { Script } from './script.ts';
 
 const json = 'application/json';
-/** Returns the size of a large text that fits into a delivery together with its envelope. */
+/** Returns the size of a large text that, together with its envelope, still fits into a delivery. */
 const large = ({ bodyLimit }: Channel) => ({ bytes: Math.floor(bodyLimit * 0.7), isAccepted: true });
 const seconds = () => Math.floor(Date.now() / 1000);
 const meta = (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) });
@@ -44,7 +44,7 @@ const messenger = (object: string): Script => ({
   sign: meta,
 });
 
-/** Deliveries of each channel, according to the provider's documentation. */
+/** Simulated deliveries for each channel, based on the provider's documentation. */
 export const channelScripts: Readonly<Record<string, Script>> = {
   whatsapp: {
     contentType: json,
@@ -101,7 +101,7 @@ export const channelScripts: Readonly<Record<string, Script>> = {
                   ad_id: '67546546546',
                   adgroup_id: '3433434343',
                   created_time: seconds(),
-                  // Not one of Meta's fields; it pads the large delivery.
+                  // This is not one of Meta's fields. It pads the large delivery.
                   ...(text.length > 1000 && { padding: text }),
                 },
               },

@@ -66,7 +66,7 @@ interface SimulateOptions {
   readonly burst: string;
 }
 
-/** Maximum time to wait for the next event to be processed, in milliseconds. */
+/** Maximum time to wait for another event to be processed, in milliseconds. */
 const settleMs = 30_000;
 
 /** Runs a simulation against a running instance (--url) or against an instance started for it. */

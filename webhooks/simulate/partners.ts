@@ -4,7 +4,7 @@ import type { Payment } from '../settings/index.ts';
 import type { Script, SimulatedEvent } from './script.ts';
 
 const json = 'application/json';
-/** A delivery above the size limit for partners. */
+/** A delivery larger than the size limit for partners. */
 const large = { bytes: 3_000_000, isAccepted: false };
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
@@ -43,7 +43,10 @@ export const bookingFormScript: Script = {
 export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
-  /** Returns identical bytes for the same event, because their digest identifies events without an ID. */
+  /**
+   * Returns identical bytes whenever it is called for the same event, because an event without an ID is identified by
+   * the digest of its bytes.
+   */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
     for (const [expression, values] of Object.entries(when)) put(payload, expression, values[0] ?? '');
@@ -74,7 +77,10 @@ export function paymentScript(entry: Payment): Script {
   };
 }
 
-/** Sets a value at the path of an expression such as `{{a.b.c}}`. Uses the first path if there are several. */
+/**
+ * Sets a value at the path of an expression such as `{{a.b.c}}`. Uses the first path if the expression contains
+ * several.
+ */
 function put(payload: Record<string, unknown>, expression: string | undefined, value: unknown): void {
   const path = /\{\{\{?\s*([\w.[\]-]+)\s*\}?\}\}/.exec(expression ?? '')?.[1]?.split('.') ?? [];
   const last = path.pop();

@@ -24,7 +24,7 @@ export interface SimulationResult {
 const concurrency = 20;
 const timeoutMs = 30_000;
 
-/** Runs steps against a target. */
+/** Runs the steps of a simulation against a target. */
 export async function simulate(
   script: Script,
   target: Target,
@@ -68,7 +68,7 @@ export async function simulate(
   return { results, eventIds: [...ids] };
 }
 
-/** Result of a delivery: the response's status or the reason for its absence, and the duration. */
+/** Result of a delivery: the response status, or the reason why no response was received, and the duration. */
 interface DeliveryResult {
   readonly result: string;
   readonly ms: number;

@@ -15,7 +15,7 @@ import type { Script } from './script.ts';
 /** Providers that can be simulated, in addition to the customers in config.yaml. */
 export const simulatedProviders = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
 
-/** Services for reading the instance's database. */
+/** Services that a simulation uses to read the instance's database. */
 export interface InstanceAccess {
   readonly tables: Tables;
   readonly resources: readonly Resource[];
@@ -43,7 +43,7 @@ export interface IntegrationInput {
 
 /**
  * Prepares the simulation of a provider or partner.
- * @throws UserError if it is unknown, not configured, or the options are insufficient
+ * @throws UserError if the provider is unknown or not configured, or the options do not identify the endpoint
  */
 export async function prepareSimulation(
   provider: string,
@@ -87,7 +87,7 @@ export async function prepareSimulation(
   };
 }
 
-/** Ensures that records are only created in the specified organization. */
+/** Ensures that the simulation creates records only in the specified organization. */
 function assertOrganization(organization: string, provider: string, { org }: IntegrationInput): void {
   if (org !== organization)
     throw new UserError(`${provider} is configured for organization "${organization}", not "${org}"`);
@@ -135,7 +135,7 @@ async function prepareChannel(
   };
 }
 
-/** IDs per statement, because the number of parameters is limited. */
+/** Maximum number of IDs per statement, because the number of parameters is limited. */
 const chunkSize = 1000;
 
 const countInbox =

@@ -8,7 +8,7 @@ import { isMetadata } from './metadata.ts';
 /** Settings that restrict receiver URLs. */
 export type AddressPolicy = Settings['events'];
 
-/** The only globally routed range of IPv6. ipaddr.js knows which of its subranges are not public. */
+/** The only globally routed range of IPv6. Within it, ipaddr.js recognizes the subranges that are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
@@ -65,8 +65,8 @@ export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
 const resolveByDns: Resolve = (host) => dns.lookup(host, { all: true });
 
 /**
- * Resolves a URL's host to the IP address to connect to. The connection must use this address, because a
- * second lookup could return another one.
+ * Resolves a URL's host to an IP address. The connection must use this address, because a second lookup could return a
+ * different address.
  * @throws UserError if the host name cannot be resolved, or any of its addresses is not allowed
  */
 export async function pinnedAddress(

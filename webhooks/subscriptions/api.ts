@@ -41,13 +41,13 @@ export interface SubscriptionServices {
   readonly sealing: Sealing;
   /** Verifies cursors of the change feed. */
   readonly signing: TextSigner;
-  /** Returns the current restrictions of receiver URLs. */
+  /** Returns the current restrictions on receiver URLs. */
   readonly urlPolicy: () => Settings['events'];
-  /** Triggers the fan-out and the delivery of events immediately. */
+  /** Triggers an immediate fan-out and delivery of events. */
   readonly wake: () => void;
 }
 
-/** Path of the API, next to the change feed. */
+/** Path of the subscriptions API, below the change feed's path. */
 export const subscriptionsPath = '/events/subscriptions';
 
 const pageLength = 50;
@@ -59,7 +59,7 @@ interface SubscriptionRequest {
   readonly organization: string;
   readonly actor: Actor;
   readonly tables: Tables;
-  /** Loads the subscription in the path. @throws HttpError 404 if it does not exist */
+  /** Loads the subscription whose ID is in the path. @throws HttpError 404 if it does not exist */
   readonly load: () => Promise<Subscription>;
   readonly body: () => Readonly<Record<string, unknown>>;
   readonly request: FastifyRequest;
@@ -127,7 +127,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     );
   };
 
-  /** Validates the body of a create or an update. @throws HttpError 400 listing all issues */
+  /** Validates the body of a create or update request. @throws HttpError 400 listing all issues */
   const inputOf = (
     values: Readonly<Record<string, unknown>>,
     existing?: Subscription,
@@ -170,7 +170,7 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     const change = {
       ...input,
       ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
-      // Otherwise, callers could redirect events that they are not allowed to read to themselves.
+      // Otherwise, callers could redirect events to themselves that they are not allowed to read.
       ...(Object.values(input).some((value) => value !== undefined) &&
         !(await canReadAll(tables, principal, existing)) && { profile: await profileOf(tables, principal) }),
     };
@@ -238,7 +238,9 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
     rejectOtherMethods(app, `${subscriptionsPath}/:id/${subpath}`, ['POST']);
 }
 
-/** Returns the ID of a caller's profile, which limits what the events of its subscriptions contain. */
+/**
+ * Returns the ID of a caller's profile, which determines what data the events of the caller's subscriptions contain.
+ */
 async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
   const row = await (kind === 'key'
     ? tables
@@ -257,7 +259,10 @@ async function profileOf(tables: Tables, { kind, actor, organization }: Principa
   return row.profile_id;
 }
 
-/** Parses the range to replay. @throws HttpError 400 if it is invalid, 410 if changes after the cursor may be missing */
+/**
+ * Parses the range to replay. @throws HttpError 400 if it is invalid, 410 if changes after the cursor may already have
+ * been deleted
+ */
 async function replayOf(
   database: Database,
   signing: TextSigner,

@@ -12,7 +12,7 @@ interface Row {
   readonly since: string;
 }
 
-/** Reports receivers that are failing, and subscriptions that were disabled because of their receiver. */
+/** Reports failing receivers, and subscriptions that were disabled because their receiver failed. */
 export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
   name: 'receivers of events',
   needs: ['database'],

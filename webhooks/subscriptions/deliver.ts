@@ -20,24 +20,20 @@ import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
-/**
- * Minimum retry period in milliseconds, and minimum number of attempts, before an event becomes a dead
- * letter.
- */
+/** Minimum retry period in milliseconds and minimum number of attempts before an event becomes a dead letter. */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
 /**
  * Consecutive failures, and their duration in milliseconds, after which a receiver is paused, and the longest
  * pause in milliseconds.
  */
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
-/** Maximum `Retry-After` that is respected, in milliseconds. */
+/** Maximum `Retry-After` value that is respected, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
 /**
- * Time that a stopping server waits for responses, in milliseconds. Events without a response are sent again
- * later.
+ * How long a stopping server waits for responses, in milliseconds. Events without a response are sent again later.
  */
 const graceMs = 1000;
-/** Days without a success after which a subscription is disabled. */
+/** Number of days without a successful delivery after which a subscription is disabled. */
 export const failedDays = 5;
 
 /** Services needed to deliver events. */
@@ -54,9 +50,9 @@ export interface DeliveryContext {
 const isOver = ({ ageMs, attempts }: Pick<ClaimedItem<unknown>, 'ageMs' | 'attempts'>): boolean =>
   ageMs > retryPeriodMs && attempts >= minAttempts;
 
-/** The event must not be sent. The message is the reason. */
+/** Thrown if the event must not be sent. The message states the reason. */
 class Withheld extends Error {}
-/** The record does not match the filter. */
+/** Thrown if the record does not match the subscription's filter. */
 class FilteredOut extends Error {}
 
 /** Creates the function that sends an event to a subscription's receiver. */
@@ -67,7 +63,7 @@ export function deliverer(
   let isStopping = false;
   let grace: NodeJS.Timeout | undefined;
   app.addHook('preClose', async () => {
-    // The worker waits for requests in progress.
+    // The worker waits for requests in progress, so they are aborted after the grace period.
     grace = setTimeout(() => {
       isStopping = true;
       poster.close();
@@ -117,7 +113,7 @@ export function deliverer(
     const { request, response, status } = result;
     const values = { request, response };
     if (status !== undefined && status >= 200 && status < 300) {
-      // `row.failures` does not include failures since the item was claimed.
+      // `row.failures` does not include failures that occurred after the item was claimed.
       if (failingOwners.delete(owner) || row.failures > 0) await recordRecovery(tablesOf(database), item);
       return { reason: '', values };
     }
@@ -146,8 +142,8 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
 }
 
 /**
- * Creates the function that builds an event's body. The body contains the record at the time of the call, as
- * visible to the subscription's profile.
+ * Creates the function that builds an event's body. The body contains the record's current state, as visible to the
+ * subscription's profile.
  */
 function eventBodies(
   database: Database,
@@ -187,7 +183,7 @@ type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
 /** Creates a reader for the records of a resource. */
 function readerOf({ name, context, operations, definition }: Resource) {
-  // Replicas must not be used, because they can lag behind.
+  // Reads must not use replicas, because replicas can lag behind.
   const { plan, statement, respond } = operations.read;
   const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
   const visibleNames = definition.fields
@@ -211,7 +207,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
       if (filter !== '') {
         const issues: FieldIssue[] = [];
         const parsedQuery = parseFilter(filter, name, filters, issues);
-        // The definition has changed. Ignoring an invalid filter would send all records.
+        // The resource definition has changed. Ignoring the now invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
@@ -232,7 +228,9 @@ function readerOf({ name, context, operations, definition }: Resource) {
   };
 }
 
-/** Records that the receiver works again. After many failures, retries waiting for more than a minute become due. */
+/**
+ * Records that the receiver has recovered. After many failures, retries scheduled more than a minute ahead become due.
+ */
 async function recordRecovery(
   tables: Tables,
   { organization, owner, row }: ClaimedItem<DeliveryClaim>,
@@ -248,8 +246,8 @@ async function recordRecovery(
 const bySystem: Actor = { kind: 'partner', id: null, name: 'event receiver', requestId: null, audited: true };
 
 /**
- * Records a failure of the delivery and of its receiver.
- * @param notify called if this disables the subscription
+ * Records the failure of a delivery and its receiver.
+ * @param notify called if the failure disables the subscription
  * @returns the delay before the next attempt in milliseconds, or undefined if the event will not be retried
  */
 async function recordFailure(
@@ -280,7 +278,7 @@ async function recordFailure(
   const isGivenUp = isGone || isOver({ ageMs, attempts });
   if (isGivenUp) return undefined;
   const retryMs = Math.max(backoff(attempts), waitMs);
-  // Later changes to the record wait for this one, so claims can skip them until then.
+  // Later changes to the record wait for this delivery, so claims can skip them until its retry.
   await sql`update crm_event_deliveries set next_at = now() + ${Math.round(retryMs)}::bigint * interval '1 millisecond'
     where organization_id = ${organization}::bigint and subscription_id = ${owner}::bigint and status = 'waiting'
       and object = ${row.object} and object_id = ${row.object_id}::bigint and version > ${row.version}::bigint`.execute(

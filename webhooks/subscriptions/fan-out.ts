@@ -8,14 +8,17 @@ import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 
 /** Polling intervals with and without enabled subscriptions, in milliseconds. */
 const [pollMs, idlePollMs] = [50, 1000];
-/** Changes read per subscription, and subscriptions per transaction. */
+/** Maximum number of changes read per subscription, and of subscriptions per transaction. */
 const [pageLength, batchSize] = [500, 20];
 /** Maximum number of waiting deliveries per subscription. Additional changes remain in the change log. */
 const maxWaiting = 5000;
-/** Time for which a subscription is skipped if it is full or locked by another node, in milliseconds. */
+/** How long a subscription is skipped if its queue is full or another node has locked it, in milliseconds. */
 const skipMs = 500;
 
-/** Lists enabled subscriptions, whether the epoch is current, and whether there are changes after their position. */
+/**
+ * Lists enabled subscriptions. For each, returns whether its epoch is current and whether there are changes after its
+ * position.
+ */
 const pendingChanges = prepare<undefined>(
   'events_look',
   'read',
@@ -26,15 +29,16 @@ const pendingChanges = prepare<undefined>(
     from "crm_event_subscriptions" s cross join _now n where s."state" = 'on'`,
 );
 
-/** SQL condition that more deliveries can be queued for subscription `s`. */
+/** SQL condition that is true if more deliveries can be queued for subscription `s`. */
 const hasRoom = `not exists (select from crm_event_deliveries d
   where d.organization_id = s.organization_id and d.subscription_id = s.id and d.status = 'waiting'
   offset ${maxWaiting} limit 1)`;
 
 /**
- * Starts the fan-out: reads the change log and creates deliveries, on one node at a time for each subscription.
- * @param onQueued called when deliveries were created
- * @returns a function that triggers it immediately
+ * Starts the fan-out, which reads the change log and creates deliveries. Only one node at a time processes a
+ * subscription.
+ * @param onQueued called when deliveries have been created
+ * @returns a function that triggers an immediate fan-out
  */
 export function startFanOut(
   app: FastifyInstance,
@@ -44,7 +48,7 @@ export function startFanOut(
 ): { readonly now: () => void } {
   const fields = fieldsOf(resources);
   let isStopping = false;
-  /** Time before which polling is skipped. */
+  /** Time until which polling is skipped. */
   let idleUntil = 0;
   /** Skipped subscriptions, each with the time until which it is skipped. */
   const skippedUntil = new Map<string, number>();
@@ -76,7 +80,7 @@ export function startFanOut(
       isFailing = false;
     } catch (cause) {
       const { code } = cause as { code?: string };
-      // Logged only once while the database is unavailable.
+      // Logs the failure only once while the database is unavailable.
       if (!isFailing) app.log.warn({ code }, 'could not read changes for event subscriptions, will retry');
       isFailing = true;
       idleUntil = performance.now() + idlePollMs;
@@ -90,7 +94,7 @@ export function startFanOut(
   };
 }
 
-/** Returns SQL for the names of the logged fields of change log row `l`. */
+/** Returns an SQL expression for the names of the logged fields of the change log row `l`. */
 const fieldsOf = (resources: readonly RecordResource[]): string =>
   `(case l."object" ${resources
     .map(
@@ -101,7 +105,7 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
 
 /**
  * Creates deliveries for the next changes of a batch of subscriptions.
- * @returns the number of deliveries, the subscriptions that were read, and those with more changes to read
+ * @returns the number of deliveries, the subscriptions that were read, and the subscriptions with more changes to read
  */
 async function fanOut(
   tables: Tables,
@@ -112,8 +116,8 @@ async function fanOut(
   readonly read: ReadonlySet<string>;
   readonly unfinished: readonly string[];
 }> {
-  // Locks in a separate statement, so that the next one sees what another node committed before it released
-  // the lock. Commits asynchronously, because positions lost in a database crash are read again.
+  // Locks in a separate statement, so that the next statement sees everything that another node committed before it
+  // released the lock. Commits asynchronously, because positions lost in a database crash are read again.
   const { rows: lockedRows } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s

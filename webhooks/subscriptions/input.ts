@@ -27,7 +27,7 @@ const filterQuery = (filter: string): Query => {
 };
 
 /**
- * Validates the input for a subscription and adds issues to `issues`.
+ * Validates the input for a subscription and appends its issues to `issues`.
  * @param input unvalidated values
  * @param isNew whether the subscription is new, so that `url` and `resources` are required and defaults apply
  */
@@ -91,7 +91,7 @@ export function checkFilter(
   }
 }
 
-/** Parses a subscription's filter for one of its resources and adds issues to `issues`. */
+/** Parses a subscription's filter for one of its resources and appends any issues to `issues`. */
 export function parseFilter(
   filter: string,
   resource: string,

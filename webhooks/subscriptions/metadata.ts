@@ -1,13 +1,13 @@
 import ipaddr from 'ipaddr.js';
 
 /**
- * IPv4 addresses of cloud metadata services and related platform services, which return credentials and configuration to
- * any caller on the machine. The link-local range, which contains most of them, is rejected entirely.
+ * IPv4 addresses of cloud metadata services and related platform services, which return credentials and configuration
+ * to any process on the machine. The link-local range, which contains most of them, is rejected entirely.
  */
 const hosts: ReadonlySet<string> = new Set([
-  // AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most others.
+  // The metadata service of AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most other providers.
   '169.254.169.254',
-  // AWS: credentials of ECS tasks and EKS pods.
+  // AWS: credentials for ECS tasks and EKS pods.
   '169.254.170.2',
   '169.254.170.23',
   // Azure: the wire server, which is not in a private range.
@@ -32,8 +32,8 @@ const ranges = [
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /**
- * Prefixes of IPv6 addresses that embed an IPv4 address, with the positions of its bytes: 6to4, both addresses of Teredo,
- * and the NAT64 prefix for local use with its shortest and longest lengths (RFC 6052).
+ * Prefixes of IPv6 addresses that embed an IPv4 address, with the positions of its bytes: 6to4, both addresses in
+ * Teredo, and the local-use NAT64 prefix with its shortest and longest lengths (RFC 6052).
  */
 const embeddings = (
   [

@@ -5,7 +5,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { listMembers } from '../../plugins/access/members/index.ts';
 import type { Mailer } from '../../plugins/operations/mail/index.ts';
 
-/** Creates the function that logs that a subscription was disabled and notifies the organization's administrators. */
+/** Creates a function that logs the disabling of a subscription and notifies the organization's administrators. */
 export const noticeOf =
   (app: FastifyInstance, database: Database, mailer: Mailer) =>
   async (organization: string, subscription: string, reason: string): Promise<void> => {

@@ -39,7 +39,7 @@ const stateTexts: Readonly<Record<Subscription['state'], string>> = {
   failed: 'Disabled: no event was delivered for days',
 };
 
-/** Adds the pages that manage event subscriptions and their deliveries. */
+/** Adds the pages for managing event subscriptions and their deliveries. */
 export function subscriptionPages(
   app: FastifyInstance,
   { config, database, resources, secrets, settings }: WebhookServices & { readonly config: AuditConfig },

@@ -4,7 +4,7 @@ import type { LookupFunction } from 'node:net';
 import { UserError } from '../../engine/errors.ts';
 import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
-/** Result of a request. */
+/** Result of a POST request. */
 export interface PostResult {
   /** Status of the response, or undefined if the request failed. */
   readonly status: number | undefined;
@@ -29,7 +29,7 @@ export interface Poster {
 
 /** Timeout from the DNS lookup to the end of the response, in milliseconds, and maximum size of the response, in bytes. */
 export const [requestTimeoutMs, maxBytes] = [10_000, 64 * 1024];
-/** Maximum number of stored characters of the headers. */
+/** Maximum number of characters stored of the headers. */
 const maxHeadLength = 4000;
 
 /** Headers whose values are not stored. */
@@ -46,7 +46,7 @@ const head = (firstLine: string, headers: Readonly<Record<string, unknown>>): st
     .replace(/[\0-\x08\x0b-\x1f\x7f]/g, '\ufffd')
     .slice(0, maxHeadLength);
 
-/** Creates a poster. @param policyOf returns the current restrictions of receiver URLs */
+/** Creates a poster. @param policyOf returns the current restrictions on receiver URLs */
 export function poster(
   policyOf: () => AddressPolicy,
   resolve?: Resolve,
@@ -121,11 +121,11 @@ async function readLimited(response: IncomingMessage): Promise<void> {
       if (size > maxBytes) return;
     }
   } catch {
-    // Only the status matters, and it has already been received.
+    // Ignored, because only the status matters and it has already been received.
   }
 }
 
-/** Returns the reason for a failure without system messages, which might contain IP addresses. */
+/** Returns the reason for a failure. Omits system messages, because they might contain IP addresses. */
 const reasonOf = (cause: NodeJS.ErrnoException): string =>
   cause instanceof UserError
     ? cause.message
@@ -133,7 +133,7 @@ const reasonOf = (cause: NodeJS.ErrnoException): string =>
       ? 'no response in time'
       : `connection failed${cause.code === undefined ? '' : ` (${cause.code})`}`;
 
-/** Parses `Retry-After`, which contains seconds or a date. */
+/** Parses `Retry-After`, which contains a number of seconds or a date, and returns milliseconds. */
 function retryAfter(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

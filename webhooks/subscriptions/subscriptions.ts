@@ -9,7 +9,7 @@ import { deliveryQueue } from './deliveries.ts';
 import type { SubscriptionInput } from './input.ts';
 import { makeSigningSecret } from './signature.ts';
 
-/** Hours during which events are also signed with the previous secret. */
+/** Number of hours during which events are also signed with the previous secret after a rotation. */
 export const overlapHours = 24;
 /** Maximum number of subscriptions per organization. */
 const maxSubscriptions = 100;
@@ -116,13 +116,13 @@ async function setResources(
 /** Changes to a subscription. */
 export interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly state?: 'on' | 'off';
-  /** ID of the new profile, if the caller cannot read everything that the current one can. */
+  /** ID of the new profile, set if the caller cannot read everything that the current profile allows. */
   readonly profile?: string;
 }
 
 /**
- * Changes a subscription. An enabled subscription continues where it stopped. @throws UserError if it does
- * not exist
+ * Changes a subscription. A subscription that is enabled again continues where it stopped. @throws UserError if it
+ * does not exist
  */
 export async function changeSubscription(
   tables: Tables,
@@ -158,7 +158,10 @@ async function update(tables: Tables, organization: string, id: string, values: 
   if (row === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
 }
 
-/** Replaces the signing secret and returns the new one. Events are signed with both for {@link overlapHours} hours. */
+/**
+ * Replaces the signing secret and returns the new one. Events are signed with both secrets for {@link overlapHours}
+ * hours.
+ */
 export async function rotateSecret(
   tables: Tables,
   actor: Actor,
@@ -219,7 +222,10 @@ export type ReplayRange =
   | { readonly position: Omit<UnverifiedPosition, 'at'> }
   | { readonly from: string; readonly to: string };
 
-/** Replays events. Returns the number of queued deliveries; changes after a position are queued in the background. */
+/**
+ * Replays events. Returns the number of queued deliveries, not counting changes after a position, which are queued in
+ * the background.
+ */
 export async function replaySubscription(
   tables: Tables,
   actor: Actor,

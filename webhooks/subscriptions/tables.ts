@@ -17,7 +17,7 @@ declare module '../../engine/tables/index.ts' {
     crm_event_subscriptions: {
       organization_id: string;
       id: Generated<string>;
-      /** Determines the contents of events. */
+      /** The profile whose grants determine the contents of events. */
       profile_id: string;
       url: string;
       /** `create`, `update` and `delete`, separated by commas. */
@@ -33,7 +33,7 @@ declare module '../../engine/tables/index.ts' {
        * for days).
        */
       state: Generated<string>;
-      /** Failures since the last success, and the time of the first one. */
+      /** Number of failures since the last success, and the time of the first failure. */
       failures: Generated<number>;
       failing_since: Date | null;
       /** No event is sent before this time. */
@@ -43,7 +43,7 @@ declare module '../../engine/tables/index.ts' {
       transaction: string;
       ledger_id: string;
       read_at: Generated<Date>;
-      /** Older changes are skipped. */
+      /** Changes before this time are skipped. */
       since: Generated<Date>;
       /** Number of replays from a position. Events delivered in an earlier generation are delivered again. */
       generation: Generated<number>;
@@ -126,7 +126,7 @@ const deliveries = queueTable(
   },
   {
     indexes: [
-      // Finds earlier changes to a record, which a delivery must wait for.
+      // Finds earlier changes to a record, for which a delivery must wait.
       {
         name: 'crm_event_deliveries_order',
         expression: `create index "crm_event_deliveries_order" on "crm_event_deliveries" ("organization_id", "subscription_id", "object", "object_id", "version") where "status" = 'waiting'`,

@@ -18,14 +18,15 @@ declare module 'fastify' {
     /** Returns the time of a key's last use on this node (RFC 3339), or undefined if it is already stored. */
     keyLastUsed: (id: string) => string | undefined;
     /**
-     * Returns the API key of a request, or undefined if the request has none.
+     * Returns a description of the API key that sent a request, or undefined if the request was sent without an API
+     * key.
      * @throws HttpError 401 if the key is not valid
      */
     identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;
   }
 }
 
-/** Environment variables of API keys. */
+/** Environment variables that configure API keys. */
 export const keyVariables = {
   /** Prefix of API keys. */
   keyPrefix: {
@@ -80,8 +81,10 @@ export const keyAuthentication = fastifyPlugin(
 );
 
 /**
- * Returns the caller of a user's request, in the organization that `?org=` selects or, without it, in the only one.
- * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of them
+ * Returns the caller of a user's request, in the organization that `?org=` selects or, without it, in the user's only
+ * organization.
+ * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of the user's
+ * organizations
  */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;

@@ -155,7 +155,7 @@ const rotate = (
     };
   });
 
-/** @throws UserError if the text is not a row ID */
+/** Checks that a text is a valid row ID. @throws UserError if it is not */
 function assertKeyId(id: string): void {
   if (!isRowId(id)) throw new UserError(`"${id}" is not a key ID. "crm key list" lists all keys.`);
 }

@@ -1,14 +1,14 @@
 import { grantedActions, type Principal } from '../../../engine/records/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** Description of an API key for its holder. IDs are decimal strings. */
+/** Description of an API key, as returned to its holder. IDs are decimal strings. */
 export interface KeyHolder {
   readonly key: {
     readonly id: string;
     readonly name: string;
     readonly last_four: string;
     readonly profile: string;
-    /** RFC 3339, or null if the key does not expire. */
+    /** Time in RFC 3339 format, or null if the key does not expire. */
     readonly expires_at: string | null;
   };
   readonly organization: { readonly id: string; readonly slug: string; readonly name: string };

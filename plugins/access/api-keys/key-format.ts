@@ -1,11 +1,11 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Lengths in base-62 characters: 10 identify the key, 43 encode 256 bits, 6 encode a CRC-32. */
+/** Lengths in base-62 characters: 10 identify the key, 43 encode a 256-bit secret, and 6 encode a CRC-32. */
 const lengths = { publicId: 10, secret: 43, checksum: 6 } as const;
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** A new API key and the parts of it that are stored. */
+/** A new API key and its stored parts. */
 export interface NewKey {
   /** `<prefix><public ID>_<secret><checksum>`. Shown once and never stored. */
   readonly plaintext: string;
@@ -25,7 +25,8 @@ export function generateKey(prefix: string): NewKey {
 }
 
 /**
- * Returns the public ID in a key, or undefined if the format or the checksum is wrong. Detects typos without a query.
+ * Returns the public ID in a key, or undefined if the format or the checksum is wrong. Detects typos without querying
+ * the database.
  */
 export function publicIdOf(prefix: string, key: string): string | undefined {
   const { publicId, secret, checksum: check } = lengths;

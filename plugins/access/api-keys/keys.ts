@@ -28,8 +28,8 @@ export interface NewApiKey {
 
 /**
  * Creates an API key.
- * @param key `user` is the ID of the creator, who is also recorded as the creator of the key's records; null if the
- *   creator is not a user
+ * @param key `user` is the ID of the creator, who is also recorded as the creator of records created with the key, or
+ * null if the creator is not a user
  */
 export async function createKey(
   tables: Tables,
@@ -68,7 +68,7 @@ export async function createKey(
 
 /**
  * Checks, in a transaction, that an organization can have another key. Locks the organization, so that concurrent
- * requests cannot exceed the quota together.
+ * requests cannot together exceed the quota.
  * @param quota maximum number of live keys; 0 means unlimited
  * @throws UserError if the quota is reached
  */

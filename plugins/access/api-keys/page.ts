@@ -23,14 +23,14 @@ import { expiryNoticeMs } from './check.ts';
 import { assertKeyQuota, createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
 
 const dayMs = 86_400_000;
-/** Lifetimes by form value. The first is preselected; null means no expiry. */
+/** Lifetimes, keyed by form value. The first one is preselected, and null means that the key does not expire. */
 const lifetimes: ReadonlyMap<string, { readonly label: string; readonly ms: number | null }> = new Map([
   ['90', { label: 'in 90 days', ms: 90 * dayMs }],
   ['30', { label: 'in 30 days', ms: 30 * dayMs }],
   ['365', { label: 'in a year', ms: 365 * dayMs }],
   ['never', { label: 'never', ms: null }],
 ]);
-/** How long the old key stays valid after a rotation, by form value. */
+/** How long the old key stays valid after a rotation, keyed by form value. */
 const overlaps: ReadonlyMap<string, { readonly label: string; readonly ms: number }> = new Map([
   ['1h', { label: '1 hour', ms: dayMs / 24 }],
   ['1d', { label: '1 day', ms: dayMs }],

@@ -7,7 +7,7 @@ import { createKeyMatcher } from './key-format.ts';
 export interface StoredKey {
   readonly id: string;
   readonly organization: string;
-  /** Reports whether a token is this key, in constant time. */
+  /** Reports whether a token matches this key, comparing in constant time. */
   readonly matches: (token: string) => boolean;
   /** Unix time in milliseconds, or infinity if the key does not expire. */
   readonly expiresAt: number;
@@ -26,7 +26,9 @@ const byPublicId = prepare<string>(
     where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
 );
 
-/** Finds a key by its public ID, with its profile's grants; returns undefined if it does not exist or is revoked. */
+/**
+ * Finds a key by its public ID and loads its profile's grants. Returns undefined if it does not exist or is revoked.
+ */
 export async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];

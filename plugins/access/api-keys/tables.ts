@@ -39,7 +39,7 @@ const apiKeys = defineTable(
     last_four: textColumn,
     name: textColumn,
     ...tenantLink('crm_api_keys', 'profile', 'crm_profiles', { ownColumns: ['profile_id'] }),
-    // A key stays valid when its creator is removed.
+    // A key stays valid after its creator is removed.
     ...link('created_by_id', 'crm_users', { nullable: true, deleteRule: 'set null' }),
     created_at: now,
     last_used_at: { ...timestampColumn, nullable: true },

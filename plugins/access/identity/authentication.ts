@@ -26,9 +26,9 @@ declare module 'fastify' {
     site: Site;
     /**
      * Authenticates the user that sent a request, by session cookie or token.
-     * @param options `settingUp` also accepts a user who must set up a second factor first
+     * @param options `settingUp` also accepts a user who must still set up a second factor
      * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403 for a
-     *   cross-site write
+     * cross-site write
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**
@@ -45,7 +45,7 @@ declare module 'fastify' {
   }
 }
 
-/** Environment variables of sessions. */
+/** Environment variables that configure the lifetimes of sessions. */
 export const sessionVariables = {
   /** Idle time after which a browser session expires, in milliseconds. */
   sessionIdleMs: integerVariable('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
@@ -53,7 +53,7 @@ export const sessionVariables = {
   sessionMs: integerVariable('SESSION_HOURS', 12, [1, 8760], 3_600_000),
 };
 
-/** Lifetimes of sessions. */
+/** Configured lifetimes of sessions. */
 export type SessionConfig = VariableValues<typeof sessionVariables>;
 
 /** The services that authentication needs. */
@@ -70,13 +70,13 @@ export interface IdentityServices {
 const scheme = /^Bearer(?: |$)/i;
 const bearer = /^Bearer +([^ ]+) *$/i;
 
-/** Returns the credential of a Bearer Authorization header (RFC 6750), or undefined for any other header. */
+/** Returns the credential in a Bearer Authorization header (RFC 6750), or undefined for any other header. */
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
 /**
- * Returns the name of the session cookie. Browsers accept the `__Host-` prefix only over TLS, which loopback does
- * without.
+ * Returns the name of the session cookie. Browsers accept the `__Host-` prefix only over TLS, which is not required on
+ * loopback.
  */
 export const cookieName = (site: Site, request: FastifyRequest): string =>
   site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
@@ -92,7 +92,10 @@ export const sessionAuthentication = fastifyPlugin(
     const byJti = ttlCache('tokens', (jti) => findSession(tablesOf(database), { jti }));
     const uses = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
-    /** Requests whose use is recorded. A long request is authenticated several times but counts as one use. */
+    /**
+     * Requests whose use of a session has been recorded. A long request is authenticated several times but counts as
+     * one use.
+     */
     const recordedRequests = new WeakSet<FastifyRequest>();
 
     const accept = (

@@ -1,6 +1,8 @@
 import { UserError } from '../../../engine/errors.ts';
 
-/** Common passwords in lower case. Loaded by the first password check, because most processes never need them. */
+/**
+ * Common passwords in lower case. Loaded when the first password is checked, because most processes never need them.
+ */
 let passwordSet: Promise<ReadonlySet<string>> | undefined;
 const commonPasswords = () => {
   passwordSet ??= import('@zxcvbn-ts/language-common').then(
@@ -15,7 +17,10 @@ const lettersAndDigits = (text: string): string =>
     .normalize('NFKC')
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]/gu, '');
-/** Also strips leading and trailing digits, because a number at the end does not make a password stronger. */
+/**
+ * Returns the letters and digits without leading and trailing digits, because a number at the end does not make a
+ * password stronger.
+ */
 const withoutOuterDigits = (text: string): string => lettersAndDigits(text).replace(/^\p{N}+|\p{N}+$/gu, '');
 
 /**

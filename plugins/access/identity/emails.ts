@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url';
 import { UserError } from '../../../engine/errors.ts';
 
-/** Characters of an unquoted local part (RFC 5322, atext), with dots between them. */
+/** Matches an unquoted local part: RFC 5322 atext characters, separated by dots. */
 const localPart = /^[a-z0-9!#$%&\x27*+/=?^_\x60{|}~-]+(?:\.[a-z0-9!#$%&\x27*+/=?^_\x60{|}~-]+)*$/;
 const domainPart = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
@@ -11,7 +11,7 @@ const domainPart = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
  * @returns undefined if the text is not an email address
  */
 export function parseEmail(text: string): string | undefined {
-  // Longer than any email address. Normalization takes time proportional to the length.
+  // No email address is this long. Rejected early, because normalization takes time proportional to the length.
   if (text.length > 1000) return undefined;
   const normal = text.normalize('NFKC').trim().toLowerCase();
   const at = normal.lastIndexOf('@');

@@ -7,7 +7,7 @@ export interface Identity {
   readonly subject: string;
 }
 
-/** Returns the user linked to a provider's account, or undefined. */
+/** Returns the user linked to an account at a provider, or undefined if none is linked. */
 export async function linkedUser(tables: Tables, { issuer, subject }: Identity): Promise<User | undefined> {
   const row = await tables
     .selectFrom('crm_identities')
@@ -20,7 +20,7 @@ export async function linkedUser(tables: Tables, { issuer, subject }: Identity):
 
 /**
  * Links a user to an account at a provider.
- * @returns false if the account belongs to another user, or the user has another account there
+ * @returns false if the account belongs to another user, or the user is linked to another account at the provider
  */
 export async function linkIdentity(
   tables: Tables,

@@ -1,4 +1,4 @@
-// Changes to users of all organizations by the operator of the instance.
+// Functions with which the instance's operator manages the users of all organizations.
 
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
@@ -10,7 +10,7 @@ import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
 import { changePassword } from './users.ts';
 
-/** A user as shown to the operator. Times are in RFC 3339. */
+/** A user as shown to the operator. Times are in RFC 3339 format. */
 export interface UserInfo {
   readonly id: string;
   readonly email: string;
@@ -31,7 +31,7 @@ export interface UserInfo {
 const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
 
 /**
- * Lists the users that match all filters, by email address.
+ * Lists the users that match all filters, sorted by email address.
  * @param filters `organization` is the ID of an organization
  */
 export async function listUsers(
@@ -139,14 +139,14 @@ export async function markVerified(tables: Tables, id: string): Promise<void> {
 
 /**
  * Marks the email address of a user as verified by its owner. Removes second factors, because another person may have
- * known the password until now and set them up.
+ * known the password and set them up.
  */
 export async function markEmailProven(tables: Tables, id: string): Promise<void> {
   await removeSecondFactors(tables, id);
   await markVerified(tables, id);
 }
 
-/** Removes all second factors of a user who has lost them, and ends all sessions. */
+/** Removes all second factors of a user who has lost them, and ends all of the user's sessions. */
 export async function resetSecondFactor(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   await removeSecondFactors(tables, user.id);
   await endAllSessions(tables, actor, user.id, []);
@@ -182,7 +182,10 @@ export async function enableUser(tables: Tables, actor: Actor, user: UserInfo): 
 const setDisabled = (tables: Tables, id: string, disabled_at: Date | null) =>
   tables.updateTable('crm_users').set({ disabled_at }).where('id', '=', id).execute();
 
-/** Changes the password of a user and ends all sessions. @throws UserError if the password is not acceptable */
+/**
+ * Changes the password of a user and ends all of the user's sessions. @throws UserError if the password is not
+ * acceptable
+ */
 export async function resetPassword(
   tables: Tables,
   actor: Actor,

@@ -15,17 +15,19 @@ declare module 'fastify' {
 export interface Site {
   /** Returns the origin that users see, without a trailing slash. */
   readonly origin: (request: FastifyRequest) => string;
-  /** Reports whether cookies need TLS. They do except on loopback, where browsers accept them without it. */
+  /**
+   * Reports whether cookies require TLS. They do, except on loopback, where browsers also accept them without TLS.
+   */
   readonly isSecure: (request: FastifyRequest) => boolean;
   /**
-   * Returns the options of a cookie for pages under a path. Scripts cannot read it, and forms of other sites do not
-   * send it.
+   * Returns options for a cookie that is sent to pages under a path. Scripts cannot read the cookie, and forms on
+   * other sites do not send it.
    */
   readonly cookie: (
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /** Reports whether a page of this origin sent the request, by Fetch Metadata or the Origin header. */
+  /** Reports whether a page of this origin sent the request, according to Fetch Metadata or the Origin header. */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 

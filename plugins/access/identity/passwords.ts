@@ -21,7 +21,7 @@ const maxLength = 256;
 
 /**
  * Normalizes a password for hashing (NFC).
- * @returns undefined if it is too long; normalizing it would take time quadratic in its length
+ * @returns undefined if it is too long, because normalizing it would take time quadratic in its length
  */
 function normalPassword(password: string): string | undefined {
   // A character has at most two UTF-16 units when composed, and four when decomposed.
@@ -44,8 +44,8 @@ export async function checkNewPassword(password: string, email: string): Promise
 
 /**
  * Hashes a password with argon2id.
- * @param sameSalt hashes of other users with the same email address; their salt is reused, so that a login computes
- *   only one hash for all of them
+ * @param sameSalt hashes of other users with the same email address, whose salt is reused so that a login computes
+ * only one hash for all of them
  */
 export function hashPassword(password: string, sameSalt: readonly string[] = []): Promise<string> {
   const [salt] = sameSalt.flatMap((storedHash) => saltPattern.exec(storedHash)?.[1] ?? []);
@@ -55,13 +55,16 @@ export function hashPassword(password: string, sameSalt: readonly string[] = [])
 const hashWith = (normal: string, salt: string | undefined): Promise<string> =>
   hash(normal, salt === undefined ? parameters : { ...parameters, salt: Buffer.from(salt, 'base64') });
 
-/** A hash that no password matches. With it, an unknown user takes as long as a wrong password. */
+/**
+ * A hash that no password matches. Comparing with it makes a login of an unknown user take as long as one with a wrong
+ * password.
+ */
 const dummyHash = hash(randomBytes(32), parameters);
 
 /**
- * Compares a password with stored hashes. Hashes with the same salt take the time of one. A password that is too long
- * matches none.
- * @param hashes hashes of users; if empty, the comparison takes as long as for one hash
+ * Compares a password with stored hashes. Comparing with several hashes that share a salt takes as long as comparing
+ * with one. A password that is too long does not match any hash.
+ * @param hashes hashes of users; if empty, the comparison takes as long as with one hash
  * @returns for each hash, whether the password matches
  */
 export async function checkPassword(password: string, hashes: readonly string[]): Promise<boolean[]> {
@@ -84,5 +87,5 @@ export async function checkPassword(password: string, hashes: readonly string[])
 
 /** Reports whether a hash was created with weaker parameters than the current ones. */
 export const isOutdated = (storedHash: string): boolean =>
-  // The library compares the numbers only, not the argon2 variant.
+  // The library compares only the numeric parameters, not the argon2 variant.
   needsRehash(storedHash, parameters) || !storedHash.startsWith('$argon2id$');

@@ -5,14 +5,14 @@ import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets
 import { markEmailProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
-/** Lifetime of a link that is mailed to the user. */
+/** Lifetime of a link that is mailed to the user, in milliseconds. */
 const mailedLinkMs = 3_600_000;
-/** Lifetime of a link that an administrator passes on to the user. */
+/** Lifetime of a link that an administrator passes on to the user, in milliseconds. */
 const adminLinkMs = 24 * 3_600_000;
 /** Maximum number of links mailed to one user within an hour. */
 const maxMailed = 3;
 
-/** A reset link and the code that unlocks it. URLs do not contain secrets. */
+/** A reset link and the code that unlocks it. They are separate, so that URLs do not contain secrets. */
 export interface ResetLink {
   readonly publicId: string;
   readonly code: string;
@@ -115,13 +115,13 @@ async function insertReset(
   return { publicId, code };
 }
 
-/** One message for every unusable link. */
+/** Message for every unusable link, regardless of the reason. */
 const unusableText = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
 
 /**
- * Changes the password of a user and ends all sessions. A mailed code also verifies the email address.
- * @throws UserError with the same message for every unusable link, or with another one if the password is not
- *   acceptable
+ * Changes the password of a user and ends all of the user's sessions. A mailed code also verifies the email address.
+ * @throws UserError with the same message for every unusable link, or with another message if the password is not
+ * acceptable
  */
 export async function redeemReset(
   tables: Tables,

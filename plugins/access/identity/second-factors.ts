@@ -29,7 +29,7 @@ export async function secondFactorsOf(tables: Tables, user: string): Promise<Sec
   };
 }
 
-/** SQL column that is true if user `u` needs a second factor to log in. */
+/** Selects a column that is true if user `u` needs a second factor to log in. */
 export const selectSecondFactor = sql<boolean>`(exists (select from crm_totps t where t.user_id = u.id)
   or exists (select from crm_passkeys k where k.user_id = u.id))`.as('second_factor');
 

@@ -5,7 +5,7 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 
-/** A user's membership of one organization, with its grants. */
+/** A user's membership in one organization, with its grants. */
 export interface Membership {
   readonly organization: string;
   readonly slug: string;
@@ -24,7 +24,7 @@ export interface Session {
   readonly tokenVersion: number;
   /** How the user logged in, as text. */
   readonly method: string;
-  /** Whether the login proved a second factor. */
+  /** Whether the user proved a second factor at login. */
   readonly secondFactor: boolean;
   /** Time of the login, in Unix milliseconds. */
   readonly startedAt: number;
@@ -32,11 +32,11 @@ export interface Session {
   readonly lastSeen: number;
   /** Time at which the session expires even if it is in use, in Unix milliseconds. */
   readonly expires: number;
-  /** Memberships by slug. */
+  /** The user's memberships, keyed by the organization's slug. */
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** How a user was authenticated. */
+/** Describes how a user was authenticated. */
 export interface Proof {
   /** How the user logged in, as text for the list of sessions. */
   readonly method: string;
@@ -56,8 +56,8 @@ export interface NewSession {
 /**
  * Starts a session in a transaction, and deletes the user's expired sessions.
  * @param options `tokenVersion` is the user's token version when the password was verified
- * @returns undefined if all sessions have been ended since then (for example by a password change), or if the user is
- *   disabled or has not proven their second factor
+ * @returns undefined if all of the user's sessions have been ended since then (for example by a password change), or
+ * if the user is disabled or has not proven their second factor
  */
 export async function startSession(
   tables: Tables,
@@ -69,8 +69,8 @@ export async function startSession(
     readonly proof: Proof;
   },
 ): Promise<NewSession | undefined> {
-  // Ending all sessions and setting up a second factor lock this row too. They wait and see the new session, or this
-  // function waits for them.
+  // Ending all sessions and setting up a second factor also lock this row. They either wait for this function and see
+  // the new session, or this function waits for them.
   const lockedUser = await tables
     .selectFrom('crm_users')
     .select('token_version')
@@ -135,18 +135,18 @@ export async function findSession(
   };
 }
 
-/** SQL column with the former slugs of organization `o`. */
+/** SQL expression for the former slugs of organization `o`. */
 const formerSlugsOf = sql<string[]>`array(
   select f.slug from crm_former_slugs f where f.holder_id = o.id and f.slug <> o.slug)`.as('former');
 
-/** Returns the membership of the organization with this current or former slug. */
+/** Returns the membership in the organization with this current or former slug. */
 export const membershipBySlug = (
   memberships: ReadonlyMap<string, Membership>,
   slug: string,
 ): Membership | undefined =>
   memberships.get(slug) ?? [...memberships.values()].find(({ formerSlugs }) => formerSlugs.includes(slug));
 
-/** Returns a user's memberships by organization slug, with their grants. */
+/** Returns a user's memberships with their grants, keyed by organization slug. */
 export async function findMemberships(
   tables: Tables,
   user: string,
@@ -154,7 +154,7 @@ export async function findMemberships(
   const rows = await tables
     .selectFrom('crm_memberships as m')
     .innerJoin('crm_organizations as o', 'o.id', 'm.organization_id')
-    // An unverified user acts only in their own organization, even with other memberships.
+    // An unverified user can act only in their own organization, even if they have other memberships.
     .innerJoin('crm_users as u', (join) =>
       join
         .onRef('u.id', '=', 'm.user_id')
@@ -256,7 +256,7 @@ export async function endSession(
 
 /**
  * Ends the previous session of a browser that starts a new one.
- * @returns the ended session, or undefined if the browser did not have one
+ * @returns the ended session, or undefined if the browser did not have a session
  */
 export async function endReplacedSession(
   tables: Tables,
@@ -271,8 +271,8 @@ export async function endReplacedSession(
 }
 
 /**
- * Runs a change to a user's second factors in a transaction. Afterwards the user's session counts as having proven a
- * second factor, if one is left, and all other sessions are ended.
+ * Runs a change to a user's second factors in a transaction. Afterwards, the current session counts as having proven a
+ * second factor if the user still has one, and all other sessions are ended.
  * @param work changes the second factors
  */
 export async function changeSecondFactors<T>(
@@ -290,7 +290,7 @@ export async function changeSecondFactors<T>(
   return result;
 }
 
-/** Ends all sessions of a user and invalidates all tokens, on every node. */
+/** Ends all sessions of a user and invalidates all of the user's tokens, on every node. */
 export async function endAllSessions(
   tables: Tables,
   actor: Actor,

@@ -17,7 +17,7 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_users: {
       id: Generated<string>;
-      /** Normalized. Unique among verified users, and among the unverified users of an organization. */
+      /** Normalized email address. Unique among verified users and among the unverified users of an organization. */
       email: string;
       password_hash: string;
       /** When the owner or the operator verified the email address; null until then. */
@@ -40,7 +40,7 @@ declare module '../../../engine/tables/index.ts' {
       user_agent: string;
       /** How the user logged in, as text. */
       method: Generated<string>;
-      /** Whether the login proved a second factor. */
+      /** Whether the user proved a second factor at login. */
       second_factor: Generated<boolean>;
       created_at: Generated<Date>;
       last_seen_at: Generated<Date>;
@@ -54,7 +54,7 @@ declare module '../../../engine/tables/index.ts' {
     };
     crm_resets: {
       id: Generated<string>;
-      /** Part of the link, unlike the code that unlocks it. */
+      /** ID in the link. The code that unlocks the link is not part of it. */
       public_id: string;
       code_hash: string;
       user_id: string;
@@ -68,20 +68,20 @@ declare module '../../../engine/tables/index.ts' {
       user_id: string;
       /** The sealed secret of the authenticator app. */
       secret: string;
-      /** Time step of the last used code. Codes of this and earlier steps are rejected. */
+      /** Time step of the last used code. Codes for this step and earlier steps are rejected. */
       last_step: string;
       created_at: Generated<Date>;
     };
     crm_passkeys: {
       id: Generated<string>;
       user_id: string;
-      /** Credential ID assigned by the authenticator, base64url. */
+      /** Credential ID assigned by the authenticator, base64url-encoded. */
       credential: string;
-      /** COSE key, base64url. */
+      /** Public key in COSE format, base64url-encoded. */
       public_key: string;
       /** The authenticator's signature counter, if it has one. */
       uses: string;
-      /** Transports by which browsers reach it, separated by commas. */
+      /** Transports by which browsers reach the authenticator, separated by commas. */
       transports: string;
       name: string;
       created_at: Generated<Date>;
@@ -92,7 +92,7 @@ declare module '../../../engine/tables/index.ts' {
       code_hash: string;
     };
     crm_identities: {
-      /** URL of the OpenID Connect provider. `subject` is the provider's ID of the user. */
+      /** URL of the OpenID Connect provider. `subject` is the provider's ID for the user. */
       issuer: string;
       subject: string;
       user_id: string;
@@ -160,7 +160,7 @@ const memberships = defineTable(
   },
   {
     indexes: [{ name: 'crm_memberships_user', properties: ['user_id_link'] }],
-    // A session needs the memberships of all organizations.
+    // Stored on every database node, because a session needs the user's memberships in all organizations.
     placement: 'everywhere',
   },
 );
@@ -225,7 +225,7 @@ const identities = defineTable(
   { uniques: [{ name: 'crm_identities_user', properties: ['user_id_link', 'issuer'] }] },
 );
 
-/** Users with their memberships, sessions, reset links, second factors and accounts at providers. */
+/** Tables for users and their memberships, sessions, reset links, second factors and accounts at providers. */
 export const identityTables = [
   ...[users, sessions, memberships, resets],
   ...[totps, passkeys, recoveryCodes, identities],

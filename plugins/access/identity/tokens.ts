@@ -4,22 +4,23 @@ import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
-/** The only algorithm that is used and accepted. */
+/** The only algorithm that is used to sign tokens and accepted. */
 const algorithm = 'HS256';
 const issuer = 'crm';
 const audience = 'crm-api';
 const type = 'at+jwt';
-/** Maximum length of an issued token. */
+/** Maximum number of characters of an issued token. */
 const maxLength = 1024;
 /** Tolerated clock difference between nodes, in seconds. */
 const tolerance = 5;
 
 /**
- * Claims of a token. They contain neither grants nor organizations, so that revoking those takes effect immediately.
+ * Claims of a token. They contain neither grants nor organizations, so that revoking a grant or membership takes
+ * effect immediately.
  */
 export interface Claims {
   readonly user: string;
-  /** ID of the login. The token is void once the login has ended. */
+  /** ID of the login. The token is void once the login's session has ended. */
   readonly jti: string;
   readonly version: number;
 }
@@ -32,8 +33,8 @@ export interface Tokens {
 }
 
 /**
- * Creates tokens with the instance's secrets. The first secret signs and all verify, so that secrets can be rotated
- * without an outage.
+ * Creates tokens with the instance's secrets. The first secret signs tokens and all of them verify tokens, so that
+ * secrets can be rotated without an outage.
  */
 export function tokens(secrets: InstanceSecrets): Tokens {
   const keys = new Map(secrets.all.map((secret) => [keyId(secret), Buffer.from(secret, 'utf8')]));
@@ -81,5 +82,5 @@ export function tokens(secrets: InstanceSecrets): Tokens {
 /** Reports whether a text has the format of a login's ID. Other texts are rejected without a query. */
 const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 
-/** Returns an ID of a secret that does not reveal it. */
+/** Returns an ID for a secret that does not reveal the secret. */
 const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 'hex').slice(0, 16);

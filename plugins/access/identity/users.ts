@@ -17,7 +17,7 @@ export interface User {
   readonly tokenVersion: number;
 }
 
-/** Lists the users with an email address, the verified one first. @param email in normal form */
+/** Lists the users with an email address, starting with the verified user. @param email in normal form */
 export async function findUsers(tables: Tables, email: string): Promise<User[]> {
   const rows = await selectUsers(tables).where('email', '=', email).orderBy('id').execute();
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
@@ -46,8 +46,9 @@ const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute'
 });
 
 /**
- * Returns the user that an email address refers to in an organization: the verified user, or otherwise the
- * organization's own. Unverified users of other organizations are excluded, because they may be different people.
+ * Returns the user that an email address refers to in an organization: the verified user or, if there is no such user,
+ * the organization's unverified user. Unverified users of other organizations are excluded, because they may belong to
+ * different people.
  */
 export async function userFor(
   tables: Tables,
@@ -58,7 +59,7 @@ export async function userFor(
   return users.find((user) => user.verified || user.organization === organization);
 }
 
-/** A user to create, with the first membership. */
+/** A user to create, with their first membership. */
 export interface NewUser {
   readonly email: string;
   readonly organization: string;
@@ -158,14 +159,17 @@ export interface AuthenticatedUser {
   readonly tokenVersion: number;
 }
 
-/** Lists the enabled users with an email address, in any spelling of it. */
+/** Lists the enabled users with an email address, regardless of how the address is written. */
 export async function enabledUsers(tables: Tables, email: string): Promise<User[]> {
   const normal = parseEmail(email);
   const users = normal === undefined ? [] : await findUsers(tables, normal);
   return users.filter((user) => !user.disabled);
 }
 
-/** Returns the users that a password matches, in the same order. Takes the same time if it matches none. */
+/**
+ * Returns the users that a password matches, in the same order. Takes the same time if the password does not match any
+ * user.
+ */
 export async function usersWithPassword(
   tables: Tables,
   users: readonly User[],

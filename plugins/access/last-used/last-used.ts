@@ -3,14 +3,17 @@ import type { FastifyInstance } from 'fastify';
 /** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
 
-/** The last uses of keys or sessions, collected in memory and stored periodically, outside of requests. */
+/** Times of last use of keys or sessions, collected in memory and stored periodically, outside of requests. */
 export interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
-  /** Returns the last use if it is not stored yet. */
+  /** Returns the last use if it has not been stored yet. */
   readonly get: (id: string) => T | undefined;
 }
 
-/** Collects uses and stores them periodically and when the app closes. If a write fails, only its uses are lost. */
+/**
+ * Collects uses and stores them periodically and when the app closes. If a write fails, only the uses in that batch
+ * are lost.
+ */
 export function lastUsed<T>(
   app: FastifyInstance,
   store: (uses: ReadonlyMap<string, T>) => Promise<void>,

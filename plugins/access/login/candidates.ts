@@ -15,7 +15,7 @@ export interface Credentials {
 
 /**
  * Selects one of several users with the same email address and password, for example by organization.
- * @returns undefined to reject all
+ * @returns undefined to reject all of them
  */
 export type PickUser = (users: readonly Candidate[]) => Candidate | undefined;
 
@@ -25,7 +25,7 @@ export interface Candidate {
   readonly memberships: ReadonlyMap<string, Membership>;
 }
 
-/** Selects the user who is a member of an organization, or the first user if no slug is given. */
+/** Selects the user who is a member of an organization, or the first user if the slug is undefined. */
 export const pickBy =
   (slug: string | undefined): PickUser =>
   (users) =>
@@ -49,8 +49,8 @@ declare module 'fastify' {
     provePassword: (request: FastifyRequest, credentials: Credentials, pick?: PickUser) => Promise<Candidate>;
     /**
      * Starts a session for an authenticated user and sets its cookie.
-     * @throws HttpError 401 if the user has been disabled or logged out everywhere since, or has not proven the second
-     *   factor
+     * @throws HttpError 401 if the user has been disabled or logged out everywhere since authentication, or has not
+     * proven the second factor
      */
     logInAs: (
       request: FastifyRequest,
@@ -61,7 +61,8 @@ declare module 'fastify' {
     /**
      * Continues a login in a browser: asks for the second factor if the user has one and has not proven it; otherwise
      * starts a session.
-     * @param login `proof` is how the user was authenticated so far; `next` is the path to continue at
+     * @param login `proof` describes how the user has been authenticated so far; `next` is the path to redirect to
+     * after the login
      */
     continueLogin: (
       request: FastifyRequest,
@@ -70,7 +71,7 @@ declare module 'fastify' {
       login: { readonly proof: Proof; readonly next: string },
     ) => Promise<FastifyReply>;
     /**
-     * Verifies a user's password. Wrong passwords count for the user and the client's network.
+     * Verifies a user's password. Wrong passwords count against the limits of the user and the client's network.
      * @throws HttpError 429 with Retry-After after too many wrong passwords
      */
     verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;

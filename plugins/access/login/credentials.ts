@@ -12,20 +12,21 @@ import { createLoginLimiter } from '../rate-limiting/index.ts';
 import { type InstanceSecrets, signing } from '../secrets/index.ts';
 import { devices } from './devices.ts';
 
-/** A password to verify for an email address. */
+/** An email address and a password to verify. */
 export interface Attempt {
   readonly email: string;
   readonly password: string;
   /** ID of the user; if absent, all users with the email address are checked. */
   readonly id?: string;
-  /** Receives the IDs of the users whose password is checked, whatever the result. */
+  /** Receives the IDs of the users whose password is checked, regardless of the result. */
   readonly onUsers?: (users: readonly string[]) => void;
 }
 
-/** Verifies passwords, with rate limits against guessing. */
+/** Verifies passwords and rate-limits guessing. */
 export interface CredentialCheck {
   /**
-   * Yields the users that a password matches: first users who have logged in on this device before, then the others.
+   * Yields the users that a password matches: first the users who have logged in on this device before, then all other
+   * users.
    * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
   readonly matchingUsers: (
@@ -36,7 +37,7 @@ export interface CredentialCheck {
   readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;
 }
 
-/** Maximum lifetime of a cookie in browsers, in seconds. */
+/** Maximum cookie lifetime that browsers allow, in seconds. */
 const maxCookieSeconds = 400 * 86_400;
 
 export function credentialCheck(

@@ -1,7 +1,7 @@
 import type { Fragment } from '../../../engine/compile/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-/** Describes a successful response; examples default to the schema's. */
+/** Describes a successful response. Without `example`, the examples in the schema apply. */
 const response = (description: string, schema: object, headers?: object, example?: object) => ({
   description,
   ...(headers && { headers }),
@@ -65,7 +65,7 @@ const cookies = {
 };
 const clearedCookie = { 'Set-Cookie': { description: 'Removes the session cookie.', schema: text } };
 
-/** Security schemes of users. An API key does not identify a user. */
+/** Security schemes that identify a user, which an API key does not. */
 const security = [{ token: [] }, { session: [] }];
 const failures = {
   401: ref('responses', 'Unauthorized'),

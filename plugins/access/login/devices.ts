@@ -4,9 +4,9 @@ import { generatePublicId } from '../secrets/index.ts';
 
 /** Browsers with previous logins, identified by a signed cookie. */
 export interface Devices {
-  /** Reads a cookie, which cannot be forged. @returns the device's ID for each user who has logged in on it */
+  /** Reads a signed cookie, which cannot be forged. @returns the device's ID for each user who has logged in on it */
   readonly read: (cookie: string | undefined) => ReadonlyMap<string, string>;
-  /** Returns the cookie of a device after a login. It keeps the other users of the device. */
+  /** Returns a device's new cookie after a login. The cookie still contains the other users of the device. */
   readonly remember: (cookie: string | undefined, user: string) => string;
 }
 

@@ -4,13 +4,15 @@ import type { FastifyInstance } from 'fastify';
 export interface LoginLink {
   readonly path: string;
   readonly label: string;
-  /** Whether the link is a login method, which continues to the requested page, rather than help with logging in. */
+  /**
+   * Whether the link is a login method, which continues to the requested page, rather than a help page for logging in.
+   */
   readonly isLoginMethod?: boolean;
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Functions that return the links on the login page under the current configuration. */
+    /** Functions that return the links on the login page according to the current configuration. */
     loginLinks: (() => readonly LoginLink[])[];
   }
 }

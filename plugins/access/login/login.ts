@@ -28,11 +28,12 @@ import { type Attempt, credentialCheck } from './credentials.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
 /**
- * Options of the routes below. The body limit in bytes leaves room for an email address and a password in any escaping.
+ * Options of the routes below. The body limit, in bytes, leaves room for an email address and a password with any
+ * escaping.
  */
 const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 
-/** Login method of a session with a password, as shown in the list of sessions. */
+/** Login method of a session that was started with a password, as shown in the list of sessions. */
 export const byPassword = 'Password';
 
 /** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
@@ -41,8 +42,8 @@ export const login = fastifyPlugin(
     const { site } = app;
     const { matchingUsers, remember } = credentialCheck({ database, secrets }, site);
     /**
-     * Returns the options of the session cookie. It has no lifetime, because the server decides when the session
-     * expires.
+     * Returns the options of the session cookie. The cookie does not have a lifetime, because the server decides when
+     * the session expires.
      */
     const cookieOptions = (request: FastifyRequest) => site.cookie(request, '/');
     const { sign } = tokens(secrets);
@@ -54,7 +55,7 @@ export const login = fastifyPlugin(
       return false;
     });
 
-    /** Returns the user to log in among the users that the password matches. */
+    /** Selects the user to log in from the users that the password matches. */
     const findCandidate = async (
       request: FastifyRequest,
       attempt: Credentials & Pick<Attempt, 'onUsers'>,
@@ -73,8 +74,8 @@ export const login = fastifyPlugin(
 
     /**
      * Logs a rejected login and rethrows its error.
-     * @param users returns the IDs of users with the entered email address; the text itself is not logged, because it
-     *   may be a password
+     * @param users returns the IDs of users with the entered email address; the entered text is not logged, because it
+     * may be a password
      */
     const logRejection = (request: FastifyRequest, users: () => readonly string[]) => (cause: unknown) => {
       const { code } = cause as { code?: string };
@@ -93,7 +94,7 @@ export const login = fastifyPlugin(
     });
 
     /**
-     * Returns the proof of a user who has sent the right password, and possibly a code.
+     * Returns the proof for a user who has sent the correct password and possibly a code.
      * @throws HttpError 401 if a second factor is missing, wrong or not set up; 429 after too many wrong codes
      */
     const proofOf = async ({ user, memberships }: Candidate, otp: string | undefined): Promise<Proof> => {

@@ -21,7 +21,7 @@ const view = viewsIn(import.meta.dirname);
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Shows the login page. @param more additional view data, for example a `problem` */
+    /** Shows the login page. @param more additional view data, for example the error message `problem` */
     showLogin: (request: FastifyRequest, reply: FastifyReply, more?: ViewData) => Promise<string>;
   }
 }
@@ -106,7 +106,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
 
   app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
 
-  // The first form only asks for the code, so that only its holder learns whether the user exists.
+  // The first form asks only for the code, so that only the holder of the code learns whether the user exists.
   app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const { id: publicId } = request.params as { id: string };

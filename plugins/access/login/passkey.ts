@@ -6,7 +6,7 @@ import { findMemberships } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
-/** Registers the login with a passkey, which needs neither password nor code. */
+/** Registers the routes for logging in with a passkey, which requires neither a password nor a code. */
 export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {
   const perNetwork = attempts('passkeys', { failures: 100, waiting: 100 });
 

@@ -27,7 +27,7 @@ import { deviceName } from './user-agents.ts';
 
 const view = viewsIn(import.meta.dirname);
 
-/** Registers the user's own page, with sessions and password. */
+/** Registers the user's own page for managing sessions and the password. */
 export function personalPages(app: FastifyInstance, { database }: LoginServices): void {
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
@@ -85,7 +85,7 @@ export function personalPages(app: FastifyInstance, { database }: LoginServices)
       reply.code(400);
       return show(request, reply, { problem: error.message });
     }
-    // An attacker may have a session, so all of them were ended. This browser starts a new one.
+    // An attacker may have had a session, so all sessions were ended. This browser starts a new session.
     const credentials = { email: session.user.email, password: field(form, 'new') };
     const candidate = await app.provePassword(request, credentials, (users) =>
       users.find(({ user }) => user.id === session.user.id),

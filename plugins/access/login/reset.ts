@@ -26,7 +26,8 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
   app.addHook('onClose', () => Promise.all(pendingMails));
 
   /**
-   * Looks up an email address and mails its reset links. Runs after the response, so that its timing reveals nothing.
+   * Looks up an email address and mails its reset links. Runs after the response, so that the response time does not
+   * reveal whether the user exists.
    */
   const sendLinks = async (email: string, origin: string): Promise<void> => {
     try {

@@ -67,7 +67,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
-        // All sessions were ended, or the user was disabled, after the first step.
+        // After the first step, all of the user's sessions were ended or the user was disabled.
         if (error.status === 401) return restart(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});

@@ -2,7 +2,9 @@ import type { Mailer } from '../../operations/mail/index.ts';
 import type { IdentityServices } from '../identity/index.ts';
 import type { RateLimitingConfig } from '../rate-limiting/index.ts';
 
-/** Options of routes that start or end sessions, which is also possible on a read-only instance. */
+/**
+ * Options of routes that start or end sessions. Unlike other writes, these are also allowed on a read-only instance.
+ */
 export const sessionRoute = { isServedReadOnly: true } as const;
 
 /** The services that logins and their pages need. */

@@ -1,4 +1,7 @@
-/** Patterns of user agents with the name of the program. Several programs claim to be others, so the order matters. */
+/**
+ * Patterns that match a user agent to the name of its program. The order matters, because some user agents also
+ * contain the names of other programs.
+ */
 const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],

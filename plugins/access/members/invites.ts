@@ -37,7 +37,8 @@ export interface NewInvite {
 const inviteMs = 7 * 86_400_000;
 
 /**
- * Creates an invitation. Its link identifies it and its code unlocks it, so that URLs contain no secret.
+ * Creates an invitation. The link identifies the invitation and the code unlocks it, so that URLs do not contain
+ * secrets.
  * @throws UserError if the email address is not valid or belongs to a member
  */
 export async function invite(
@@ -47,7 +48,7 @@ export async function invite(
     readonly organization: string;
     readonly email: string;
     readonly profile: string;
-    /** Whether the code is only mailed to the email address and not shown. */
+    /** Whether the code is mailed to the email address instead of being shown. */
     readonly mailed?: boolean;
   },
 ): Promise<NewInvite> {
@@ -84,8 +85,8 @@ export async function invite(
 }
 
 /**
- * Replaces the code of an invitation that could not be mailed. The inviter passes the new code on, so it does not
- * verify the email address.
+ * Replaces the code of an invitation that could not be mailed. The inviter passes on the new code, so using it does
+ * not verify the email address.
  * @returns the new code
  */
 export async function replaceUnmailedCode(tables: Tables, organization: string, id: string): Promise<string> {
@@ -133,7 +134,7 @@ export async function cancelInvite(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** One message for every unusable invitation, so that it does not reveal who was invited. */
+/** Message for every unusable invitation. It is always the same, so that it does not reveal who was invited. */
 const unusableText =
   'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
 
@@ -196,9 +197,9 @@ export async function openInvite(
 }
 
 /**
- * Accepts the newest open invitation to a verified email address that has no user yet. Creates a user with a random
- * password.
- * @returns false if there is no open invitation
+ * Accepts the newest open invitation to a verified email address that does not belong to a user yet. Creates a user
+ * with a random password.
+ * @returns false if no invitation is open
  */
 export async function acceptInviteTo(tables: Tables, actor: Actor, email: string): Promise<boolean> {
   const row = await tables
@@ -235,9 +236,9 @@ async function claim(tables: Tables, organization: string, id: string): Promise<
 }
 
 /**
- * Accepts an invitation. A verified user must enter their password. Otherwise this organization's unverified user is
- * used, or created, with the entered password; a mailed code also verifies the email address. Unverified users of other
- * organizations are ignored, because they may be different people.
+ * Accepts an invitation. A verified user must enter their password. Otherwise, the entered password is for this
+ * organization's unverified user, who is created if necessary, and a mailed code also verifies the email address.
+ * Unverified users of other organizations are ignored, because they may belong to different people.
  * @param input `verifiedUserId` is the ID of the user whose password was verified
  * @throws UserError with the same message for every unusable invitation
  */

@@ -12,7 +12,7 @@ export interface MemberInfo {
   readonly since: Date;
 }
 
-/** Lists the members of an organization by email address. */
+/** Lists the members of an organization, sorted by email address. */
 export async function listMembers(tables: Tables, organization: string): Promise<MemberInfo[]> {
   const rows = await tables
     .selectFrom('crm_memberships as m')
@@ -53,7 +53,7 @@ export async function changeMember(
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
 
-/** Removes a member from an organization. @throws UserError as {@link changeMember} */
+/** Removes a member from an organization. @throws UserError in the same cases as {@link changeMember} */
 export async function removeMember(
   tables: Tables,
   actor: Actor,

@@ -39,7 +39,7 @@ export function memberPages(
     if (invitation === undefined) throw new UserError('this invitation is no longer open');
     return invitation;
   };
-  /** Returns the notice with a link and its code, which the administrator passes on. */
+  /** Returns a notice that contains a link and its code, which the administrator passes on. */
   const linkAndCode = (
     title: string,
     text: string,
@@ -237,7 +237,7 @@ export function memberPages(
           const mail = inviteMail(email, { organization: name, link, code: invitation.code });
           if (await mailer.send(mail)) return { done: 'invite-mailed', name: email };
         }
-        // An email that was reported as failed may have arrived nevertheless, so its code is replaced.
+        // An email may have arrived even though it was reported as failed, so its code is replaced.
         const code = mailed
           ? await transaction(database, (tables) => replaceUnmailedCode(tables, organization, id))
           : invitation.code;

@@ -16,7 +16,7 @@ declare module '../../../engine/tables/index.ts' {
     crm_invites: {
       organization_id: string;
       id: Generated<string>;
-      /** Part of the link, unlike the code that unlocks it. */
+      /** ID in the link. The code that unlocks the invitation is not part of the link. */
       public_id: string;
       code_hash: string;
       email: string;
@@ -49,5 +49,5 @@ const invites = defineTable(
   { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
 );
 
-/** Invitations, open and used. */
+/** Table of invitations, including used ones. */
 export const membersTables = [invites];

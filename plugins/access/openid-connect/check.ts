@@ -1,10 +1,10 @@
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './providers.ts';
 
-/** Endpoints of the discovery document that a login needs. */
+/** Endpoints in the discovery document that are required for a login. */
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
-/** Returns why logins at a provider fail, or undefined if its discovery document is valid. */
+/** Returns why logins at a provider would fail, or undefined if its discovery document is valid. */
 export async function problemOf(
   settings: ProviderSettings,
   limitSeconds = timeoutSeconds,
@@ -19,8 +19,8 @@ export async function problemOf(
 }
 
 /**
- * Describes why discovery failed. Of the provider's response, the text contains only the issuer, because the rest may
- * echo the request.
+ * Describes why discovery failed. Quotes only the issuer from the provider's response, because the rest may echo the
+ * request.
  */
 function reasonOf(error: unknown, limitSeconds: number): string {
   const { code, cause, message } = error as Error & { readonly code?: string };

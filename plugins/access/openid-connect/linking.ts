@@ -32,8 +32,8 @@ export interface ProviderClaims {
 }
 
 /**
- * Finds the user for a login at a provider, in a transaction: the linked user, otherwise the user with the verified
- * email address, otherwise a new user if the settings allow it.
+ * Finds the user for a login at a provider, in a transaction: the linked user, the user with the verified email
+ * address or, if the settings allow it, a new user.
  * @throws UserError with a message for the user if no user can be linked
  */
 export async function findOrLinkUser(
@@ -75,7 +75,7 @@ export async function findOrLinkUser(
   return userToLink;
 }
 
-/** Returns the user. @throws UserError if the user is disabled */
+/** Checks that a user is not disabled, and returns the user. @throws UserError if the user is disabled */
 function assertEnabled(user: User): User {
   if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
   return user;
@@ -98,7 +98,7 @@ async function userOf(
       `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
     );
   }
-  // Another person may have created the user with this email address, and know the password.
+  // Another person, who knows the password, may have created the user with this email address.
   await changePassword(tables, first, generatePassword());
   await markEmailProven(tables, first.id);
   const organizations = first.organization === null ? [] : [first.organization];
@@ -132,7 +132,7 @@ async function create(
   });
 }
 
-/** Throws the message for the user, with the configuration error as its cause for the log. */
+/** Returns a function that throws the message for the user, with the configuration error as its cause for the log. */
 const throwMessage = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

@@ -30,7 +30,7 @@ const cookie = 'crm_provider_login';
 /** Minutes within which a login at a provider must be completed. */
 const lifetimeMinutes = 10;
 
-/** A failed login. The message is for the user. */
+/** Thrown if a login fails. The message is shown to the user. */
 class LoginFailure extends Error {
   override readonly name = 'LoginFailure';
   readonly status: number;
@@ -72,7 +72,7 @@ export function openIdPages(
   const showFailure = (request: FastifyRequest, reply: FastifyReply, provider: string, error: unknown) => {
     if (!(error instanceof LoginFailure)) throw error;
     const { cause } = error;
-    // A configuration error or a code, but no text from the provider.
+    // Contains a configuration error or an error code, never text from the provider.
     const reason = cause instanceof UserError ? cause.message : codeOf(cause);
     request.log.warn({ address: request.ip, provider, reason }, 'a login at a provider failed');
     reply.code(error.status);
@@ -188,7 +188,7 @@ export function openIdPages(
 const staleText =
   'This login was begun in another browser, was finished already, or took longer than ten minutes. Try again.';
 
-/** Returns the code of an error for the log, without text written by the provider. */
+/** Returns an error's code for the log, which never contains text written by the provider. */
 function codeOf(cause: unknown): string | undefined {
   const { code, error } = (cause ?? {}) as { code?: unknown; error?: unknown };
   const text = typeof error === 'string' ? error : code;

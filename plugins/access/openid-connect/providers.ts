@@ -2,7 +2,10 @@ import { LRUCache } from 'lru-cache';
 import type { Configuration } from 'openid-client';
 import { isLoopback } from '../../../engine/loopback.ts';
 
-/** An OpenID Connect provider (`login.providers` in config.yaml). It is disabled while a required text is blank. */
+/**
+ * An OpenID Connect provider (`login.providers` in config.yaml). The provider is disabled while one of the required
+ * texts is blank.
+ */
 export interface ProviderSettings {
   /** Name on the login page. */
   readonly name: string;
@@ -11,11 +14,11 @@ export interface ProviderSettings {
   readonly client_secret: string;
   /** Whether the provider verifies a second factor itself, so that this instance does not ask for one. */
   readonly verifies_second_factor?: boolean;
-  /** Rules for creating new users. If absent, users must already exist here. */
+  /** Rules for creating new users. If absent, users must already exist on this instance. */
   readonly new_users?: {
     /** Whether a login accepts an open invitation to the email address. */
     readonly invited?: boolean;
-    /** Membership of new users by the domain of their email address. */
+    /** Memberships of new users, keyed by the domain of their email address. */
     readonly domains?: Readonly<Record<string, { readonly organization: string; readonly profile: string }>>;
   };
 }
@@ -24,7 +27,7 @@ export interface ProviderSettings {
 export const isAvailable = ({ name, issuer, client_id, client_secret }: ProviderSettings): boolean =>
   [name, issuer, client_id, client_secret].every((text) => text.trim() !== '') && URL.canParse(issuer);
 
-/** Timeout of requests to a provider, in seconds. Users wait for them. */
+/** Timeout of requests to a provider, in seconds. It is short, because users wait for the response. */
 export const timeoutSeconds = 5;
 /** How long a discovery document is cached, in milliseconds. */
 const cacheMs = 3_600_000;
@@ -68,7 +71,7 @@ export async function discover(
       const methods = as.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
       (methods.includes('client_secret_basic') ? basic : post)(as, client, body, headers);
     },
-    // HTTP without TLS is only allowed on this machine, for trials.
+    // Plain HTTP is allowed only for providers on this machine, for trials.
     { timeout, execute: isLoopback(server.hostname) ? [allowInsecureRequests] : [] },
   );
 }

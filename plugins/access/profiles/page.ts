@@ -24,13 +24,13 @@ import {
   parseGrant,
 } from './profiles.ts';
 
-/** Registers the pages for profiles. A profile is edited as a matrix of actions and objects. */
+/** Registers the pages for profiles. A profile is edited as a matrix of objects and actions. */
 export function profilePages(
   app: FastifyInstance,
   { database, resources }: { readonly database: Database; readonly resources: readonly Resource[] },
 ): void {
   const objects = grantableObjects(resources);
-  /** Objects to which a grant on everything applies. Events are excluded. */
+  /** Objects to which a grant on everything applies, which excludes events. */
   const resourceNames = resources.map(({ name }) => name);
   const labels: Readonly<Record<string, string>> = {
     [wildcard]: 'everything, also what comes later',
@@ -38,7 +38,7 @@ export function profilePages(
   };
   const has = ({ grants }: Profile, object: string, action: string) =>
     grants.has(`${object}:${action}`) || grants.has(`${object}:${wildcard}`);
-  /** Returns the actions that a profile allows on an object, including actions granted on everything. */
+  /** Returns the actions that a profile allows on an object, including actions that are granted on all objects. */
   const actionsOn = (profile: Profile, object: string) =>
     actionNames.filter(
       (action) => has(profile, object, action) || (object !== eventsObject && has(profile, wildcard, action)),
@@ -49,7 +49,10 @@ export function profilePages(
     if (profile === undefined) throw new UserError('this profile does not exist');
     return profile;
   };
-  /** Renders the matrix. Grants on everything are shown in every row and cannot be removed there. */
+  /**
+   * Renders the matrix of grants. Grants on everything are shown in every row and cannot be removed in individual
+   * rows.
+   */
   const matrix = (profile: Profile, submittedGrants: readonly string[]): Input => {
     const draft = submittedGrants.length === 0 ? profile : { ...profile, grants: new Set(submittedGrants) };
     return {

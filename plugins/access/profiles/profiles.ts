@@ -73,11 +73,11 @@ export interface Profile {
   readonly id: string;
   readonly name: string;
   readonly builtIn: boolean;
-  /** The grants as `object:action`. */
+  /** The grants, each in the form `object:action`. */
   readonly grants: ReadonlySet<string>;
 }
 
-/** Lists the profiles of an organization by name. */
+/** Lists the profiles of an organization, sorted by name. */
 export async function listProfiles(tables: Tables, organization: string): Promise<Profile[]> {
   const rows = await tables
     .selectFrom('crm_profiles as p')
@@ -118,7 +118,7 @@ export async function changeProfile(
 
 /**
  * Adds grants to a profile and removes grants from it.
- * @throws UserError if the profile does not exist, is built in, or does not have a grant to be removed
+ * @throws UserError if the profile does not exist, is built in, or does not have one of the grants to remove
  */
 export async function adjustProfile(
   tables: Tables,
@@ -219,7 +219,7 @@ export const grantableObjects = (resources: readonly { readonly name: string }[]
 ];
 
 /**
- * Parses a grant on the command line: `leads:list,read`, `leads:*` or `*:*`.
+ * Parses a grant from the command line: `leads:list,read`, `leads:*` or `*:*`.
  * @throws UserError if the object or an action does not exist
  */
 export function parseGrant(text: string, objects: readonly string[]): Grant {
@@ -242,7 +242,7 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   return { object, actions: actions as Grant['actions'] };
 }
 
-/** Returns the ID of an organization's profile by name. @throws UserError if it does not exist */
+/** Returns the ID of an organization's profile with this name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
     .selectFrom('crm_profiles')

@@ -26,7 +26,7 @@ const grants = defineTable(
     object: { ...textColumn, primary: true },
     action: { ...textColumn, primary: true },
   },
-  // Joined with the key or session of every request.
+  // Stored on every database node, because the table is joined with the key or session of every request.
   { placement: 'everywhere', resourceColumns: ['object'] },
 );
 

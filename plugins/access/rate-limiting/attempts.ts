@@ -2,18 +2,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { errors } from '../../../engine/errors.ts';
 import { failureCounter, windowSeconds } from './counter.ts';
 
-/** Maximum delay of an attempt that is slowed down, in milliseconds. */
+/** Maximum delay before a slowed-down attempt, in milliseconds. */
 const maxDelayMs = 5000;
 
 /**
- * Limits failed attempts per key, including concurrent ones. Failures are counted across this node, and attempts in
- * flight within this process.
+ * Limits failed attempts per key, including concurrent ones. Failures are counted for the whole node, and attempts in
+ * flight for this process.
  */
 export interface Attempts {
   /**
-   * Runs an attempt, which returns undefined if it fails. There are never more attempts in flight than failures
-   * remaining. Other attempts wait, so that any number of concurrent successes can pass.
-   * @throws HttpError 429 with Retry-After if no failure remains or too many attempts are waiting
+   * Runs an attempt, which returns undefined if it fails. The number of attempts in flight never exceeds the number of
+   * remaining failures. Other attempts wait, so that any number of concurrent attempts can succeed.
+   * @throws HttpError 429 with Retry-After if no failures remain or too many attempts are waiting
    */
   readonly run: <T>(key: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
   /** Returns the number of keys with attempts in flight or waiting. */
@@ -30,15 +30,15 @@ export interface AttemptLimits {
   readonly slowDown?: boolean;
 }
 
-/** The attempts in flight of one key. */
+/** State of one key's attempts. */
 interface KeyState {
-  /** Number of calls using this object. */
+  /** Number of calls of `run` that use this object. */
   calls: number;
   running: number;
   readonly queue: (() => void)[];
 }
 
-/** Creates a limiter of failed attempts. @param name identifies the counter within the process */
+/** Creates a limiter for failed attempts. @param name identifies the counter within the process */
 export function attempts(name: string, { failures, waiting, slowDown = false }: AttemptLimits): Attempts {
   const failureCounts = failureCounter(name, failures);
   const states = new Map<string, KeyState>();

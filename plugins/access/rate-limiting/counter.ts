@@ -6,13 +6,13 @@ import {
   RateLimiterMemory,
 } from 'rate-limiter-flexible';
 
-/** How long failures count, in seconds, starting with the first. */
+/** How long failures are counted, in seconds, starting with the first failure. */
 export const windowSeconds = 15 * 60;
 /** Timeout of requests to the process that counts for all workers, in milliseconds. */
 const timeoutMs = 2000;
 
 /**
- * Counts failures per key within 15 minutes, for all processes of this node.
+ * Creates a counter of failures per key within 15 minutes, shared by all processes of this node.
  * @param name unique within the process
  * @param points maximum number of failures
  */
@@ -21,7 +21,7 @@ export const failureCounter = (name: string, points: number): RateLimiterAbstrac
     ? new RateLimiterCluster({ keyPrefix: name, points, duration: windowSeconds, timeoutMs })
     : new RateLimiterMemory({ keyPrefix: name, points, duration: windowSeconds });
 
-/** Counts failures for the workers of this process. */
+/** Starts counting failures in this process on behalf of its workers. */
 export const countForWorkers = (): void => {
   new RateLimiterClusterMaster();
 };

@@ -6,7 +6,7 @@ import { attempts } from './attempts.ts';
 /** Maximum number of attempts per user or device waiting at the same time. */
 const waiting = 250;
 
-/** Limits wrong passwords on this node: by user and network on unknown devices, and by device on known ones. */
+/** Limits wrong passwords on this node: by user and network for unknown devices, and by device for known devices. */
 export interface LoginLimiter {
   /**
    * Runs an attempt from a device on which the user has not logged in before. All such devices share the user's limit.
@@ -35,10 +35,16 @@ export function createLoginLimiter(): LoginLimiter {
   };
 }
 
-/** Returns the key of a user: the email address in normal form, or the text if it is not an email address. */
+/**
+ * Returns the key under which a user's attempts are counted: the normalized email address, or the text itself if it is
+ * not an email address.
+ */
 const keyOf = (email: string): string => parseEmail(email) ?? email.slice(0, 300);
 
-/** Returns the network of a request: its IPv4 address, or its IPv6 /64, in which a client can use any address. */
+/**
+ * Returns the network of a request: its IPv4 address, or the /64 prefix of its IPv6 address, because a client can use
+ * any address in its /64.
+ */
 export function networkOf({ ip: address }: Pick<FastifyRequest, 'ip'>): string {
   if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
   const [head = '', tail = ''] = address.split('::');

@@ -7,9 +7,9 @@ import { storeCounts } from './tables.ts';
 
 const units: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_600_000 };
 
-/** Environment variables of rate limiting. */
+/** Environment variables that configure rate limiting. */
 export const rateLimitingVariables = {
-  /** Undefined if requests are not limited. */
+  /** Rate limit for each caller, or undefined if requests are not limited. */
   rateLimit: {
     name: 'RATE_LIMIT',
     fallback: undefined,
@@ -41,7 +41,7 @@ export function limitRequests(
     (cause) =>
       app.log.warn({ code: (cause as { code?: string }).code }, 'could not store how many requests came'),
   );
-  // After authentication, which identifies the caller, and before the body is parsed.
+  // Runs after authentication, which identifies the caller, but before the body is parsed.
   app.addHook('preParsing', ({ principal }, reply, payload, done) => {
     if (principal === null || principal === undefined) return done(null, payload);
     const { organization, kind, actor } = principal;

@@ -1,13 +1,13 @@
 import { runOutsideRequests } from '../../../engine/database/index.ts';
 
-/** Maximum number of requests of a key, or of a user in an organization, within a window. */
+/** Maximum number of requests that a key, or a user in an organization, can send within a window. */
 export interface RateLimit {
   readonly requests: number;
-  /** Length of a window, in milliseconds. On every node, windows start at multiples of it since 1970. */
+  /** Length of a window, in milliseconds. On every node, windows start at multiples of this length since 1970. */
   readonly windowMs: number;
 }
 
-/** Requests of a caller that are not stored yet. */
+/** Number of a caller's requests that have not been stored yet. */
 export interface UnstoredCounts {
   readonly organization: string;
   readonly caller: string;
@@ -15,9 +15,9 @@ export interface UnstoredCounts {
 }
 
 /**
- * Adds requests to the counts of all nodes in a window.
+ * Adds requests to the counts that all nodes share for a window.
  * @param window start of the window
- * @returns the sums in the order of the batch; undefined for a caller with requests in a later window
+ * @returns the new counts in the order of the batch, with undefined for a caller with requests in a later window
  */
 export type StoreCounts = (
   window: Date,
@@ -25,18 +25,18 @@ export type StoreCounts = (
 ) => Promise<readonly (number | undefined)[]>;
 
 /**
- * Interval at which this node stores its counts and reads those of other nodes, and the shorter delay for a new caller,
- * in milliseconds.
+ * Interval at which this node stores its counts and reads the counts of other nodes, and the shorter delay for a new
+ * caller, in milliseconds.
  */
 const [settleMs, newCallerMs] = [1000, 50];
 
-/** A caller's requests in the current window. */
+/** Numbers of a caller's requests in the current window. */
 interface Count {
   readonly organization: string;
   readonly caller: string;
-  /** Sum of all nodes when this node last settled. */
+  /** Number of requests on all nodes when this node last settled. */
   stored: number;
-  /** Requests on this node since it last settled. */
+  /** Number of requests on this node since it last settled. */
   unsettled: number;
 }
 
@@ -52,10 +52,10 @@ export interface RequestCounts {
 }
 
 /**
- * Creates a counter of requests. Each node counts by itself and settles with the database periodically, in one
- * statement for all callers. A node never allows more than the limit. All nodes together exceed it at most by the
- * requests that the others allowed since they last settled: within a second or a tenth of the window, or within 50 ms
- * for a caller that is new to this node.
+ * Creates a counter of requests. Each node counts on its own and settles its counts with the database periodically, in
+ * one statement for all callers. A single node never allows more requests than the limit. All nodes together exceed
+ * the limit at most by the requests that other nodes have allowed since they last settled, which is within a second or
+ * a tenth of the window, or within 50 ms for a caller that is new to a node.
  */
 export function requestCounts(
   { requests, windowMs }: RateLimit,
@@ -93,7 +93,7 @@ export function requestCounts(
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
-    // One statement covers all callers.
+    // The timer is not tied to a request, because one statement stores the counts of all callers.
     timer = runOutsideRequests(() => setTimeout(run, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);
@@ -102,7 +102,7 @@ export function requestCounts(
     consume: (organization, caller) => {
       const now = Date.now();
       const current = now - (now % windowMs);
-      // Unstored counts of a past window are no longer needed.
+      // Unstored counts from a past window are no longer needed.
       if (current > window) [window, counts] = [current, new Map()];
       const key = `${organization} ${caller}`;
       const existing = counts.get(key);

@@ -13,7 +13,7 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_request_counts: {
       organization_id: string;
-      /** Kind and ID of the actor. */
+      /** Kind and ID of the calling actor. */
       caller: string;
       /** Start of the window. */
       window_start: Date;
@@ -33,7 +33,10 @@ const requestCounts = defineTable(
   { placement: 'coordinator' },
 );
 
-/** Each caller's requests in the latest window, in one row per caller. Empty if requests are not limited. */
+/**
+ * Table of each caller's number of requests in the latest window, with one row per caller. Empty if requests are not
+ * limited.
+ */
 export const rateLimitingTables = [requestCounts];
 
 interface Counts {
@@ -42,8 +45,8 @@ interface Counts {
 }
 
 /**
- * The rows are sorted, so that two nodes cannot deadlock. An older window, from a node with a slow clock, does not
- * change the row.
+ * The rows are sorted, so that two nodes cannot deadlock. Counts for an older window, sent by a node whose clock is
+ * slow, do not change the row.
  */
 const addCounts = prepare<Counts>(
   'request_counts',
@@ -62,7 +65,7 @@ const addCounts = prepare<Counts>(
     returning "organization_id"::text, "caller", "requests"::text`,
 );
 
-/** Adds requests to the counts of a window. @returns the sums, as `StoreCounts` describes */
+/** Adds requests to the counts of a window. @returns the new counts, as described for `StoreCounts` */
 export async function storeCounts(
   database: Database,
   window: Date,

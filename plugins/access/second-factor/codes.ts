@@ -6,17 +6,17 @@ import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 /** Number of recovery codes per user. */
 const recoveryCodeCount = 10;
 
-/** Kind of an accepted code, as text. */
+/** Kind of an accepted code, as shown in the list of sessions. */
 export type CodeKind = 'code' | 'recovery code';
 
 /**
- * Checks a user's code: six digits from the authenticator app, or a recovery code. Each can be used once.
+ * Checks a user's code: six digits from the authenticator app, or a recovery code. Each code can be used once.
  * @returns undefined if the code is wrong or was already used
  * @throws HttpError 429 with Retry-After after five wrong codes within 15 minutes
  */
 export type CheckCode = (user: string, code: string) => Promise<CodeKind | undefined>;
 
-/** Creates the function that checks codes. @param sealing opens the secrets of authenticator apps */
+/** Creates the function that checks codes. @param sealing decrypts the secrets of authenticator apps */
 export function codeCheck(database: Database, sealing: Sealing): CheckCode {
   const limiter = attempts('second factors', { failures: 5, waiting: 10 });
   return (user, code) =>

@@ -30,10 +30,13 @@ const view = viewsIn(import.meta.dirname);
 const base = '/setup/me/second-factor';
 const above = { label: 'Second factor', href: base };
 
-/** Changes require a login within this time in milliseconds, so that access to an unattended browser is not enough. */
+/**
+ * Maximum time since the login for changing second factors, in milliseconds, so that access to an unattended browser
+ * is not enough.
+ */
 const recentMs = 15 * 60_000;
 
-/** The secret of an authenticator app during its setup, with the user's ID. */
+/** The secret of an authenticator app that is being set up, with the user's ID. */
 interface Offer {
   readonly user: string;
   readonly secret: string;

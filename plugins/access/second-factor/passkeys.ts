@@ -7,11 +7,11 @@ import { claimForm, type Form, field } from '../../admin-ui/shell/index.ts';
 import type { AuthenticatedUser } from '../identity/index.ts';
 import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.ts';
 
-/** Data with which a page asks a browser for a passkey. */
+/** Data that a page needs to request a passkey from the browser. */
 export interface PasskeyOffer {
   /** Options for `navigator.credentials`, as JSON. */
   readonly options: string;
-  /** Sent back with the browser's response. */
+  /** Ticket that the form sends back together with the browser's response. */
   readonly ticket: string;
 }
 
@@ -23,7 +23,10 @@ export interface NewPasskey {
   readonly transports: string;
 }
 
-/** Passkeys (WebAuthn). A passkey verifies its user by itself, so a login with one needs neither password nor code. */
+/**
+ * Passkeys (WebAuthn). A passkey verifies its user by itself, so a login with a passkey requires neither a password
+ * nor a code.
+ */
 export interface Passkeys {
   /**
    * Creates an offer that accepts any passkey of this instance. Returns undefined if the page's host is an IP address,
@@ -32,7 +35,7 @@ export interface Passkeys {
   readonly offer: (request: FastifyRequest) => Promise<PasskeyOffer | undefined>;
   /**
    * Verifies the response in a form. Returns the user of the passkey, or undefined if the response is not valid or was
-   * sent before.
+   * already used.
    */
   readonly use: (request: FastifyRequest, form: Form) => Promise<AuthenticatedUser | undefined>;
   /** Creates an offer to register a new passkey. Returns undefined in the same case as `offer`. */
@@ -49,10 +52,10 @@ interface Challenge {
   readonly user: string | null;
 }
 
-/** EdDSA, ES256 and RS256 (COSE). Every authenticator supports at least one of them. */
+/** COSE identifiers of EdDSA, ES256 and RS256. Every authenticator supports at least one of them. */
 const supportedAlgorithmIDs = [-8, -7, -257];
 
-/** Minutes for which an offer is valid. */
+/** Number of minutes for which an offer is valid. */
 const lifetimeMinutes = 15;
 
 export function passkeys(app: FastifyInstance, database: Database, secrets: InstanceSecrets): Passkeys {
@@ -190,7 +193,9 @@ const findPasskey = (tables: Tables, credential: string) =>
     .where('u.disabled_at', 'is', null)
     .executeTakeFirst();
 
-/** Parses a browser's response, whose content the library validates. @returns undefined if the text is not a response */
+/**
+ * Parses a browser's response. The library validates its content. @returns undefined if the text is not a response
+ */
 function parseResponse(text: string): { readonly id: string } | undefined {
   try {
     const { id, ...rest } = JSON.parse(text) as { id?: unknown };

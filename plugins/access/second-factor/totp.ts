@@ -9,7 +9,7 @@ const window = 1;
 const totp = (secret: string, label = '') =>
   new TOTP({ issuer: 'CRM', label, secret: Secret.fromBase32(secret), period });
 
-/** Generates a secret for an authenticator app: 160 bits, base32. */
+/** Generates a secret for an authenticator app: 160 bits, encoded in base32. */
 export const generateTotpSecret = (): string => new Secret({ size: 20 }).base32;
 
 /** Returns the time step of a code, or undefined if the code is wrong. */

@@ -6,7 +6,7 @@ import { isLongEnough, type SecretsConfig, secretFile } from './instance-secrets
 
 const advice = 'Set AUTH_SECRETS to the previous secret, or restore DATA_DIR/auth-secret from a backup.';
 
-/** Checks that the instance still has the secrets with which its database was written. */
+/** Checks that the instance still has the secrets with which the values in its database were encrypted. */
 export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonly database: Database }> = {
   name: 'secrets',
   needs: ['config', 'database'],
@@ -38,7 +38,7 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
   },
 };
 
-/** Returns the problem with a file that should contain a secret, or undefined if it is valid. */
+/** Returns why a file does not contain a valid secret, or undefined if it does. */
 function problemOf(file: string): string | undefined {
   try {
     return isLongEnough(readFileSync(file, 'utf8').trim()) ? undefined : 'it does not contain a secret';

@@ -8,10 +8,11 @@ import { fileReason, UserError } from '../../../engine/errors.ts';
 /** Reports whether a text is long enough to be a secret. */
 export const isLongEnough = (secret: string): boolean => secret.length >= 32;
 
-/** Environment variables of the instance's own secrets. */
+/** Environment variables that configure the instance's own secrets. */
 export const secretsVariables = {
   /**
-   * The first secret signs and seals; all verify and open. If empty, one is generated and stored in the data folder.
+   * The first secret signs and encrypts, and all of them verify and decrypt. If the list is empty, a secret is
+   * generated and stored in the data folder.
    */
   authSecrets: {
     name: 'AUTH_SECRETS',
@@ -25,19 +26,19 @@ export const secretsVariables = {
   } satisfies Variable<readonly string[]> as Variable<readonly string[]>,
 };
 
-/** The sources of the instance's secrets. */
+/** Configuration that determines the instance's secrets. */
 export type SecretsConfig = VariableValues<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
 
 /** Secrets shared by all nodes of the instance, read once. */
 export interface InstanceSecrets {
-  /** The first secret signs and all verify, so that secrets can be rotated without an outage. */
+  /** The first secret signs and all of them verify, so that secrets can be rotated without an outage. */
   readonly all: readonly string[];
-  /** Derives keys of 256 bits for one purpose, one per secret. */
+  /** Derives 256-bit keys for one purpose, one key per secret. */
   readonly keys: (purpose: string) => readonly Buffer[];
 }
 
 /**
- * Reads the instance's secrets, or generates one.
+ * Reads the instance's secrets, or generates a secret if none exists yet.
  * @throws UserError if a secret can neither be read nor stored
  */
 export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): InstanceSecrets {
@@ -51,7 +52,7 @@ export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): Ins
 /** Returns the path of the secret that is generated for an instance without AUTH_SECRETS. */
 export const secretFile = (folder: string): string => join(folder, 'auth-secret');
 
-/** Reads the generated secret in the data folder, and generates it if it does not exist. */
+/** Reads the generated secret from the data folder, or generates it if it does not exist. */
 function generatedSecret(folder: string): string {
   const file = secretFile(folder);
   try {

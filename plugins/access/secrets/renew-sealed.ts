@@ -9,9 +9,9 @@ const tenantKey = ['organization_id', 'id'];
 
 /**
  * Seals all stored secrets of a table again with the first of AUTH_SECRETS, so that the others can be removed.
- * @param columns the columns with secrets
- * @param key the columns of the primary key; the last identifies a row in the log
- * @returns IDs of the rows whose secrets cannot be opened with any of AUTH_SECRETS
+ * @param columns the columns that contain secrets
+ * @param key the columns of the primary key, the last of which identifies a row in the log
+ * @returns the IDs of the rows whose secrets cannot be opened with any of AUTH_SECRETS
  */
 export async function renewSecrets(
   tables: Tables,

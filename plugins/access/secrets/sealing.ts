@@ -4,12 +4,18 @@ import { LRUCache } from 'lru-cache';
 import { UserError } from '../../../engine/errors.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
-/** Encrypts secrets that are needed in plaintext later, for example those of a provider (JWE, direct AES-256-GCM). */
+/**
+ * Encrypts secrets that are needed in plaintext later, for example a provider's access token (JWE, direct
+ * AES-256-GCM).
+ */
 export interface Sealing {
   readonly seal: (plaintext: string) => Promise<string>;
-  /** Decrypts a sealed secret. @throws UserError if none of the instance's secrets opens it */
+  /** Decrypts a sealed secret. @throws UserError if none of the instance's secrets can decrypt it */
   readonly open: (sealed: string) => Promise<string>;
-  /** Seals a secret again with the first key; returns undefined if it already is. @throws as `open` */
+  /**
+   * Seals a secret again with the first key. Returns undefined if it is already sealed with that key.
+   * @throws UserError in the same case as `open`
+   */
   readonly renew: (sealed: string) => Promise<string | undefined>;
 }
 
@@ -46,8 +52,8 @@ export function sealing(secrets: InstanceSecrets): Sealing {
 const openMs = 60_000;
 
 /**
- * Returns a sealing with a cache of the secrets opened within the last minute. A changed secret has another ciphertext,
- * so no entry is stale.
+ * Returns a sealing with a cache of the secrets opened within the last minute. A changed secret has a different
+ * ciphertext, so cache entries never become stale.
  */
 export function cachedOpener(sealing: Sealing): Sealing {
   const cache = new LRUCache<string, Promise<string>>({ max: 1000, ttl: openMs });

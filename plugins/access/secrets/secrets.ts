@@ -1,6 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Generates a random secret of 256 bits, for cookies. */
+/** Generates a random 256-bit secret for a cookie. */
 export const generateSecret = (): string => randomBytes(32).toString('base64url');
 
 /** Generates a random ID for URLs. It does not grant anything by itself. */
@@ -13,7 +13,7 @@ export function generateCode(): string {
   return [0, 4, 8, 12].map((start) => letters.slice(start, start + 4).join('')).join('-');
 }
 
-/** Returns the SHA-256 of a random secret in hex, for storage. */
+/** Returns the SHA-256 digest of a random secret in hex, for storage. */
 export const hashSecret = (secret: string): string => hash('sha256', secret, 'hex');
 
 /** Reports whether a secret matches a stored hash, in constant time. */

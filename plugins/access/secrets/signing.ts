@@ -3,7 +3,8 @@ import type { TextSigner } from '../../../engine/records/index.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
 /**
- * Creates a signer of texts for one purpose (HMAC-SHA256). The first of the instance's secrets signs and all verify.
+ * Creates a signer of texts for one purpose (HMAC-SHA256). The first of the instance's secrets signs, and all of them
+ * verify.
  */
 export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
   const keys = secrets.keys(purpose).map((key) => createSecretKey(key));
@@ -12,7 +13,7 @@ export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
     createHmac('sha256', key).update(text).digest('base64url');
   return {
     sign: (text) => signatureOf(current, text),
-    // Compared as texts, because several texts decode to the same bytes.
+    // Signatures are compared as texts, because several texts decode to the same bytes.
     verify: (text, signature) =>
       keys.some((key) => {
         const expected = Buffer.from(signatureOf(key, text));

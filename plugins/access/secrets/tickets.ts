@@ -3,7 +3,7 @@ import { jwtDecrypt } from 'jose/jwt/decrypt';
 import { EncryptJWT } from 'jose/jwt/encrypt';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
-/** State for one purpose that a browser keeps for some minutes. It is encrypted and cannot be read or forged. */
+/** State for one purpose that a browser keeps for a few minutes. It is encrypted, so it cannot be read or forged. */
 export interface Tickets<Content extends object> {
   readonly issue: (content: Content) => Promise<string>;
   /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
@@ -15,9 +15,9 @@ const cipher = { alg: 'dir', enc: 'A256GCM' } as const;
 const maxLength = 4000;
 
 /**
- * Creates tickets with the instance's secrets. The first secret encrypts and all decrypt, so that secrets can be
- * rotated without an outage.
- * @param purpose tickets issued for another purpose are not opened
+ * Creates tickets with the instance's secrets. The first secret encrypts and all of them decrypt, so that secrets can
+ * be rotated without an outage.
+ * @param purpose the purpose of the tickets; tickets issued for another purpose are rejected
  */
 export function tickets<Content extends object>(
   secrets: InstanceSecrets,

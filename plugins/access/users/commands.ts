@@ -30,7 +30,7 @@ import { profileId } from '../profiles/index.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** Adds the `user` commands, for users of all organizations. */
+/** Adds the `user` commands, which manage the users of all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
   const user = program.command('user').description('manage users of all organizations');
@@ -182,7 +182,7 @@ const reset = (
     };
   });
 
-/** Returns a command that changes the state of one user. */
+/** Returns a command handler that changes the state of one user. */
 const change =
   (
     update: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,
@@ -221,7 +221,7 @@ const enable = change(enableUser, { disabled: false }, 'can log in again.');
 
 const verify = change(verifyEmail, { verified: true }, 'is verified. Other organizations can add the user.');
 
-/** Reads or generates a password. Only a generated password is output. */
+/** Reads or generates a password. Only a generated password is printed. */
 async function passwordFor({ passwordStdin }: { passwordStdin?: true | undefined }) {
   if (passwordStdin) return { password: await firstLineOfInput(), output: { json: {}, text: '' } };
   const password = generatePassword();

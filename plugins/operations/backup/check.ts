@@ -4,7 +4,9 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { lastBackups, problemOf } from './runs.ts';
 import type { BackupSettings } from './schedule.ts';
 
-/** Reports a backup that failed or is late. If none is scheduled, the instance may be backed up in another way. */
+/**
+ * Reports a backup that failed or is late. If no backups are scheduled, the instance may be backed up in another way.
+ */
 export const backupCheck: DoctorCheck<{
   readonly database: Database;
   readonly settings: { readonly backups: BackupSettings };

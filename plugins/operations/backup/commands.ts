@@ -172,8 +172,8 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
 }
 
 /**
- * Reads the manifest from lines that can be read only once.
- * @returns the manifest, and all lines including the manifest
+ * Reads the manifest from lines that can be iterated only once.
+ * @returns the manifest, and an iterator over all lines including the manifest
  */
 async function readManifest(
   lines: BackupLines,
@@ -188,7 +188,7 @@ async function readManifest(
   return { manifest: JSON.parse(batch[0] ?? '') as Manifest, allLines: replay() };
 }
 
-/** Adds the file's name to error messages about the file. */
+/** Adds a file's name to messages of errors that occur while reading it. */
 const withFileName = <T>(file: string, work: Promise<T>): Promise<T> =>
   work.catch((cause: unknown) => {
     throw cause instanceof UserError && cause.message.startsWith('it ')

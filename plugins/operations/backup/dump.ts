@@ -18,14 +18,14 @@ import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './r
 /** Configuration of backups. */
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
-/** Tables about files on one machine. They are not backed up. */
+/** Tables that describe files on one machine, and so are not backed up. */
 export const excludedTables: readonly string[] = ['crm_backups'];
 
 /** Returns the names of the tables in a backup of a database with these migrations. */
 export const tablesIn = (config: DatabaseConfig, migrations: readonly string[]): string[] =>
   tablesAfter(config, migrations).filter((name) => !excludedTables.includes(name));
 
-/** Returns identifiers of the instance's secrets that do not reveal them. */
+/** Returns identifiers for the instance's secrets that do not reveal the secrets. */
 export const fingerprints = (config: SecretsConfig): string[] =>
   instanceSecrets(config)
     .keys('names of secrets in backups')
@@ -34,7 +34,7 @@ export const fingerprints = (config: SecretsConfig): string[] =>
 /**
  * Reads a consistent snapshot of the whole database while other processes continue to write.
  * @param work receives the lines of the backup, which it must read to the end
- * @throws UserError if a migration is not finished
+ * @throws UserError if a migration is unfinished
  */
 export async function withDump<T>(
   database: Database,
@@ -79,7 +79,7 @@ async function* dumpLines(tables: Tables, manifest: Manifest): BackupLines {
   }
   const sequences: Record<string, readonly [string, boolean]> = {};
   const names = manifest.tables.map(({ name }) => name);
-  // Read after the rows, so that sequence values assigned during the dump are skipped and never assigned twice.
+  // Sequences are read after the rows, so that values assigned during the dump are not assigned again after a restore.
   for (const [column, sequence] of await backupSequences(tables, names)) {
     const [state] = await run<{ last: string; used: boolean }>(
       tables,

@@ -8,11 +8,11 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 import { type BackupLines, incompleteBackup } from './format.ts';
 
-/** Compression level. Level 6 takes twice the time and saves 5 %. */
+/** Compression level. Level 6 takes twice as long and saves only 5 %. */
 const level = 3;
-/** Prefix and suffix of a file's name until the file is complete. */
+/** Prefix and suffix added to a file's name until the file is complete. */
 const partialName = { prefix: '.', suffix: '.partial' } as const;
-/** Error codes of file systems without hard links, for example some network storage. */
+/** Error codes returned by file systems without hard links, for example some network storage. */
 const noLinkCodes = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
@@ -21,7 +21,7 @@ const noLinkCodes = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
  * @param write receives a function that saves lines
  * @param check receives the path of the complete file before it gets its final name
  * @returns the size in bytes
- * @throws UserError if the name already exists or the file cannot be written; nothing is left behind
+ * @throws UserError if the name already exists or the file cannot be written; no incomplete file is left behind
  */
 export async function writeBackup(
   file: string,
@@ -36,7 +36,7 @@ export async function writeBackup(
       pipeline(
         Readable.from(batchTexts(lines)),
         createGzip({ level }),
-        // Flushed to disk before it is closed.
+        // The file is flushed to disk before it is closed.
         createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }),
       ),
     );
@@ -76,7 +76,7 @@ export async function* linesOf(file: string): BackupLines {
   try {
     const source = createReadStream(file, { highWaterMark: 256 * 1024 });
     const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-    // A read error also ends the loop over the decompressed data.
+    // This makes a read error end the loop over the decompressed data, too.
     source.on('error', (cause) => gunzip.destroy(cause));
     for await (const chunk of source.pipe(gunzip) as AsyncIterable<Buffer>) {
       const lines: string[] = [];

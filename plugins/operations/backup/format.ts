@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { UserError } from '../../../engine/errors.ts';
 
-/** Version of the format that this code writes and reads. */
+/** Version of the backup format that this code writes and reads. */
 export const formatVersion = 1;
 
-/** A table of a backup, with its columns in the order of the values in a row. */
+/** A table in a backup, with its columns in the same order as the values in a row. */
 export interface StoredTable {
   readonly name: string;
   readonly columns: readonly (readonly [name: string, type: string])[];
@@ -18,11 +18,11 @@ export interface Manifest {
   /** Names of the migrations applied to the database. */
   readonly migrations: readonly string[];
   /**
-   * Identifiers of the instance's secrets, which do not reveal them. Encrypted values can only be decrypted with one of
-   * these.
+   * Identifiers for the instance's secrets, which do not reveal the secrets. Encrypted values can be decrypted only
+   * with one of these secrets.
    */
   readonly secrets: readonly string[];
-  /** The generated secret of the instance; absent if AUTH_SECRETS is set. */
+  /** The instance's generated secret. Absent if AUTH_SECRETS is set. */
   readonly auth_secret?: string;
   readonly tables: readonly StoredTable[];
 }
@@ -33,13 +33,16 @@ export interface Count {
   readonly digest: string;
 }
 
-/** The last line of a backup, for verifying the lines before it. */
+/** The last line of a backup, with which the lines before it are verified. */
 export interface BackupEnd {
   readonly end: {
     readonly tables: Readonly<Record<string, Count>>;
-    /** The last sequence value of each identity column, by `table.column`, and whether it was assigned. */
+    /**
+     * The last sequence value of each identity column, keyed by `table.column`, and whether the value has been
+     * assigned.
+     */
     readonly sequences: Readonly<Record<string, readonly [last: string, isUsed: boolean]>>;
-    /** SHA-256 of all previous lines, in hex. */
+    /** SHA-256 digest of all previous lines, in hex. */
     readonly sha256: string;
   };
 }
@@ -47,7 +50,7 @@ export interface BackupEnd {
 /** The lines of a backup, in batches: the manifest, the name and rows of each table, and the end. */
 export type BackupLines = AsyncIterable<readonly string[]>;
 
-/** Returns the line before the rows of a table. */
+/** Returns the line that precedes the rows of a table. */
 export const tableLine = (table: string): string => JSON.stringify({ table });
 
 /** Counts rows and adds up their digests. */
@@ -57,7 +60,8 @@ export class Counter {
 
   add(row: string): void {
     this.#rows++;
-    // A sum of 128-bit hashes does not depend on the order, and two equal rows do not cancel each other out.
+    // A sum of 128-bit hashes does not depend on the order, and two equal rows do not cancel each other out, as they
+    // would with XOR.
     this.#sum += BigInt(`0x${hash('sha256', row, 'hex').slice(0, 32)}`);
   }
 

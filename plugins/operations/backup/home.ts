@@ -5,8 +5,8 @@ import { lastBackups, problemOf } from './runs.ts';
 import type { ScheduleServices } from './schedule.ts';
 
 /**
- * Adds a line about the last backup to the home page: when it was created, or that it failed or is late. Without a
- * schedule and without a backup, nothing is shown.
+ * Adds a line about the last backup to the home page: when it was created, or that it failed or is late. Shows nothing
+ * if there is neither a schedule nor a backup.
  */
 export function backupHome(app: FastifyInstance, { database, settings }: ScheduleServices): void {
   addHomeCheck(app, async () => {

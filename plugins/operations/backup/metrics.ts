@@ -15,7 +15,7 @@ const families = {
   },
 } as const satisfies Metrics['families'];
 
-/** Metrics of the last successful backup, scheduled or not, and of the configured interval. */
+/** Returns metrics for the last successful backup, whether scheduled or not, and for the configured interval. */
 export const backupMetrics = ({
   database,
   settings,

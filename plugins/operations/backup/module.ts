@@ -17,7 +17,7 @@ interface CheckServices {
   readonly settings: { readonly backups: BackupSettings };
 }
 
-/** Backups of the whole instance as one file, by a command or on a schedule. */
+/** Backs up the whole instance to a single file, with a command or on a schedule. */
 export const backupModule: Module<ScheduleServices, CommandServices, CheckServices> = {
   name: 'backup',
   tables: backupTables,

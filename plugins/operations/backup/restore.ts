@@ -22,13 +22,13 @@ import { backupColumns, backupSequences, insertRows, removeTimeouts, rowsOf, run
 import { noModel } from './snapshot.ts';
 import { compare, verifyBackup } from './walk.ts';
 
-/** Configuration that a restore needs. */
+/** Configuration required for a restore. */
 export type RestoreConfig = BackupConfig & AuditConfig;
 
 /** Which credentials from the time of the backup remain valid. */
 export interface RestoreOptions {
   readonly keys: 'disable' | 'keep';
-  /** Sessions, reset links and open invitations. */
+  /** Whether sessions, reset links and open invitations are ended or kept. */
   readonly logins: 'end' | 'keep';
 }
 
@@ -36,15 +36,15 @@ export interface RestoreOptions {
 export interface RestoreResult {
   readonly tables: number;
   readonly rows: number;
-  /** Applied migrations that are newer than the backup. */
+  /** Names of migrations newer than the backup, which the restore applied. */
   readonly migrated: readonly string[];
   readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
-  /** Messages for the operator. */
+  /** Messages to show to the operator. */
   readonly notes: readonly string[];
 }
 
 /**
- * Restores a backup into an empty database and compares every row. Restores all of it or nothing.
+ * Restores a backup into an empty database and compares every row. Restores either the whole backup or nothing.
  * @param open opens the lines of the backup
  * @throws UserError if the database is not empty, or the backup is incomplete or has unknown migrations
  */
@@ -67,7 +67,7 @@ export async function restoreInto(
       return { rows, ended };
     });
     const migrated = await applyPending(database, config);
-    // New tables do not have statistics, without which the first statements would be planned badly.
+    // New tables do not have statistics yet, so the planner would choose bad plans for the first statements.
     await run(tablesOf(database), 'analyze');
     return {
       ...result,
@@ -78,7 +78,7 @@ export async function restoreInto(
   });
 }
 
-/** @throws UserError if the backup has migrations that this version does not have */
+/** Checks that this version has every migration in the backup. @throws UserError if it does not */
 function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void {
   const names = migrationNames(config);
   const missing = migrations.filter((name) => !names.includes(name));
@@ -88,7 +88,10 @@ function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void
   );
 }
 
-/** @throws UserError if the database has rows, or migrations that the backup does not have */
+/**
+ * Checks that a backup can be restored into the database.
+ * @throws UserError if the database has rows, or migrations that the backup does not have
+ */
 async function assertRestorable(
   config: RestoreConfig,
   database: Database,
@@ -103,7 +106,7 @@ async function assertRestorable(
   }
 }
 
-/** @throws UserError if one of the tables has rows */
+/** Checks that tables are empty. @throws UserError if one of them has rows */
 async function assertEmpty(tables: Tables, names: readonly string[]): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
@@ -124,7 +127,7 @@ interface ForeignKey {
   readonly definition: string;
 }
 
-/** Loads all rows in a transaction and compares them. @returns the number of rows */
+/** Loads all rows in a transaction and compares them with the backup. @returns the number of rows */
 async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
   await removeTimeouts(tables);
   let keys: ForeignKey[] = [];
@@ -166,7 +169,10 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
   return Object.values(end.tables).reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** Drops foreign keys, so that rows can be loaded in any order. @returns the keys, which the caller creates again */
+/**
+ * Drops foreign keys, so that rows can be loaded in any order. @returns the foreign keys, which the caller must create
+ * again
+ */
 async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {
   const { rows } = await sql<ForeignKey>`
     select conrelid::regclass::text as table, conname::text as name, pg_get_constraintdef(k.oid) as definition

@@ -11,8 +11,8 @@ export const run = async <Row>(tables: Tables, text: string, ...values: readonly
   (await tables.executeQuery<Row>(CompiledQuery.raw(text, [...values]))).rows;
 
 /**
- * Removes the timeouts of a transaction, and sets formats so that a value has the same text wherever it is read or
- * written.
+ * Removes the timeouts of a transaction, and sets output formats so that a value has the same text representation
+ * wherever it is read or written.
  */
 export async function removeTimeouts(tables: Tables): Promise<void> {
   const settings = [
@@ -41,7 +41,7 @@ export async function backupColumns(tables: Tables, names: readonly string[]): P
   }));
 }
 
-/** Yields the rows of a table in batches. Each row is a JSON array of its values as texts. */
+/** Yields the rows of a table in batches. Each row is a JSON array that contains its values as texts. */
 export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): BackupLines {
   const values = columns.map(([column]) => `${quote(column)}::text`).join(', ');
   await run(
@@ -73,7 +73,7 @@ export async function insertRows(
   );
 }
 
-/** Returns the sequences of identity columns by `table.column`. */
+/** Returns the sequences of identity columns, keyed by `table.column`. */
 export async function backupSequences(
   tables: Tables,
   names: readonly string[],

@@ -12,10 +12,12 @@ export interface BackupRun {
   readonly error: string | null;
 }
 
-/** How long runs are stored, in days. */
+/** How long records of backup runs are stored, in days. */
 const retentionDays = 90;
 
-/** Returns the last successful backup and the last finished one. Each is undefined if it does not exist. */
+/**
+ * Returns the last successful backup and the last finished one. Each of them is undefined if there is no such backup.
+ */
 export async function lastBackups(
   tables: Tables,
 ): Promise<{ readonly lastSuccess: BackupRun | undefined; readonly lastRun: BackupRun | undefined }> {
@@ -32,12 +34,12 @@ export async function lastBackups(
   return { lastSuccess: lastSuccess && toRun(lastSuccess), lastRun: lastRun && toRun(lastRun) };
 }
 
-/** What is wrong with the backups of an instance. */
+/** Problem with an instance's backups. */
 export type BackupFailure = 'failed' | 'late';
 
 const hourMs = 3_600_000;
 
-/** Returns whether the last backup failed or a scheduled backup is late, or undefined. */
+/** Returns whether the last backup failed or a scheduled backup is late, or undefined if neither is the case. */
 export function problemOf(
   { lastSuccess, lastRun }: Awaited<ReturnType<typeof lastBackups>>,
   { folder, every_hours: hours }: { readonly folder: string; readonly every_hours: number },
@@ -60,7 +62,7 @@ const toRun = ({
 /**
  * Creates a backup and records its outcome.
  * @param create creates the backup and returns its size in bytes
- * @throws the error of `create`
+ * @throws the error thrown by `create`
  */
 export async function recordRun(
   tables: Tables,
@@ -93,7 +95,7 @@ export async function recordRun(
   return bytes;
 }
 
-/** Returns why a backup failed, without any of its data. */
+/** Returns why a backup failed. The text does not contain any data from the database. */
 export const reasonOf = (cause: unknown): string =>
   cause instanceof UserError
     ? cause.message

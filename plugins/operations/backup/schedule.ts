@@ -12,12 +12,12 @@ import { reasonOf, recordRun } from './runs.ts';
 import { withSnapshot } from './snapshot.ts';
 import { verifyBackup } from './walk.ts';
 
-/** When backups are created, and which are kept (`backups` in config.yaml). */
+/** Settings for when backups are created and which backups are kept (`backups` in config.yaml). */
 export interface BackupSettings {
-  /** Folder of the backups; if empty, none are created. */
+  /** Folder for scheduled backups. If it is an empty string, no backups are created. */
   readonly folder: string;
   readonly every_hours: number;
-  /** Maximum number and maximum age in days. The last backup is always kept. */
+  /** Maximum number of backups, and their maximum age in days. The last backup is always kept. */
   readonly keep: number;
   readonly keep_days: number;
 }
@@ -33,13 +33,13 @@ export interface ScheduleServices {
 const checkMs = 60_000;
 /** Delay before a failed backup is retried, in minutes. */
 const retryMinutes = 15;
-/** Key of the advisory lock. No other program on the same database is likely to use it. */
+/** Key of the advisory lock. Other programs on the same database are unlikely to use this key. */
 const lockKey = 7_263_140_562n;
 
 /** Creates backups on the schedule in config.yaml. Only one process of one node creates each backup. */
 export function scheduleBackups(app: FastifyInstance, services: ScheduleServices): void {
   const stopping = new AbortController();
-  // Registered before the hook that awaits background work.
+  // This hook must be registered before the hook that awaits background work.
   app.addHook('preClose', async () => stopping.abort());
   app.background.every(app, 'backups', checkMs, async () => {
     const { folder } = services.settings.current.backups;
@@ -54,7 +54,10 @@ export function scheduleBackups(app: FastifyInstance, services: ScheduleServices
   });
 }
 
-/** Creates a backup if it is due and no other process is creating it. @returns the path of the file */
+/**
+ * Creates a backup if it is due and no other process is creating it. @returns the path of the backup file, or
+ * undefined if no backup was created
+ */
 export async function backUpIfDue(
   { config, database, settings }: ScheduleServices,
   signal: AbortSignal,
@@ -64,9 +67,9 @@ export async function backUpIfDue(
   if (!(await isDue(tables, backups))) return undefined;
   return withSnapshot(database, config, (snapshot) => {
     const work = () => createBackup(tables, snapshot, config, backups, signal);
-    // Only this process uses the embedded database.
+    // No lock is needed, because only this process uses the embedded database.
     if (snapshot.kind === 'embedded') return work();
-    // The transaction holds the lock, so it is released however the transaction ends.
+    // The transaction holds the lock, so the lock is released no matter how the transaction ends.
     return transaction(snapshot, async (lockTables) => {
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(lockTables);
       const { rows } = await sql<{
@@ -77,7 +80,7 @@ export async function backUpIfDue(
   });
 }
 
-/** Reports whether a backup is due. A run that never finished was interrupted, unless another node holds the lock. */
+/** Reports whether a backup is due. An unfinished run counts as interrupted, unless another node holds the lock. */
 async function isDue(tables: Tables, { every_hours: hours }: BackupSettings): Promise<boolean> {
   const { rows } = await sql<{ due: boolean }>`
     select ended_at is null or started_at <= now() - case when error is null then ${sql.lit(hours)} * interval '1 hour'
@@ -144,7 +147,7 @@ function removeOldBackups(folder: string, { keep, keep_days: days }: BackupSetti
   }
 }
 
-/** Yields lines until a signal is aborted. @throws the reason of the signal */
+/** Yields lines until a signal is aborted. @throws the signal's reason */
 async function* abortable(lines: BackupLines, signal: AbortSignal): BackupLines {
   for await (const batch of lines) {
     signal.throwIfAborted();

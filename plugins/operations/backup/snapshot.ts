@@ -5,15 +5,15 @@ import { fileReason, UserError } from '../../../engine/errors.ts';
 import { withDatabase } from '../../../engine/schema/index.ts';
 import type { BackupConfig } from './dump.ts';
 
-/** A model without tables, for statements that name their own. */
+/** A model without tables, for statements that name their tables themselves. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** Age in milliseconds from which a folder is abandoned: its process has ended. */
+/** Age, in milliseconds, at which a folder counts as abandoned because its process has ended. */
 const abandonedMs = 86_400_000;
 
 /**
- * Opens a database a second time for long work. PostgreSQL is opened with separate connections. The embedded database
- * has only one, so its files are copied; other work waits during the copy.
+ * Opens a database a second time for long-running work. PostgreSQL is opened with separate connections. The embedded
+ * database supports only one connection, so its files are copied while other work waits.
  */
 export async function withSnapshot<T>(
   { copyTo }: Database,
@@ -32,7 +32,9 @@ export async function withSnapshot<T>(
   }
 }
 
-/** Creates the error for a disk that is too full for a copy of the database. It states the required space. */
+/**
+ * Creates the error for a disk that is too full for a copy of the database. The message states the required space.
+ */
 function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');
   let neededBytes = 0;
@@ -45,7 +47,7 @@ function diskFullError(dataFolder: string): UserError {
   );
 }
 
-/** Creates a folder in another one, and deletes abandoned folders there. */
+/** Creates a temporary folder in a parent folder, and deletes abandoned folders there. */
 function folderIn(parent: string): string {
   try {
     mkdirSync(parent, { recursive: true, mode: 0o700 });

@@ -13,7 +13,7 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_backups: {
       id: Generated<string>;
-      /** Whether the schedule in config.yaml started the backup, rather than a command. */
+      /** Whether the backup was started by the schedule in config.yaml rather than by a command. */
       scheduled: boolean;
       started_at: Generated<Date>;
       /** Null while the backup is in progress. */
@@ -37,5 +37,5 @@ const backups = defineTable('crm_backups', {
   error: { ...textColumn, nullable: true },
 });
 
-/** Backups of this database, including failed ones. */
+/** Table of backups of this database, including failed ones. */
 export const backupTables = [backups];

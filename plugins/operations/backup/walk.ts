@@ -12,11 +12,11 @@ import {
 
 /** Receives the contents of a backup. */
 export interface BackupVisitor {
-  /** Receives some rows of a table, each a JSON array of texts. */
+  /** Receives a batch of rows of a table. Each row is a JSON array of texts. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }
 
-/** First and last line of a backup that was read and verified. */
+/** Contents of the first and last lines of a verified backup. */
 export interface VerifiedBackup {
   readonly manifest: Manifest;
   readonly end: BackupEnd['end'];
@@ -24,7 +24,7 @@ export interface VerifiedBackup {
 
 /**
  * Reads a backup from the first to the last line, and verifies counts and checksums.
- * @param begin receives the manifest and returns a visitor for the rows; if absent, the rows are only verified
+ * @param begin receives the manifest and returns a visitor for the rows; if it is absent, the rows are only verified
  * @throws UserError if the backup is incomplete or was altered
  */
 export async function verifyBackup(

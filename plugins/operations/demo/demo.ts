@@ -13,7 +13,7 @@ import { createUser, generatePassword } from '../../access/identity/index.ts';
 import { profileId } from '../../access/profiles/index.ts';
 import { createOrganization } from '../../tenants/organizations/index.ts';
 
-/** What the first start created, to be shown once. */
+/** Data about the demo organization that the first start created, to be shown once. */
 export interface Demo {
   readonly organization: string;
   readonly email: string;
@@ -23,19 +23,22 @@ export interface Demo {
 
 /** A file of sample records (samples/*.yaml). */
 interface Samples {
-  /** Times in the file are shifted by whole days, so that this day becomes today. */
+  /** Date that stands for today. Times in the file are shifted by whole days accordingly. */
   readonly as_of: string;
   readonly records: readonly Sample[];
 }
 
 export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
-/** Key of an advisory lock. If two nodes start together on an empty database, only one creates the organization. */
+/**
+ * Key of the advisory lock with which only one of several nodes that start on an empty database creates the
+ * organization.
+ */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;
 
 /**
- * Creates the organization `demo` with sample records, an administrator and an API key, or nothing at all.
- * @returns undefined if the database contains or has contained an organization
+ * Creates the organization `demo` with sample records, an administrator and an API key, all in one transaction.
+ * @returns undefined if the database contains or once contained an organization
  */
 export function createDemo(
   database: Database,
@@ -44,7 +47,7 @@ export function createDemo(
 ): Promise<Demo | undefined> {
   return withAdvisoryLock(database.orm, demoLock, async (em) => {
     const tables: Tables = em.getKysely<TableRows>();
-    // Former slugs remain when an organization is deleted.
+    // Former slugs are kept after an organization is deleted.
     const existing = await tables
       .selectFrom('crm_organizations')
       .select('slug')
@@ -82,7 +85,7 @@ export function createDemo(
   });
 }
 
-/** Inserts the sample records of every resource that has a file of them. */
+/** Inserts the sample records of every resource that has a sample file. */
 async function insertSamples(
   tables: Tables,
   folder: string,
@@ -104,14 +107,17 @@ async function insertSamples(
   }
 }
 
-/** Creates a record from a sample. @throws UserError with the sample's position if it is not a valid record */
+/**
+ * Creates a record from a sample.
+ * @throws UserError with the sample's position if the sample is not a valid record
+ */
 async function create(
   write: Records,
   { name, definition }: Resource,
   record: Readonly<Record<string, unknown>>,
   position: string,
 ): Promise<string> {
-  // For example, the creation time and values from other systems.
+  // Read-only fields, for example the creation time and values from other systems, are passed separately.
   const readOnly = definition.fields.filter(({ name, readOnly }) => readOnly && name in record);
   const values = Object.fromEntries(readOnly.map(({ name }) => [name, record[name]]));
   try {
@@ -123,8 +129,8 @@ async function create(
 }
 
 /**
- * Returns the first sample of each resource, as an example for readers. Resources whose file is missing or invalid are
- * omitted.
+ * Returns the first sample of each resource, as an example for the documentation. Resources whose file is missing or
+ * invalid are omitted.
  */
 export async function firstSamples(
   folder: string,
@@ -133,7 +139,7 @@ export async function firstSamples(
   const firstByResource = new Map<string, Sample>();
   for (const { name } of resources) {
     const text = await readFile(join(folder, `${name}.yaml`), 'utf8').catch(() => '');
-    // Parses only up to the second record, because a whole file takes a tenth of a second.
+    // Parses only up to the second record, because parsing a whole file takes a tenth of a second.
     const [head = '', first = ''] = text.split(/^(?= *- )/m, 2);
     const samples = parse(head + first, { maxAliasCount: 0, logLevel: 'silent' }) as Samples | null;
     const [sample] = Array.isArray(samples?.records) ? samples.records : [];
@@ -142,7 +148,10 @@ export async function firstSamples(
   return firstByResource;
 }
 
-/** Reads the samples of a resource, or undefined if the file does not exist. @throws UserError if the file is invalid */
+/**
+ * Reads the samples of a resource. Returns undefined if the file does not exist. @throws UserError if the file is
+ * invalid
+ */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return undefined;
@@ -177,7 +186,7 @@ function resolve(
   return record;
 }
 
-/** Sorts resources so that each follows the resources that it refers to, as far as that is possible. */
+/** Sorts resources so that each resource follows the resources it refers to, as far as possible. */
 function sortByReferences(resources: readonly Resource[]): Resource[] {
   const ordered = new Set<Resource>();
   const visiting = new Set<Resource>();

@@ -4,7 +4,7 @@ import type { DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason } from '../../../engine/errors.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** Paths in the folder that other users must not be able to read. */
+/** Paths within the data folder that other users must not be able to read. */
 const contents = ['', 'pgdata', 'auth-secret'];
 
 /** Checks that the data folder is a folder, is writable, and cannot be read by other users. */

@@ -5,10 +5,10 @@ import { type DatabaseConfig, processShare } from '../../../engine/database/inde
 import type { HttpConfig } from '../../../engine/http/index.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** Oldest supported major version of Node.js. */
+/** Minimum supported major version of Node.js. */
 const minNodeVersion = 24;
 
-/** Returns findings about a version of Node.js. */
+/** Returns the findings about a Node.js version. */
 export const nodeFindings = (version: string): readonly Finding[] =>
   Number.parseInt(version, 10) >= minNodeVersion
     ? []
@@ -22,7 +22,7 @@ export const nodeFindings = (version: string): readonly Finding[] =>
 
 const node: DoctorCheck = { name: 'Node', needs: [], run: () => nodeFindings(process.versions.node) };
 
-/** Number of files that a process and its database open in addition to connections. */
+/** Number of files that a process and its database keep open in addition to connections. */
 const otherFiles = 150;
 
 const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> = {
@@ -47,7 +47,9 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
 };
 
 const mebibyte = 1024 * 1024;
-/** Free space below which a disk counts as nearly full: a share of its size, within a minimum and a maximum. */
+/**
+ * Free space below which a disk counts as nearly full: a share of the disk's size, limited by a minimum and a maximum.
+ */
 const [minFreeBytes, maxFreeBytes, minFreeShare] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
 
 const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {

@@ -13,7 +13,7 @@ interface CheckServices {
   readonly database: Database;
 }
 
-/** Where the admin port listens. */
+/** Configuration of the admin port's listener. */
 interface AdminPortConfig {
   readonly adminPort: number | undefined;
   readonly adminHost: string;

@@ -11,13 +11,13 @@ import { transaction } from '../../../engine/tables/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly config: DatabaseConfig; readonly database: Database }>;
 
-/** Returns the first row of a query as texts. Null becomes an empty text. */
+/** Returns the values of a query's first row as texts. Null becomes an empty string. */
 async function firstRow({ run }: Database, text: string): Promise<readonly string[]> {
   const [row = []] = await run({ name: '', text, values: [] });
   return row.map((value) => String(value ?? ''));
 }
 
-/** Creates a check of a PostgreSQL server. The embedded database always passes. */
+/** Creates a check of a PostgreSQL server, which the embedded database always passes. */
 const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
   name,
   needs: ['config', 'database'],
@@ -26,7 +26,7 @@ const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
 
 const minVersion = 15;
 
-/** Returns findings about a version of PostgreSQL. @param version the value of server_version_num */
+/** Returns the findings about a PostgreSQL version. @param version the value of server_version_num */
 export const versionFindings = (version: number): readonly Finding[] =>
   version >= minVersion * 10_000
     ? []
@@ -43,7 +43,7 @@ const version = onServer('version of PostgreSQL', async ({ database }) => {
   return versionFindings(Number(number));
 });
 
-/** Tolerated difference between clocks, in milliseconds. */
+/** Tolerated difference between the clocks of the database server and this machine, in milliseconds. */
 const tolerableMs = 2000;
 
 const time = onServer('time', async ({ database }) => {
@@ -88,7 +88,7 @@ const encoding = onServer('encoding and collation', async ({ database }) => {
 });
 
 const connectionLimits = onServer('connections', async ({ config, database }) => {
-  // A pooler shares its connections between clients.
+  // A pooler shares its connections between clients, so these limits do not apply to each client.
   if (isPooled(database)) return [];
   const limits = await firstRow(
     database,
@@ -171,7 +171,7 @@ const slots = onServer('replication slots', async ({ database: { run } }) => {
   }));
 });
 
-/** How long to wait for the state of a replica, and the interval between checks, in milliseconds. */
+/** How long to wait for a replica's state, and the interval between checks, in milliseconds. */
 const [connectMs, checkMs] = [2500, 100];
 
 const replicas = onServer('replicas', async ({ database }) => {

@@ -3,10 +3,13 @@ import type { DoctorCheck } from '../../../engine/modules/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly database: Database }>;
 
-/** Limits above which outdated statistics matter: the size of the table in pages, and the number of changed rows. */
+/** Limits above which outdated statistics matter: the table's size in pages and the number of changed rows. */
 const [minPages, minRows] = [16, 1000];
 
-/** Lists tables that were never analyzed, or have had more row changes since then than they have rows. */
+/**
+ * Lists tables that have never been analyzed, or have had more row changes since the last analysis than they have
+ * rows.
+ */
 const staleSql = `
   select c.relname::text, (c.reltuples < 0)::text
   from pg_class c

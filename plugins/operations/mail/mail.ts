@@ -5,7 +5,10 @@ import { singleLine } from '../../../engine/tables/index.ts';
 /** How email is sent (`mail` in config.yaml). Blank values count as absent. */
 export interface MailSettings {
   readonly from: string;
-  /** `smtp://user:password@host:587`, or `smtps:` for TLS from the start. Used instead of the properties below. */
+  /**
+   * `smtp://user:password@host:587`, or `smtps:` for TLS from the start. If set, it is used instead of the properties
+   * below.
+   */
   readonly url: string;
   readonly host: string;
   readonly port: number;
@@ -25,16 +28,20 @@ export interface Mail {
 /** Sends email with the current settings. */
 export interface Mailer {
   readonly isEnabled: () => boolean;
-  /** Reports whether emails can contain links. That requires `public_url`, because clients control the Host header. */
+  /**
+   * Reports whether emails can contain links. Links require `public_url`, because clients control the Host header.
+   */
   readonly sendsLinks: () => boolean;
   /**
    * Sends an email.
-   * @returns whether the server accepted it; the reason for a failure is logged without email addresses and secrets
+   * @returns whether the mail server accepted it; if not, the reason is logged without email addresses or secrets
    */
   readonly send: (mail: Mail) => Promise<boolean>;
 }
 
-/** Timeouts for connecting and for sending an email, in milliseconds. Short, because users wait for the page. */
+/**
+ * Timeouts for connecting and for sending an email, in milliseconds. They are short, because users wait for the page.
+ */
 const connectMs = 5000;
 const sendMs = 15_000;
 
@@ -84,7 +91,7 @@ export function mailer(
 export async function transportOf(settings: MailSettings) {
   const server = serverOf(settings);
   if (server === undefined) return undefined;
-  // Loaded with the first email, because many instances do not send any.
+  // Loaded when the first email is sent, because many instances do not send any.
   const { createTransport } = await import('nodemailer');
   return createTransport({
     ...server,

@@ -5,7 +5,7 @@ interface CheckServices {
   readonly settings: { readonly mail: MailSettings };
 }
 
-/** Checks that the mail server accepts the connection and the login. */
+/** Checks that the mail server accepts a connection and the configured login. */
 const mailServer: DoctorCheck<CheckServices> = {
   name: 'mail',
   needs: ['settings'],
@@ -40,5 +40,5 @@ const mailServer: DoctorCheck<CheckServices> = {
   },
 };
 
-/** Email. The module does not have routes, because other modules send the emails. */
+/** Checks the email configuration. The module does not have routes, because other modules send the emails. */
 export const mailModule: Module<unknown, unknown, CheckServices> = { name: 'mail', checks: [mailServer] };

@@ -2,7 +2,7 @@ import { Gauge, Registry } from '@prometheus-io/client';
 import { aggregateFamilies, type FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** Metrics of the admin port itself, which do not depend on the processes. */
+/** Metrics of the admin port itself, which are not collected from the processes. */
 const ownFamilies = [
   { name: 'crm_ready', help: 'Whether a check of /readyz passes (1) or fails (0).', labelNames: ['check'] },
   {
@@ -36,7 +36,7 @@ export async function exposition(
   return { text: await aggregate.metrics(), type: aggregate.contentType };
 }
 
-/** Implements `countsOf` of operations.ts. */
+/** Implements `countsOf` from operations.ts. */
 export async function counts(processes: readonly (readonly FamilyValues[])[]): Promise<FamilyValues[]> {
   const families = (await aggregateFamilies(processes).getMetricsAsJSON()) as readonly FamilyValues[];
   return families.filter(({ type, aggregator }) => type !== 'gauge' && aggregator !== 'omit');

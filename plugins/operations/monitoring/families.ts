@@ -1,7 +1,7 @@
 import { Registry } from '@prometheus-io/client';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** The values of a metric family in the library's format, which processes also exchange. */
+/** The values of a metric family, in the metrics library's format. Processes exchange values in the same format. */
 export interface FamilyValues {
   readonly name: string;
   readonly help: string;
@@ -10,7 +10,7 @@ export interface FamilyValues {
   readonly values: readonly {
     readonly value: number;
     readonly labels: Readonly<Record<string, string | number>>;
-    /** Name of a histogram's sample, with the suffix _bucket, _sum or _count. */
+    /** Name of a sample in a histogram, with the suffix _bucket, _sum or _count. */
     readonly metricName?: string;
   }[];
 }
@@ -18,7 +18,7 @@ export interface FamilyValues {
 /** Timeout for reading values, in milliseconds, so that an unresponsive database cannot block a scrape. */
 const readMs = 1000;
 
-/** Reads families on demand. Families that fail or time out are omitted. */
+/** Creates a function that reads metric families. Values that cannot be read in time are omitted. */
 export function familyReader(sources: readonly Metrics[]): (ofInstance: boolean) => Promise<FamilyValues[]> {
   const readers = sources.map((metrics) => ({ metrics, read: oneAtATime(metrics) }));
   return async (ofInstance) => {
@@ -42,7 +42,7 @@ interface Value {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Runs one read at a time. Concurrent callers share its result. */
+/** Runs only one read at a time. Concurrent callers share its result. */
 function oneAtATime({ read }: Metrics): () => Promise<readonly Value[] | undefined> {
   let currentRead: Promise<readonly Value[] | undefined> | undefined;
   const start = async (): Promise<readonly Value[] | undefined> => {
@@ -67,6 +67,6 @@ const timeout = (): Promise<undefined> =>
     setTimeout(resolve, readMs, undefined).unref();
   });
 
-/** Aggregates the metric families of several processes, each with its own aggregator. */
+/** Aggregates the metric families of several processes. Each family specifies its aggregator. */
 export const aggregateFamilies = (processes: readonly (readonly FamilyValues[])[]): Registry =>
   Registry.aggregate(processes.map((families) => [...families]));

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { cacheCounts, type Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** Metrics of a process's lanes, connections and caches. */
+/** Returns the metrics of a process's lanes, connections and caches. */
 export const loadMetrics = ({
   admission,
   connections,
@@ -83,7 +83,10 @@ export const loadMetrics = ({
   },
 });
 
-/** Metrics of the disk with the data folder, or with its closest existing parent folder. */
+/**
+ * Returns the metrics of the disk that contains the data folder or, if it does not exist, its closest existing parent
+ * folder.
+ */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {
     crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },
@@ -99,7 +102,7 @@ export const diskMetrics = (dataFolder: string): Metrics => ({
   },
 });
 
-/** A metric with the constant value 1, whose labels describe the running service. */
+/** Returns a metric with the constant value 1, whose labels describe the running service. */
 export const buildMetrics = (labels: Readonly<Record<string, string>>): Metrics => ({
   families: {
     crm_build_info: {

@@ -29,7 +29,7 @@ export function measure(
   const requests = measureRequests(app);
   let read: ReturnType<typeof familyReader> | undefined;
   return async (ofInstance) => {
-    // Created by the first scrape, when all modules have been registered.
+    // The reader is created by the first scrape, when all modules have been registered.
     read ??= familyReader([
       loadMetrics(database),
       diskMetrics(dataFolder),

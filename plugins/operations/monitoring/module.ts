@@ -15,11 +15,11 @@ export interface OperationsServices {
   readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
   readonly database: Database;
   readonly metrics: () => readonly Metrics[];
-  /** Versions of the service and its parts. */
+  /** Versions of the service and its components. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** The admin port and its metrics. */
+/** Provides the admin port and its metrics. */
 export const operationsModule: Module<OperationsServices> = {
   name: 'monitoring',
   variables: operationsVariables,

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** Data for the responses of the admin port. */
+/** Functions that provide the data for the admin port's responses. */
 export interface OperationsReport {
   /** Returns why the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
@@ -13,8 +13,8 @@ export interface OperationsReport {
 
 /**
  * Creates the server of the admin port for operators, load balancers and monitoring. It does not authenticate clients.
- * `/livez` reports whether the process works, and `/readyz` whether it should receive requests; both respond with JSON
- * and 200 or 503. `/metrics` responds in the Prometheus format.
+ * `/livez` reports whether the process works, and `/readyz` reports whether it should receive requests. Both respond
+ * with JSON and status 200 or 503. `/metrics` responds in the Prometheus format.
  */
 export async function operations({
   liveness,
@@ -53,13 +53,13 @@ export async function operations({
   return app;
 }
 
-/** Returns each problem, or `ok` if there is no problem. */
+/** Returns the problem found by each check, or `ok` if the check passed. */
 const problemOrOk = (problems: object): Record<string, string> =>
   Object.fromEntries(Object.entries(problems).map(([name, problem]) => [name, String(problem ?? 'ok')]));
 
 /**
- * Adds up the counters and histograms of several processes. Gauges are omitted, because they are only true at one
- * moment.
+ * Adds up the counters and histograms of several processes. Gauges are omitted, because their values are valid only at
+ * the time of measurement.
  */
 export async function countsOf(
   processes: readonly (readonly FamilyValues[])[],

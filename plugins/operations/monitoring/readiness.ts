@@ -5,14 +5,14 @@ export interface ReadinessSubjects {
   readonly probe: Probe;
   /** Names of the migrations that this version needs. */
   readonly migrations: readonly string[];
-  /** Returns why the last change of the configuration was rejected, or undefined. */
+  /** Returns why the last change to config.yaml was rejected, or undefined if it is in effect. */
   readonly settingsProblem: () => string | undefined;
   readonly isLeaving: () => boolean;
-  /** Reported, but not part of readiness, because reads can go to the primary. */
+  /** The state of replicas is reported but does not affect readiness, because reads can use the primary. */
   readonly replicas?: Replicas | undefined;
 }
 
-/** The failure of each check in a few words; undefined if it passes. */
+/** The reason why each check failed, in a few words, or undefined if the check passed. */
 export interface Readiness {
   readonly database: string | undefined;
   readonly migrations: string | undefined;
@@ -23,22 +23,24 @@ export interface Readiness {
 /** State of one process. */
 export interface ProcessReport {
   readonly checks: Readiness;
-  /** The reason why each replica is excluded, or null if it is used. Absent without replicas. */
+  /**
+   * The reason why each replica is excluded, or null if the replica is used. Absent if no replicas are configured.
+   */
   readonly replicas?: Readonly<Record<string, string | null>>;
 }
 
-/** State of an instance, as the admin port reports it. */
+/** State of an instance, as reported by the admin port. */
 export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
-  /** The failure of each check in a few words; undefined if it passes. */
+  /** The reason why each check failed, in a few words, or undefined if the check passed. */
   readonly checks: Readiness & { readonly workers?: string | undefined };
-  /** Number of serving processes, and of configured processes. */
+  /** Numbers of serving processes and of configured processes. */
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 
-/** Interval between checks of the database, which all callers share, and timeout of a check, in milliseconds. */
+/** Interval between database checks, whose results all callers share, and timeout of a check, in milliseconds. */
 const intervalMs = 1000;
 
-/** Returns a function that reports whether the instance should receive requests. */
+/** Returns a function that reports whether this process should receive requests. */
 export function readinessOf({
   probe,
   migrations,
@@ -56,7 +58,7 @@ export function readinessOf({
         migrations: missing.length === 0 ? undefined : `missing: ${missing.join(', ')}`,
       };
     } catch (cause) {
-      // Only the code, because the driver's message can contain addresses and names.
+      // Only the code is reported, because the driver's message can contain addresses and names.
       const { code, message } = cause as { code?: string; message: string };
       return {
         database: code ?? (message.startsWith('no response') ? message : 'does not respond'),

@@ -3,7 +3,7 @@ import type { FamilyValues } from './families.ts';
 
 /** Upper bounds of the histogram's buckets, in seconds. */
 const bounds = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Methods with their own label. Clients can send any other. */
+/** HTTP methods with their own label value. Clients can also send any other method. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 const name = 'crm_http_request_duration_seconds';
@@ -22,7 +22,7 @@ interface Durations {
 }
 
 /**
- * Measures requests. Counters are found by route, which is known at boot, so measuring is cheap.
+ * Measures requests. Measuring is cheap, because each route's counter is created at boot.
  * @returns a function that reads the durations
  */
 export function measureRequests(app: FastifyInstance): () => FamilyValues {

@@ -1,6 +1,6 @@
 import { integerVariable, textVariable } from '../../../engine/config/index.ts';
 
-/** Environment variables of the admin port. */
+/** Environment variables that configure the admin port. */
 export const operationsVariables = {
   /** Port of /livez, /readyz and /metrics. Undefined disables it; 0 selects a free port. */
   adminPort: integerVariable('ADMIN_PORT', undefined, [0, 65_535]),

@@ -4,11 +4,11 @@ import { type TracingConfig, tracingVariables } from './variables.ts';
 /** The services that tracing needs. */
 export interface TracingServices {
   readonly config: TracingConfig;
-  /** Versions of the service and its parts. */
+  /** Versions of the service and its components. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** Traces of requests. */
+/** Traces requests and their statements. */
 export const tracingModule: Module<TracingServices> = {
   name: 'tracing',
   variables: tracingVariables,

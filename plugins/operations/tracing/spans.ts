@@ -29,7 +29,7 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { SamplerName, TracingConfig } from './variables.ts';
 
-/** How long a stopping service waits until its last traces are sent, in milliseconds. */
+/** How long a stopping service waits for its last traces to be sent, in milliseconds. */
 const shutdownMs = 1000;
 /** URL of the collector if none is configured. */
 const defaultEndpoint = 'http://localhost:4318';
@@ -79,7 +79,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     const route = request.routeOptions.url;
     const attributes = {
       'http.request.method': request.method,
-      // The route instead of the URL, because the URL can contain data.
+      // Contains the route instead of the URL, because the URL can contain data.
       ...(route !== undefined && { 'http.route': route }),
       'crm.request_id': request.id,
     };
@@ -92,7 +92,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     end(request, reply.statusCode);
     done();
   });
-  // The client disconnected.
+  // Called if the client disconnects before the response is sent.
   app.addHook('onRequestAbort', (request, done) => {
     end(request, undefined);
     done();
@@ -102,7 +102,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
   });
 }
 
-/** Returns the attributes that are known once the response has been sent. */
+/** Returns the span attributes that are known only after the response has been sent. */
 function outcomeOf({ principal, trace: requestTrace }: FastifyRequest, status: number | undefined) {
   const hasActorId = principal?.kind === 'key' || principal?.kind === 'user';
   return {
@@ -134,7 +134,7 @@ function withFailureLog(exporter: SpanExporter, log: FastifyInstance['log']): Sp
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         const hasFailed = result.code !== ExportResultCode.SUCCESS;
-        // Only the code, because the message can contain a URL with credentials.
+        // Only the code is logged, because the message can contain a URL with credentials.
         const { code } = (result.error ?? {}) as { code?: string | number };
         if (hasFailed && !isFailing) log.warn({ code }, 'traces cannot be sent; pending traces are lost');
         if (!hasFailed && isFailing) log.warn('traces are being sent again');

@@ -34,19 +34,19 @@ const ratio: Variable<number> = {
 };
 
 /**
- * Environment variables of tracing, as named by OpenTelemetry. Its library also reads others, for example
- * OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
+ * Environment variables that configure tracing, as named by OpenTelemetry. Its library also reads other variables, for
+ * example OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
  */
 export const tracingVariables = {
   /** URL of the collector. Traces are sent to its path /v1/traces. */
   otlpEndpoint: urlVariable('OTEL_EXPORTER_OTLP_ENDPOINT'),
-  /** Complete URL for traces. */
+  /** Complete URL to which traces are sent. */
   otlpTracesEndpoint: urlVariable('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
   otlpProtocol: choiceVariable<'http/protobuf'>('OTEL_EXPORTER_OTLP_PROTOCOL', 'http/protobuf', {
     'http/protobuf': 'http/protobuf',
   }),
   otelDisabled: flagVariable('OTEL_SDK_DISABLED', false),
-  /** If undefined, traces are only sent if an endpoint is set. */
+  /** If undefined, traces are sent only if an endpoint is set. */
   otelTracesExporter: choiceVariable<'otlp' | 'none' | undefined>('OTEL_TRACES_EXPORTER', undefined, {
     otlp: 'otlp',
     none: 'none',

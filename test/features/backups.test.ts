@@ -1,4 +1,5 @@
-// Scheduled backups: made while the service serves, one at a time, kept by number and age; a failure is remembered and shown.
+// Scheduled backups: created while the service is running, one at a time, deleted by count and age. A failure is
+// stored and displayed.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,15 +50,15 @@ for (const driver of drivers) {
       folder.remove();
     });
 
-    test('one line of config.yaml is enough', async () => {
+    test('are enabled by one line of config.yaml', async () => {
       const tables = tablesOf(instance.database);
-      await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'make the first', 60_000);
+      await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'the first backup', 60_000);
       const { lastSuccess: first, lastRun: ended } = await lastBackups(tables);
       assert.deepEqual(first, ended);
       assert.equal(ended?.error, null);
       assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
       assert.equal(readFileSync(ended.file).length, ended.bytes);
-      assert.equal(await make(), undefined, 'not again before it is time');
+      assert.equal(await make(), undefined, 'no second backup before the interval ends');
       const told = new Map<string, number>();
       const settings = { current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } } };
       await backupMetrics({ database: instance.database, settings }).read((name, value) =>
@@ -70,7 +71,7 @@ for (const driver of drivers) {
       });
     });
 
-    test('others write concurrently, and of two nodes one makes it', async () => {
+    test('allow concurrent writes and are created by only one of two nodes', async () => {
       await forget();
       let isOver = false;
       const during: number[] = [];
@@ -91,10 +92,10 @@ for (const driver of drivers) {
       assert.ok(leads.length < during.length);
     });
 
-    // Files and failures are the same on either driver.
+    // Files and failures are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
 
-    test('are kept by number and by age, and nothing else is touched', async () => {
+    test('are deleted by count and age, without touching other files', async () => {
       const [last = '', ...others] = made().sort().reverse();
       for (const name of others) rmSync(join(backups, name));
       const names = ['2026-01-01T000000Z', '2026-01-02T000000Z', '2026-01-03T000000Z'].map(
@@ -113,10 +114,10 @@ for (const driver of drivers) {
       for (const name of made()) utimesSync(join(backups, name), long, long);
       await forget();
       await make({ keep: 10, keep_days: 2 });
-      assert.equal(made().filter((name) => name.startsWith('crm-')).length, 1, 'but for the last one');
+      assert.equal(made().filter((name) => name.startsWith('crm-')).length, 1, 'except for the last one');
     });
 
-    test('a failure is remembered and shown, and does not count as one', async () => {
+    test('store and display a failure, and do not count it as a backup', async () => {
       await forget();
       const wrong = join(settingsFile, 'folder');
       await assert.rejects(
@@ -137,7 +138,7 @@ for (const driver of drivers) {
       const admin = await signIn(instance, { email, password });
       const home = async () => readable((await admin.get('/setup/o/demo')).text);
       assert.match(await home(), /The backup of 20.* failed\. No backup exists\./);
-      assert.equal(await make(), undefined, 'it waits before it tries again');
+      assert.equal(await make(), undefined, 'the retry is delayed');
       await tablesOf(instance.database)
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 16 * 60_000) })

@@ -1,4 +1,4 @@
-// Many records by one request: what is written, what is reported for each record, and when nothing is written.
+// Many records in one request: which are written, what is reported for each, and when nothing is written.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -25,7 +25,7 @@ onBothDrivers(
   (instance) => {
     let alpha: Organization;
     let key: string;
-    /** Ids in another organization. */
+    /** IDs in another organization. */
     let foreign: { readonly account: number; readonly person: number };
     before(async () => {
       alpha = await instance().organization('alpha');
@@ -46,11 +46,11 @@ onBothDrivers(
       return json.results as readonly Result[];
     };
     const statuses = (answer: Answer) => results(answer).map(({ status }) => status);
-    /** New records by one batch. @returns their ids */
+    /** Creates records in one batch. @returns their IDs */
     const made = async (...records: object[]) =>
       results(await send(`POST ${batch}`, { records })).map(({ id }) => id ?? assert.fail());
     const get = async (id: number | undefined) => (await instance().call(`GET ${path}/${id}`, { key })).json;
-    /** Refused, naming the places, and nothing of anything is written. */
+    /** Asserts that a request is rejected with these locations and writes nothing. */
     const refused = async (request: string, body: unknown, ...places: string[]) => {
       const before = await rowHashes(instance(), alpha.id);
       const answer = await send(request, body);
@@ -66,7 +66,7 @@ onBothDrivers(
       return answer;
     };
 
-    test('a thousand new records, in their order', async () => {
+    test('creates a thousand records in order', async () => {
       const records = Array.from({ length: 1000 }, (_, index) => ({
         email: `n${index}@example.com`,
         name: index % 2 === 0 ? null : `"\\ ${index} {,} 世界`,
@@ -83,7 +83,7 @@ onBothDrivers(
       );
     });
 
-    test('stop: nothing is written, and every wrong record is named', async () => {
+    test('on_error=stop writes nothing and reports every invalid record', async () => {
       const [account] = [(await send('POST /api/v1/accounts', {})).json.id];
       await made({ email: 'taken@example.com', account_id: account, since: '2026-01-01' });
       const right = { email: 'right@example.com' };
@@ -110,7 +110,7 @@ onBothDrivers(
       await refused(`DELETE ${batch}`, { ids: [id, 'x', id] }, 'ids[0]', 'ids[1]', 'ids[2]');
     });
 
-    test('continue: each record has a result of its own, and what is right is written', async () => {
+    test('on_error=continue returns one result per record and writes the valid records', async () => {
       const [taken = 0] = await made({ email: 'continue@example.com', code: 100 });
       const before = (await all()).length;
       const records = [
@@ -159,7 +159,7 @@ onBothDrivers(
         `account_id ${foreign.account} `,
         `account_id ${missing} `,
       );
-      assert.deepEqual(JSON.parse(asMissing), done[6], 'foreign looks like missing');
+      assert.deepEqual(JSON.parse(asMissing), done[6], 'the error is the same as for a missing record');
       const found = await all();
       assert.equal(found.length, before + 2);
       assert.deepEqual(
@@ -180,7 +180,7 @@ onBothDrivers(
       });
       assert.deepEqual(statuses(patched), [200, 404, 404, 409, 400]);
       const [, none, other] = results(patched);
-      assert.deepEqual(none, other, 'foreign looks like missing');
+      assert.deepEqual(none, other, 'the error is the same as for a missing record');
       assert.deepEqual(none, { status: 404, error: 'Not found', code: 'not_found' });
       assert.deepEqual([(await get(a)).age, (await get(b)).email], [50, 'last@example.com']);
       const removed = await send(`DELETE ${batch}`, {
@@ -191,7 +191,7 @@ onBothDrivers(
       assert.equal((await all()).length, before);
     });
 
-    test('a thousand changes take about four times as long as a quarter of them, by id and by unique fields', async () => {
+    test('takes linear time for up to a thousand changes, by ID and by unique fields', async () => {
       const emails = Array.from({ length: 1000 }, (_, index) => ({ email: `many${index}@example.com` }));
       const ids = (await made(...emails)).map((id) => ({ id }));
       for (const [request, items, more] of [
@@ -207,23 +207,23 @@ onBothDrivers(
           return ms;
         };
         let [quarter, whole] = [Infinity, Infinity];
-        // The least times count: whatever else the machine does only makes them longer.
+        // Other work on the machine only adds time, so the minimum counts.
         for (let round = 0; round < 3 || (whole >= 9 * quarter && round < 10); round++) {
           quarter = Math.min(quarter, await took(250, `a${round}`));
           whole = Math.min(whole, await took(1000, `b${round}`));
         }
-        assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, and a quarter of them ${quarter} ms`);
+        assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, a quarter of the records ${quarter} ms`);
       }
     });
 
-    test('nothing is right, and everything is missing', async () => {
+    test('reports batches in which every record is invalid or missing', async () => {
       const wrong = await send(`POST ${batch}`, { records: [1, { age: 'x' }], on_error: 'continue' });
       assert.deepEqual(statuses(wrong), [400, 400]);
       const gone = await send(`DELETE ${batch}`, { ids: [Number(missing)], on_error: 'continue' });
       assert.deepEqual(statuses(gone), [404]);
     });
 
-    test('PATCH: the given fields change, the others stay; null is the default', async () => {
+    test('PATCH changes only the fields in the body, and null sets the default', async () => {
       const [a, b] = await made({ name: 'a', age: 7, code: 201 }, { name: 'b', age: 8, code: 202 });
       const records = [
         { id: b, age: null, code: '9'.length },
@@ -246,7 +246,7 @@ onBothDrivers(
       );
     });
 
-    test('match: what is there is changed as by PATCH, the others are new', async () => {
+    test('match updates existing records like PATCH and creates the others', async () => {
       const [known] = await made({ email: 'known@example.com', name: 'kept', age: 9 });
       const account = (await send('POST /api/v1/accounts', {})).json.id;
       const records = [
@@ -281,10 +281,10 @@ onBothDrivers(
         records: [{ email: 'other@example.com', account_id: account, since }],
       };
       const other = await send(`POST ${batch}`, { ...others, on_error: 'continue' });
-      assert.deepEqual(statuses(other), [409], 'another unique of it is taken');
+      assert.deepEqual(statuses(other), [409], 'another unique field has a duplicate');
     });
 
-    test('match: needs values, one record for each, and a grant for both', async () => {
+    test('match requires values, one record per value, and both grants', async () => {
       const match = ['email'];
       await refused(
         `POST ${batch}`,
@@ -326,7 +326,7 @@ onBothDrivers(
       assert.deepEqual([unread[0]?.status, unread[0]?.existing_id], [409, undefined]);
     });
 
-    test('permissions: create, update, delete, and nothing else', async () => {
+    test('requires the create, update or delete grant', async () => {
       for (const [request, action, body] of [
         [`POST ${batch}`, 'create', { records: [{}] }],
         [`PATCH ${batch}`, 'update', { records: [{ id: 1 }], on_error: 'continue' }],
@@ -343,7 +343,7 @@ onBothDrivers(
       }
     });
 
-    test('every record is in the activity, as what happened to it', async () => {
+    test('records each created, updated and deleted record in the activity', async () => {
       const [known] = await made({ email: 'active@example.com' });
       const from = (await activityOf(instance(), alpha.id)).length;
       const records = [{ email: 'active@example.com' }, { email: 'active2@example.com' }];
@@ -362,7 +362,7 @@ onBothDrivers(
       assert.deepEqual(told, [...expected, ...other].sort());
     });
 
-    test('Idempotency-Key: sent again, the same results and nothing new', async () => {
+    test('Idempotency-Key: a repeated request returns the same results and writes nothing', async () => {
       const body = { records: [{ name: 'once' }, { age: 'x' }], on_error: 'continue' };
       const once = { 'idempotency-key': 'batch-1' };
       const first = await send(`POST ${batch}`, body, once);
@@ -381,7 +381,7 @@ onBothDrivers(
       assert.deepEqual(statuses(await send(`POST ${batch}`, match)), [200]);
     });
 
-    test('the body as a whole: what it must be', async () => {
+    test('rejects an invalid body', async () => {
       const many = Array.from({ length: 1001 }, () => ({}));
       for (const [request, body] of [
         [`POST ${batch}`, {}],
@@ -414,7 +414,7 @@ onBothDrivers(
       }
     });
 
-    test('the path: GET is that of an id that no record has, other methods are refused', async () => {
+    test('GET on the batch path returns 404, and other methods return 405', async () => {
       for (const [request, status] of [
         [`GET ${batch}`, 404],
         [`HEAD ${batch}`, 404],
@@ -429,7 +429,7 @@ onBothDrivers(
       assert.deepEqual([options.status, options.headers.get('allow')], [204, 'POST, PATCH, DELETE, OPTIONS']);
     });
 
-    test('8 MiB are taken, more are not', async () => {
+    test('accepts 8 MiB and rejects larger bodies', async () => {
       const records = (bytes: number) => {
         const text = 'x'.repeat(Math.floor((bytes - 30) / 8) - 12);
         return { records: Array.from({ length: 8 }, () => ({ name: text })) };

@@ -1,4 +1,4 @@
-// Prefer: count=…: how many records all pages have.
+// Prefer: count=… returns the number of records on all pages.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -47,7 +47,7 @@ onBothDrivers('Prefer: count', (instance) => {
     });
   }
 
-  test('many are estimated, never as fewer than were counted', async () => {
+  test('estimates large counts, never below the number already counted', async () => {
     const answer = await get('', 'count=estimated');
     const [total, applied] = told(answer);
     assert.equal(applied, 'count=estimated');
@@ -69,8 +69,8 @@ onBothDrivers('Prefer: count', (instance) => {
     }
   }
 
-  describe('pages of a cursor', () => {
-    test('count all records, not those that are left', async () => {
+  describe('cursor pages', () => {
+    test('count all records, not only the remaining ones', async () => {
       for (const counting of ['exact', 'estimated']) {
         const first = await get('status=New', `count=${counting}`);
         const [, next = ''] = /^<[^?>]*\?([^>]*)>/.exec(first.headers.get('link') ?? '') ?? [];
@@ -87,7 +87,7 @@ onBothDrivers('Prefer: count', (instance) => {
     });
   });
 
-  test('other operations have none', async () => {
+  test('other operations ignore the preference', async () => {
     const { status, headers } = await instance().call('POST /api/v1/leads', {
       key: alpha.key,
       body: {},

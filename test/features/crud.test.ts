@@ -1,4 +1,4 @@
-// Create, read, replace, delete: what each operation answers and what a record is afterwards, field by field.
+// Create, read, replace, delete: the response of each operation and the resulting record, field by field.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
@@ -26,14 +26,14 @@ import {
   writable,
 } from '../support/records.ts';
 
-/** The contract's defaults beside the empty values, as the decisions list them. */
+/** Defaults in the contract other than the empty values. */
 const defaults: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   leads: { status: 'Open - Not Contacted' },
   opportunities: { stage: 'Prospecting' },
   cases: { status: 'New', priority: 'Medium' },
 };
 
-/** What a field is that never got a value; by its JSON type alone, not by what the engine holds of it. */
+/** Returns the value of a field that was never set, derived from its JSON type alone rather than from the engine. */
 function emptyValue({ name }: ResourceDefinition, field: Field) {
   if (field.nullable) return null;
   if (field.type.json.type !== 'string') return { number: '0' };
@@ -50,7 +50,7 @@ onBothDrivers('crud', (instance) => {
   before(async () => {
     alpha = await instance().organization('alpha');
     ids = await oneOfEach(instance(), alpha.key, 'alpha');
-    // A user of another organization may make keys here too: users are not bound to one.
+    // Users are not bound to an organization, so a user of another organization can create keys here.
     const { user } = await instance().organization('beta');
     other = { user, key: (await alpha.makeKey({ user })).key };
   });
@@ -67,12 +67,12 @@ onBothDrivers('crud', (instance) => {
     return exactRecord(answer.text);
   };
 
-  /** A record as a body without anything makes it. */
+  /** Asserts that a record is the result of an empty body. */
   function assertEmpty(definition: ResourceDefinition, record: ExactRecord, user: string | null): void {
     assert.deepEqual(
       Object.keys(record),
       definition.fields.map(({ name }) => name),
-      'exactly the declared fields, in their order',
+      'exactly the declared fields, in order',
     );
     for (const field of definition.fields) {
       const value = record[field.name] ?? null;
@@ -86,18 +86,18 @@ onBothDrivers('crud', (instance) => {
 
   describe('Required on create: nothing by default', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: POST of {} makes a record`, async () => {
+      test(`${definition.name}: POST {} creates a record`, async () => {
         const { record, answer, id: made } = await make(instance(), alpha.key, definition, '{}');
         assertEmpty(definition, record, alpha.user);
         const times = definition.fields.filter(({ set }) => set === 'created' || set === 'updated');
-        assert.equal(new Set(times.map(({ name }) => record[name])).size, 1, 'written once');
+        assert.equal(new Set(times.map(({ name }) => record[name])).size, 1, 'both timestamps are equal');
         assert.equal(answer.headers.get('location'), pathOf(definition, made));
         assert.deepEqual(await read(definition, made), record);
       });
     }
   });
 
-  describe('Absent, or null on a field not typed "or null"', () => {
+  describe('Absent, or null in a field not typed "or null"', () => {
     for (const definition of definitions) {
       test(`${definition.name}: null is the same as absent, for each field and for all`, async () => {
         const fields = writable(definition);
@@ -107,7 +107,7 @@ onBothDrivers('crud', (instance) => {
         }
       });
 
-      test(`${definition.name}: a plain string or number is never null in a response`, async () => {
+      test(`${definition.name}: plain strings and numbers are never null in responses`, async () => {
         const { record } = await make(instance(), alpha.key, definition);
         for (const field of definition.fields.filter(({ nullable }) => !nullable)) {
           assert.notEqual(record[field.name], null, field.name);
@@ -116,7 +116,7 @@ onBothDrivers('crud', (instance) => {
     }
   });
 
-  test('Shipped defaults: these and nothing else', () => {
+  test('only the documented fields have shipped defaults', () => {
     const found = definitions.flatMap(({ name, fields }) =>
       fields
         .filter((field) => field.default !== null && field.default !== '' && field.default !== 0)
@@ -130,7 +130,7 @@ onBothDrivers('crud', (instance) => {
 
   describe('a record with every field', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: POST, GET, list and PUT answer with the same record`, async () => {
+      test(`${definition.name}: POST, GET, list and PUT return the same record`, async () => {
         const body = fullBody(definition, 'full', ids);
         const { record, id: made, answer } = await make(instance(), alpha.key, definition, body);
         const sent = exactRecord(body);
@@ -157,14 +157,14 @@ onBothDrivers('crud', (instance) => {
     }
   });
 
-  describe('PUT: the result equals what POST of the same body would have made', () => {
+  describe('PUT has the same result as POST with the same body', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: {} turns every writable field back to its default`, async () => {
+      test(`${definition.name}: {} resets every writable field to its default`, async () => {
         const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
         assertEmpty(definition, await replace(definition, made, '{}'), alpha.user);
       });
 
-      test(`${definition.name}: a field alone is kept, all others turn back`, async () => {
+      test(`${definition.name}: a body with one field resets all others`, async () => {
         const full = fullBody(definition, 'old', ids);
         const { id: made } = await make(instance(), alpha.key, definition, full);
         for (const field of writable(definition)) {
@@ -178,7 +178,7 @@ onBothDrivers('crud', (instance) => {
         }
       });
 
-      test(`${definition.name}: read-only fields are preserved, updated_at and last_modified_by_id set`, async () => {
+      test(`${definition.name}: keeps read-only fields, sets updated_at and last_modified_by_id`, async () => {
         const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
         for (const field of untouched(definition)) {
           const value = kindOf(field) === 'timestamp' ? '2026-05-05T05:05:05Z' : `kept ${field.name}`;
@@ -198,7 +198,7 @@ onBothDrivers('crud', (instance) => {
               assert.ok(instant(String(now[name])) > instant(String(old[name])), name);
             else assert.deepEqual(now[name], old[name], name);
           }
-          assert.deepEqual(await read(definition, made), now, 'the answer is what is stored');
+          assert.deepEqual(await read(definition, made), now, 'the response matches the stored record');
         }
       });
     }
@@ -206,7 +206,7 @@ onBothDrivers('crud', (instance) => {
 
   describe('DELETE', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: 200 {"ok":true}, never 204; then the record is missing`, async () => {
+      test(`${definition.name}: returns 200 {"ok":true} instead of 204, and the record is missing afterwards`, async () => {
         const { id: made } = await make(instance(), alpha.key, definition);
         const request = pathOf(definition, made);
         const answer = await instance().call(`DELETE ${request}`, { key: alpha.key });
@@ -221,13 +221,13 @@ onBothDrivers('crud', (instance) => {
     }
   });
 
-  describe('DELETE or GET that says Content-Type: application/json and has no body', () => {
+  describe('DELETE and GET with Content-Type: application/json and no body', () => {
     for (const definition of definitions) {
       for (const headers of [
         { 'content-type': 'application/json' },
         { 'content-type': 'application/json; charset=utf-8' },
       ]) {
-        test(`${definition.name}: ${headers['content-type']} is served normally`, async () => {
+        test(`${definition.name}: accepts ${headers['content-type']}`, async () => {
           const { id: made, answer } = await make(instance(), alpha.key, definition);
           const call = { key: alpha.key, headers };
           const list = await instance().call(`GET ${pathOf(definition)}`, call);
@@ -252,7 +252,7 @@ onBothDrivers('crud', (instance) => {
           return { definition, field, link, target, show: field.show ?? [] };
         }),
     );
-    test('there are the two of the contract', () => {
+    test('the contract has two', () => {
       assert.deepEqual(
         joined.map(({ definition, field, show }) => [definition.name, field.name, ...show]),
         [
@@ -275,7 +275,7 @@ onBothDrivers('crud', (instance) => {
         ['markup and quotes', show.map((name) => [name, '"<b>\\"é🌍"']), show.map(() => '<b>"é🌍').join(' ')],
       ];
       for (const [name, body, expected] of values) {
-        test(`${field.name}, ${name}: "${expected}" in POST, GET, list and PUT`, async () => {
+        test(`${field.name}, ${name}: returns "${expected}" in POST, GET, list and PUT`, async () => {
           const shown = await make(instance(), alpha.key, target, objectText(body));
           const link_to = objectText([[link.name, shown.id]]);
           const { record, id: made } = await make(instance(), alpha.key, definition, link_to);
@@ -286,11 +286,11 @@ onBothDrivers('crud', (instance) => {
             assert.equal(one?.[field.name], expected);
           }
           const unlinked = await replace(definition, made, '{}');
-          assert.equal(unlinked[field.name], '', 'no link');
+          assert.equal(unlinked[field.name], '', 'no reference');
         });
       }
 
-      test(`${field.name} follows a change of the other record`, async () => {
+      test(`${field.name} follows a change to the joined record`, async () => {
         const shown = await make(instance(), alpha.key, target, objectText(part('Old')));
         const { id: made } = await make(instance(), alpha.key, definition, { [link.name]: Number(shown.id) });
         await replace(target, shown.id, objectText(part('New')));
@@ -302,7 +302,7 @@ onBothDrivers('crud', (instance) => {
 
   describe('a key without a user', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: owner and created-by are null, on PUT they are kept`, async () => {
+      test(`${definition.name}: a new record has no owner or creator, and PUT keeps the creator`, async () => {
         const { key } = await alpha.makeKey();
         assertEmpty(definition, (await make(instance(), key, definition)).record, null);
         const { id: made } = await make(instance(), alpha.key, definition);

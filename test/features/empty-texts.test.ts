@@ -1,4 +1,4 @@
-// A text that was never given is empty, and a record can be sent back as it was read, whatever its patterns say.
+// Texts that were never set are empty, and a record can be sent back as it was read, regardless of its patterns.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onBothDrivers } from '../support/instance.ts';

@@ -1,4 +1,4 @@
-// Errors for programs: a code, and the id of the request, which the caller may choose.
+// Errors for programs: an error code, and a request ID that the caller can choose.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
@@ -104,7 +104,7 @@ onBothDrivers('Errors', (instance) => {
     });
   }
 
-  test('the description lists every code, and accepts others', async () => {
+  test('the description lists every code and accepts new ones', async () => {
     const { json } = await instance().call('GET /docs/openapi.json');
     const { ErrorCode: code } = (json.components as { schemas: Record<string, Record<string, unknown>> })
       .schemas;
@@ -119,7 +119,7 @@ onBothDrivers('Errors', (instance) => {
         key: callers.admin ?? '',
         ...(id !== undefined && { headers: { 'x-request-id': id } }),
       });
-    test('is new for each request without one', async () => {
+    test('each request without one gets a new ID', async () => {
       const ids = [await send(undefined), await send(undefined)].map(({ headers }) =>
         headers.get('x-request-id'),
       );
@@ -127,7 +127,7 @@ onBothDrivers('Errors', (instance) => {
       assert.notEqual(ids[0], ids[1]);
     });
     for (const id of ['a', '8e03978e-40d5-43dd-bc93-6894a57f9324', 'Root_1.2:3', 'x'.repeat(128)]) {
-      test(`${id.slice(0, 40)} is taken over`, async () => {
+      test(`${id.slice(0, 40)} is accepted`, async () => {
         assert.equal((await send(id)).headers.get('x-request-id'), id);
         const refused = await send(id, 'GET /api/v1/leads?page=x');
         assert.deepEqual([refused.status, refused.json.request_id], [400, id]);
@@ -137,7 +137,7 @@ onBothDrivers('Errors', (instance) => {
       test(`${JSON.stringify(id.slice(0, 20))} is replaced`, async () =>
         assert.match(String((await send(id)).headers.get('x-request-id')), generated));
     }
-    test('is on every response, and in the activity', async () => {
+    test('appears in every response and in the activity', async () => {
       for (const request of [
         'GET /docs/openapi.json',
         'GET /setup/login',

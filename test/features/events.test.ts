@@ -1,4 +1,4 @@
-// The change feed: every change once, in an order that a reader may rely on, to those who may see it.
+// The change feed returns every change exactly once, in a dependable order, to callers allowed to see it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -19,7 +19,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-/** The events of a stream, by the names of their lines. */
+/** Yields the events of a stream as objects keyed by field name. */
 async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {
   let text = '';
   for await (const chunk of response.body ?? []) {
@@ -64,7 +64,7 @@ onBothDrivers(
     const told = (changes: readonly Change[]) =>
       changes.map(({ action, resource, id, version }) => `${action} ${resource} ${id} v${version}`);
 
-    test('after a cursor: each change once, with the record before and after it', async () => {
+    test('returns each change after a cursor once, with the record before and after it', async () => {
       const start = await now();
       const id = await make('leads', { last_name: 'Ames' });
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { last_name: 'Bond' } });
@@ -84,10 +84,14 @@ onBothDrivers(
         ],
       );
       assert.deepEqual((await read(`after=${next}`)).changes, []);
-      assert.deepEqual(told((await read(`after=${start}`)).changes), told(changes), 'it can be read again');
+      assert.deepEqual(
+        told((await read(`after=${start}`)).changes),
+        told(changes),
+        'the cursor can be used again',
+      );
     });
 
-    test('from the beginning, in pages', async () => {
+    test('returns pages from the beginning', async () => {
       const other = await instance().organization(fresh('pages'));
       const records = Array.from({ length: 600 }, (_, index) => ({ last_name: `n${index}` }));
       const answer = await instance().call('POST /api/v1/leads/batch', { key: other.key, body: { records } });
@@ -102,7 +106,7 @@ onBothDrivers(
       const cut = await read(`after=${second.next}`, other.key);
       assert.equal(cut.changes.length, 3);
       assert.equal((await read(`after=${cut.next}`, other.key)).changes.length, 1);
-      // The record before counts too, although it is in another row.
+      // The previous record counts towards the size of a page, although it is stored in another row.
       const id = await make('leads', large, other.key);
       const { next } = await read('after=now', other.key);
       for (const last_name of ['a', 'b', 'c', 'd'])
@@ -110,7 +114,7 @@ onBothDrivers(
       assert.equal((await read(`after=${next}`, other.key)).changes.length, 2);
     });
 
-    test('only what the caller may list, of its own organization', async () => {
+    test('returns only changes to resources that the caller can list, in its own organization', async () => {
       const other = await instance().organization(fresh('else'));
       const start = await now();
       await make('leads', { last_name: 'Theirs' }, other.key);
@@ -141,7 +145,7 @@ onBothDrivers(
       assert.equal((await instance().call('POST /events', { key: acme.key, body: {} })).status, 405);
     });
 
-    test('waits for a change, without a connection of the database, and not longer than it says', async () => {
+    test('waits up to the requested time for a change, without holding a database connection', async () => {
       const start = await now();
       const began = performance.now();
       const nothing = await read(`after=${start}&wait=1`);
@@ -152,7 +156,8 @@ onBothDrivers(
       await make('accounts', { name: 'Not asked for' });
       await pause(300);
       const id = await make('leads', { last_name: 'Awaited' });
-      // They respond to the change, and not to the end of their time: before one that began last and waits for less.
+      // Each wait returns on the change rather than on its timeout: before a wait that started last and has a shorter
+      // timeout.
       const order: string[] = [];
       const later = read(`after=${await now()}&wait=10&resources=cases`).then(() => order.push('later'));
       for (const { changes } of await Promise.all(waiting))
@@ -162,7 +167,7 @@ onBothDrivers(
       assert.deepEqual(order, ['all', 'later']);
     });
 
-    test('of each organization only so many wait', async () => {
+    test('limits concurrent waits per organization', async () => {
       const other = await instance().organization(fresh('many'));
       const start = await now(other.key);
       const waiting = Array.from({ length: 51 }, () => get(`after=${start}&wait=2`, { key: other.key }));
@@ -170,7 +175,7 @@ onBothDrivers(
       assert.deepEqual(statuses, [...Array(50).fill(200), 503]);
     });
 
-    test('a stream has the same, and its ids continue it', async () => {
+    test('streams return the same changes, and their IDs can be used as cursors', async () => {
       const start = await now();
       const stop = new AbortController();
       const open = (headers: Record<string, string>) =>
@@ -178,7 +183,7 @@ onBothDrivers(
       const first = await make('leads', { last_name: 'One' });
       const response = await open({});
       assert.equal(response.headers.get('content-type'), 'text/event-stream');
-      assert.equal(response.headers.get('x-accel-buffering'), 'no', 'proxies pass it on as it comes');
+      assert.equal(response.headers.get('x-accel-buffering'), 'no', 'proxies do not buffer it');
       assert.equal(response.headers.get('cache-control'), 'no-store');
       const stream = events(response);
       const one = await next(stream);
@@ -194,10 +199,10 @@ onBothDrivers(
       stop.abort();
     });
 
-    test('a stream starts immediately, also where it has nothing to show', async () => {
+    test('a stream starts immediately, even if it has nothing to send', async () => {
       const stop = new AbortController();
       const headers = { authorization: `Bearer ${acme.key}` };
-      // Heartbeats come every 10 s: the first one comes before a wait that began earlier and lasts half as long has ended.
+      // Heartbeats are sent every 10 s. The first arrives before an earlier 5 s wait has ended.
       let isOver = false;
       const wait = read(`after=${await now()}&wait=5&resources=cases`).then(() => {
         isOver = true;
@@ -211,7 +216,7 @@ onBothDrivers(
       await wait;
     });
 
-    test('a stream and a wait end where cursors of before are worth nothing', async () => {
+    test('streams and waits end when older cursors become invalid', async () => {
       const stop = new AbortController();
       const start = await now();
       const stream = events(
@@ -226,7 +231,7 @@ onBothDrivers(
       assert.equal((await waiting).json.code, 'cursor_expired');
     });
 
-    test('a stream and a wait stay in the organization with which they began', async () => {
+    test('streams and waits stay in the organization in which they started', async () => {
       const stop = new AbortController();
       const [from, to] = [
         await instance().organization(fresh('from')),
@@ -247,7 +252,7 @@ onBothDrivers(
         })
         .where('user_id', '=', person.id)
         .execute();
-      // A session is known for less than a second.
+      // Sessions are cached for less than a second.
       await pause(800);
       await make('leads', { last_name: 'Theirs' }, to.key);
       await make('leads', { last_name: 'Ours' }, from.key);
@@ -255,7 +260,7 @@ onBothDrivers(
       assert.equal((await waiting).json.code, 'not_a_member');
     });
 
-    test('a stream is one use of a session, however long it lasts', async () => {
+    test('a stream counts as one use of a session, however long it lasts', async () => {
       const stop = new AbortController();
       const person = await makePerson(instance(), [{ organization: acme }]);
       const { byCookie, session } = await logIn(instance(), person);
@@ -264,26 +269,26 @@ onBothDrivers(
       const used = instance().app.sessionLastUsed(session);
       await make('leads', { last_name: 'Shown' });
       await next(stream);
-      // Nothing where it was stored in the meantime.
+      // Undefined if the use has been stored in the meantime.
       assert.ok([used, undefined].includes(instance().app.sessionLastUsed(session)));
       stop.abort();
     });
 
-    test('a reader that takes nothing does not keep the service from stopping', async () => {
+    test('a stalled reader does not delay shutdown', async () => {
       const other = await instance().organization(fresh('slow'));
       for (let count = 0; count < 12; count++)
         await make('leads', { last_name: 'Large', description: 'x'.repeat(900_000) }, other.key);
       const node = await secondNode(instance());
       const { hostname, port } = new URL(node.url);
       const socket = connect(Number(port), hostname);
-      // It is cut.
+      // The service closes the connection.
       socket.on('error', () => {});
       socket.write(
         `GET /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.key}\r\nAccept: text/event-stream\r\n\r\n`,
       );
       await once(socket, 'data');
       socket.pause();
-      // Until the kernel takes no more of it.
+      // Long enough for the kernel's buffers to fill up.
       await pause(1000);
       let isLate = false;
       const late = setTimeout(() => {
@@ -292,11 +297,11 @@ onBothDrivers(
       }, 20_000);
       await node.close();
       clearTimeout(late);
-      assert.ok(!isLate, 'it waits for no reader');
+      assert.ok(!isLate, 'shutdown does not wait for readers');
       socket.destroy();
     });
 
-    test('an instance that records nothing says so', async () => {
+    test('returns 501 if changes are not recorded', async () => {
       const node = await secondNode(instance(), { audit: false });
       const answer = await node.call('GET /events', { key: acme.key });
       assert.deepEqual([answer.status, answer.json.code], [501, 'not_recorded']);
@@ -306,7 +311,7 @@ onBothDrivers(
 
     // The embedded database has one connection.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
-    whereSeveralConnect('a transaction that is still running holds back what came after it', async () => {
+    whereSeveralConnect('holds back changes after a transaction in progress', async () => {
       const start = await now();
       const { database } = instance();
       let after = 0;
@@ -316,7 +321,7 @@ onBothDrivers(
         }>`select pg_backend_pid() as pid, pg_current_xact_id()`.execute(tables);
         after = await make('leads', { last_name: 'After' });
         assert.deepEqual((await read(`after=${start}`)).changes, []);
-        // Transactions of other databases of the server may be older for a moment.
+        // Transactions of the server's other databases can be older for a moment.
         await until(
           async () => (await findFeedBlocker(database)).pid === String(rows[0]?.pid),
           'it to be the oldest',
@@ -326,25 +331,25 @@ onBothDrivers(
       assert.deepEqual(told((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
     });
 
-    describe('a cursor is refused where changes after it may be missing', () => {
+    describe('rejects cursors that could miss changes', () => {
       const refused = async (cursor: string) => {
         const answer: Answer = await get(`after=${cursor}`);
         assert.equal(answer.status, 410, answer.text);
         assert.equal(answer.json.code, 'cursor_expired');
       };
-      test('beyond the end, as if the database had lost transactions; the end itself is served', async () => {
+      test('accepts the end of the feed, but nothing beyond it, as after lost transactions', async () => {
         const { read: placeOf, write } = feedCursors(
           feedSigning(instanceSecrets(instance().config)),
           acme.id,
         );
-        const start = placeOf(await now()) ?? assert.fail('a cursor is a place');
+        const start = placeOf(await now()) ?? assert.fail('cannot read the cursor');
         const after = (transactions: bigint) =>
           write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
         assert.equal((await get(`after=${after(0n)}`)).status, 200);
-        // Other transactions may begin in the meantime, but not as many.
+        // Other transactions can start in the meantime, but not this many.
         await refused(after(1_000_000_000n));
       });
-      test('older than what is kept', async () => {
+      test('older than the retention period', async () => {
         const { database } = instance();
         await make('leads', { last_name: 'Old' });
         const start = await now();
@@ -353,14 +358,14 @@ onBothDrivers(
           .set({ at: new Date(Date.now() - 40 * 86_400_000) })
           .execute();
         assert.ok((await changeLogRetention(tablesOf(database), 30)) > 0);
-        assert.equal((await get(`after=${start}`)).status, 200, 'it is younger');
+        assert.equal((await get(`after=${start}`)).status, 200, 'it is more recent');
         await tablesOf(database)
           .updateTable('crm_ledger_epochs')
           .set({ pruned_before: new Date() })
           .execute();
         await refused(start);
       });
-      test('but not what begins with the oldest that is kept', async () => {
+      test('but not cursors starting at the oldest stored change', async () => {
         const { database } = instance();
         const records = Array.from({ length: 600 }, () => ({ last_name: 'Oldest' }));
         await instance().call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
@@ -372,7 +377,7 @@ onBothDrivers(
         const { status } = await get(`after=${page.next}`);
         assert.equal(status, 200);
       });
-      test('HEAD says so too', async () => {
+      test('also for HEAD', async () => {
         const expired = await now();
         const statuses = async () => {
           const found: number[] = [];
@@ -390,14 +395,14 @@ onBothDrivers(
           .execute();
         assert.deepEqual(await statuses(), [200, 400, 410, 403]);
       });
-      test('of another time of the database', async () => {
+      test('from another database', async () => {
         const { database } = instance();
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'elsewhere' }).execute();
         const start = await now();
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'restored' }).execute();
         await refused(start);
         const id = await make('leads', { last_name: 'Kept' });
-        // As if it came from a server that had carried out more transactions.
+        // Simulates a change from a server with more completed transactions.
         await sql`update crm_ledger set transaction = '9000000000000000000' where object_id = ${id}`.execute(
           tablesOf(database),
         );
@@ -405,7 +410,7 @@ onBothDrivers(
         await ensureEpoch(database, true);
         assert.ok(told((await read('')).changes).includes(`create leads ${id} v1`));
       });
-      test('of before a time in which nothing was recorded', async () => {
+      test('from before a period without recording', async () => {
         const start = await now();
         await ensureEpoch(instance().database, true);
         assert.equal((await get(`after=${start}`)).status, 200);
@@ -427,14 +432,14 @@ describe('a stream', () => {
     organization: '1',
     signal,
     read: async () => empty,
-    // Something is written all the time that the reader did not ask for.
+    // Simulates constant writes that the reader did not request.
     wait: async () => pause(1),
     cursorOf: () => 'c',
     hold: () => () => {},
     heartbeatMs: 30,
   };
 
-  test('says that it is alive where only others have changes', async () => {
+  test('sends heartbeats while only other callers have changes', async () => {
     const began = performance.now();
     const texts = stream(empty, parts);
     for (let count = 0; count < 3; count++)
@@ -442,7 +447,7 @@ describe('a stream', () => {
     assert.ok(performance.now() - began >= 58);
   });
 
-  test('counts what its reader has not taken', async () => {
+  test('counts the bytes that its reader has not received', async () => {
     let held = 0;
     const hold = (_organization: string, bytes: number) => {
       held += bytes;

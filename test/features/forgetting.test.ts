@@ -15,14 +15,17 @@ import { until } from '../support/process.ts';
 
 const email = 'Zoë.Quill@example.com';
 const phone = '+49 170 5550199';
-/** What nothing of the person may be left of, in any writing. */
+/** Patterns of the person's data, in any spelling, none of which may remain. */
 const traces = [/zo.{1,8}\.quill/i, /0?1?70\s*5550199/, /Quillfeather/];
 const other = 'somebody.else@example.com';
 
-/** Tables of tenants with texts that do not concern the people in records: names that members give, states, hashes, addresses, accounts. */
+/**
+ * Tables of organizations without personal data from records: names entered by members, states, hashes, IP addresses,
+ * accounts.
+ */
 const nobodys = [
   'crm_api_keys',
-  // Sealed, and for a limited time.
+  // Sealed and expires.
   'crm_erasures',
   'crm_event_resources',
   'crm_event_subscriptions',
@@ -48,7 +51,7 @@ onBothDrivers('erasure', (instance) => {
   const forget = (org: Organization, ...args: string[]) =>
     runCommand(instance(), ['person', 'forget', '--org', org.slug, ...args]);
   const person = { last_name: 'Quillfeather', email, phone };
-  /** Puts the person everywhere. @returns ids */
+  /** Stores the person's data in every kind of row. @returns IDs */
   const known = async (org: Organization) => {
     const { id } = await call('POST /api/v1/leads', person, org, { 'idempotency-key': `"k-${org.slug}"` });
     await call(`PATCH /api/v1/leads/${id}`, { description: 'Quillfeather called' }, org);
@@ -88,7 +91,7 @@ onBothDrivers('erasure', (instance) => {
     globex = await instance().organization('globex');
   });
 
-  test('every table of an organization with texts is looked through, or known to have none of people', async () => {
+  test("every table with an organization's texts is searched or listed as free of personal data", async () => {
     const { rows } = await sql<{ name: string }>`select distinct t.table_name as name
       from information_schema.columns t join information_schema.columns o using (table_schema, table_name)
       where t.table_schema = current_schema() and t.data_type in ('text', 'jsonb', 'bytea') and o.column_name = 'organization_id'
@@ -97,7 +100,7 @@ onBothDrivers('erasure', (instance) => {
     assert.deepEqual(names.sort(), [...personalDataTables.keys()].sort());
   });
 
-  test('by command: shown first, then erased everywhere; other people are not', async () => {
+  test('the command previews an erasure, then erases the person everywhere and leaves other people unchanged', async () => {
     const ids = await known(acme);
     await known(globex);
     const { id: kept } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
@@ -153,10 +156,10 @@ onBothDrivers('erasure', (instance) => {
     await forget(globex, ...wish, '--erase');
     const everything = await dump(instance());
     for (const trace of traces) assert.doesNotMatch(everything, trace);
-    assert.ok(everything.includes(other), 'others are found by the same look');
+    assert.ok(everything.includes(other), 'the same search finds other people');
   });
 
-  test('records of other resources with the same number keep their history and their idempotency keys', async () => {
+  test('records of other resources with the same ID keep their history and their idempotency keys', async () => {
     const names = instance().resources.map(({ name }) => name);
     const number = await alignIds(instance(), names);
     const made = new Map<string, string>();
@@ -188,7 +191,7 @@ onBothDrivers('erasure', (instance) => {
     ['ZOË.QUILL@EXAMPLE.COM', 'zoë.quill@example.com'],
     ['zoë.quill@example.com', 'Zoë.Quill@Example.com'],
   ] as const) {
-    test(`${given} finds ${kept}, however it is written`, async () => {
+    test(`${given} finds ${kept} in every encoding`, async () => {
       const json = JSON.stringify(kept).slice(1, -1);
       const payloads = [
         kept,
@@ -203,7 +206,7 @@ onBothDrivers('erasure', (instance) => {
     });
   }
 
-  test('records that mention the person are listed and left unchanged', async () => {
+  test('lists records that mention the person and leaves them unchanged', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
     const { json } = await forget(acme, '--text', 'wintermute', '--erase');
     assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
@@ -237,7 +240,7 @@ onBothDrivers('erasure', (instance) => {
     ],
     ['a long line', ['--records', `leads?email=${'x'.repeat(500)}`], /can have at most 500 characters/],
   ] as const) {
-    test(`bounded: ${input}`, async () => {
+    test(`limits the size of the input: ${input}`, async () => {
       await assert.rejects(forget(acme, ...args), message);
       const browser = await signIn(instance(), administratorOf(acme));
       const page = '/setup/o/acme/forgetting/find';
@@ -251,7 +254,7 @@ onBothDrivers('erasure', (instance) => {
     });
   }
 
-  test('more records than a person has are refused', async () => {
+  test('rejects more records than one person can have', async () => {
     const records = Array.from({ length: 101 }, () => ({ last_name: 'Many', status: 'New' }));
     await call('POST /api/v1/leads/batch', { records });
     await assert.rejects(
@@ -274,7 +277,7 @@ onBothDrivers('erasure', (instance) => {
       await browser.submit(`${page}/find`, `${page}/find`, { texts: 'nobody@example.com' }),
     );
     assert.equal(problemOf(nobody), 'no data about this person was found');
-    assert.match(nobody.text, /nobody@example\.com/, 'the form keeps what was typed');
+    assert.match(nobody.text, /nobody@example\.com/, 'the form keeps the input');
     const found = await settled(
       browser,
       await browser.submit(`${page}/find`, `${page}/find`, {

@@ -1,4 +1,5 @@
-// The ledger: every change of a record is one row, by whatever way it came, and says who, when, and what it was before.
+// The change log has one row for every change to a record, whichever route made it, with the caller, the time and the
+// previous record.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { records } from '../../engine/records/records.ts';
@@ -10,7 +11,7 @@ import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** Accounts that refer to each other twice, and a secret. */
+/** A resource with two references to itself and a secret field. */
 const family = {
   file: 'family.yaml',
   text: `
@@ -63,7 +64,7 @@ onBothDrivers(
         after?.name ?? null,
       ]);
 
-    test('who deleted it, and what was in it, is one request', async () => {
+    test('one request returns who deleted a record and its last values', async () => {
       const ann = await makePerson(instance(), [{ organization: acme }]);
       const { byToken } = await logIn(instance(), ann);
       const id = await make('family', { name: 'Ada', big: 1, pin: 'hunter2' });
@@ -85,14 +86,14 @@ onBothDrivers(
       for (const text of ['hunter', 'pin', 'mother_name']) assert.ok(!answer.text.includes(text), text);
     });
 
-    test('values are as they were sent', async () => {
+    test('returns values exactly as they were sent', async () => {
       const { json, text } = await call('POST family', '{"name":"Big","big":9007199254740993}');
       assert.match(text, /9007199254740993/);
       const history = await call(`GET family/${json.id}/history`);
       assert.match(history.text, /"after":\{"id":\d+,.*"big":9007199254740993/);
     });
 
-    test('another organization, an id that never was, a caller who may not read: nothing', async () => {
+    test('rejects other organizations, unknown IDs and callers without the read grant', async () => {
       const id = await make('family', { name: 'Hidden' });
       const get = (path: string, key: string) =>
         instance().call(`GET /api/v1/family/${path}/history`, { key });
@@ -110,7 +111,7 @@ onBothDrivers(
       assert.equal((await instance().call(`GET /api/v1/family/${id}/history`)).status, 401);
     });
 
-    test('pages of twenty, newest first, by cursors that fit one record only', async () => {
+    test('returns pages of twenty, newest first, with cursors valid for one record only', async () => {
       const id = await make('family', { name: 'n1' });
       for (let number = 2; number <= 45; number++) await call(`PATCH family/${id}`, { name: `n${number}` });
       const names: unknown[] = [];
@@ -141,8 +142,8 @@ onBothDrivers(
       }
     });
 
-    describe('each way of writing leaves one row a change', () => {
-      test('create once, patch, and many at the same time', async () => {
+    describe('every kind of write adds one row per change', () => {
+      test('idempotent creates, patches and concurrent writes', async () => {
         const headers = { authorization: `Bearer ${acme.key}`, 'idempotency-key': 'once-1' };
         const once = () => call('POST family', { name: 'Once' }, { headers });
         const id = Number((await once()).json.id);
@@ -205,7 +206,7 @@ onBothDrivers(
         ]);
       });
 
-      test('references that a delete makes null, by the one who deletes', async () => {
+      test('references set to null by a delete are attributed to its caller', async () => {
         const parent = await make('family', { name: 'parent' });
         const both = await make('family', { name: 'both', mother_id: parent, father_id: parent });
         const self = await make('family', { name: 'self' });
@@ -237,9 +238,9 @@ onBothDrivers(
       });
     });
 
-    // The embedded database has one connection: nothing is deleted while a transaction is open.
+    // The embedded database has one connection, so nothing is deleted while a transaction is open.
     for (const many of driver === 'embedded' ? [] : [false, true]) {
-      test(`a reference that is written while its record is deleted${many ? ' with others' : ''} is a change too`, async () => {
+      test(`a reference written while its record is deleted${many ? ' with others' : ''} is recorded as a change`, async () => {
         const account = await make('accounts', { name: 'Concurrent' });
         const { database, resources } = instance();
         const { id: organization } = acme;
@@ -257,7 +258,7 @@ onBothDrivers(
             runForId(tables, statement),
           );
           const id = await write.create('contacts', { last_name: 'C', account_id: account });
-          // It waits for this transaction, and does not see what it writes.
+          // The deletion waits for this transaction and does not see its writes.
           removed = many
             ? call('DELETE accounts/batch', { ids: [account] })
             : call(`DELETE accounts/${account}`);
@@ -295,7 +296,7 @@ onBothDrivers(
       ]);
     });
 
-    test('old changes are removed, and what a record was before a change that stays is kept', async () => {
+    test('retention deletes old changes and keeps the previous record of each remaining change', async () => {
       const id = await make('family', { name: 'v1' });
       for (const name of ['v2', 'v3', 'v4']) await call(`PATCH family/${id}`, { name });
       const { database } = instance();
@@ -312,7 +313,7 @@ onBothDrivers(
       ]);
     });
 
-    test('a record that is older than the ledger keeps what it was', async () => {
+    test('the first change to a record without entries contains its previous values', async () => {
       const id = await make('family', { name: 'old', pin: 'hunter2' });
       const { database } = instance();
       await database.run({

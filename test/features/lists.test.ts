@@ -11,7 +11,7 @@ import { definitions, isStored, kindOf, make, pathOf, writable } from '../suppor
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { recordStatements } from '../support/statements.ts';
 
-/** The contract's default orders, and ours for cases. */
+/** Default orders: those in the contract, and the one chosen for cases. */
 const defaultOrders: Readonly<Record<string, readonly [field: string, direction: 'asc' | 'desc']>> = {
   accounts: ['name', 'asc'],
   contacts: ['last_name', 'asc'],
@@ -19,7 +19,7 @@ const defaultOrders: Readonly<Record<string, readonly [field: string, direction:
   opportunities: ['created_at', 'desc'],
   cases: ['created_at', 'desc'],
 };
-/** What callers may filter by: what the contract lists, and what users need besides. */
+/** Filterable fields: those in the contract, and additional ones. */
 const filters: Readonly<Record<string, readonly string[]>> = {
   accounts: ['name', 'website'],
   contacts: ['email', 'account_id'],
@@ -27,15 +27,15 @@ const filters: Readonly<Record<string, readonly string[]>> = {
   opportunities: ['stage', 'account_id'],
   cases: ['status'],
 };
-/** Filters in the plain form, `?field=value`. */
+/** Returns the plain filters, `?field=value`. */
 const plainFilters = ({ filters: declared }: ResourceDefinition) =>
   declared.filter(({ field, parameters }) => parameters.some(({ name }) => name === field.name));
 const textFilters = (definition: ResourceDefinition) =>
   plainFilters(definition).filter(({ field }) => kindOf(field) === 'string');
-/** The one resource whose order is fixed. */
+/** The only resource with a fixed order. */
 const fixedOrder = 'cases';
 
-// Seven pages and a quarter: pages from the sixth on are found by a statement of another form.
+// Seven full pages and a quarter. Pages from the sixth on are read by a different statement.
 const count = 145;
 const texts = ['', 'a', 'A', 'b', 'Zoë', 'zoo', '世界', '🌍', '~', ' '];
 const instants = [
@@ -46,7 +46,10 @@ const instants = [
   '1999-12-31T23:59:59.999999Z',
 ];
 
-/** The value of a field in the record of a number; few different ones, so that many are equal. */
+/**
+ * Returns the field's value for the record with this index. There are only a few distinct values, so many records are
+ * equal.
+ */
 function value(field: Field, number: number): string {
   const turn = (number * 7) % 11;
   switch (kindOf(field)) {
@@ -65,7 +68,7 @@ function value(field: Field, number: number): string {
   }
 }
 
-/** Gives what the server sets values of which many are equal, and some null. */
+/** Gives server-set fields values of which many are equal and some are null. */
 const scatter = ({ name, fields }: ResourceDefinition) => {
   const number = `(id % 5)`;
   const values: Readonly<Record<string, string>> = {
@@ -82,7 +85,7 @@ const scatter = ({ name, fields }: ResourceDefinition) => {
 
 onBothDrivers('lists', (instance) => {
   let alpha: Organization;
-  /** Every record of alpha, by resource, in the order in which they were made. */
+  /** Every record of alpha by resource, in creation order. */
   const all = new Map<string, readonly ExactRecord[]>();
   const recordsOf = ({ name }: ResourceDefinition) => all.get(name) ?? [];
 
@@ -115,7 +118,10 @@ onBothDrivers('lists', (instance) => {
     }
   });
 
-  /** Ids as they should come, by the contract: the field's order, equal values by id in the same direction. */
+  /**
+   * Returns the expected IDs according to the contract: in the field's order, with equal values by ID in the same
+   * direction.
+   */
   function ordered(definition: ResourceDefinition, field: Field, direction: 'asc' | 'desc'): string[] {
     const sorted = [...recordsOf(definition)].sort(
       (a, b) => compareValues(field.type.json, a[field.name] ?? null, b[field.name] ?? null),
@@ -133,7 +139,7 @@ onBothDrivers('lists', (instance) => {
 
   describe('list object', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: data, page and per_page (always 20), nothing else`, async () => {
+      test(`${definition.name}: contains only data, page and per_page (always 20)`, async () => {
         for (const [query, page, length] of [
           ['', 1, 20],
           ['page=2', 2, 20],
@@ -152,7 +158,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('an organization with 0 and with 20 records ends with an empty page', async () => {
+    test('an organization with 0 or 20 records ends with an empty page', async () => {
       const [definition] = definitions;
       assert.ok(definition);
       const beta = await instance().organization('beta');
@@ -174,7 +180,7 @@ onBothDrivers('lists', (instance) => {
     }
   });
 
-  describe('sort: any stored scalar field', () => {
+  describe('sort accepts any stored scalar field', () => {
     for (const definition of selectable) {
       test(`${definition.name}: each field, each direction, all pages`, async () => {
         for (const field of definition.fields.filter(isStored)) {
@@ -189,7 +195,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: without dir ascending, but the default field keeps its own direction`, async () => {
+      test(`${definition.name}: sorts ascending without dir, except that the default field keeps its own direction`, async () => {
         const { field: byDefault, direction } = defaultOrder(definition);
         for (const field of definition.fields.filter(isStored)) {
           const expected = ordered(definition, field, field === byDefault ? direction : 'asc').slice(0, 20);
@@ -197,7 +203,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: unknown names, hidden columns and SQL are refused with the accepted names`, async () => {
+      test(`${definition.name}: rejects unknown names, hidden columns and SQL, and lists the accepted names`, async () => {
         const names = definition.fields.filter(isStored).map(({ name }) => name);
         const rows = await instance().database.run({
           name: 'every column',
@@ -205,7 +211,10 @@ onBothDrivers('lists', (instance) => {
           values: [],
         });
         const columns = rows.map(([column]) => String(column)).filter((column) => !names.includes(column));
-        assert.ok(columns.includes('secret_hash') && columns.includes('password_hash'), 'columns were found');
+        assert.ok(
+          columns.includes('secret_hash') && columns.includes('password_hash'),
+          'internal columns were found',
+        );
         const joined = definitions.flatMap(({ fields }) => fields.filter((field) => !isStored(field)));
         const refused = [
           ...columns,
@@ -244,7 +253,7 @@ onBothDrivers('lists', (instance) => {
     }
   });
 
-  describe('dir: asc or desc, any case; alone it turns the default sort field around', () => {
+  describe('dir accepts asc or desc in any case, and alone reverses the default order', () => {
     for (const definition of selectable) {
       test(definition.name, async () => {
         const { field, direction, turned } = defaultOrder(definition);
@@ -270,7 +279,7 @@ onBothDrivers('lists', (instance) => {
   describe('page', () => {
     const huge = `1${'0'.repeat(30)}`;
     for (const definition of definitions) {
-      test(`${definition.name}: below 1 becomes 1, beyond the end is empty`, async () => {
+      test(`${definition.name}: values below 1 become 1, and pages beyond the end are empty`, async () => {
         const first = (await get(definition, '')).text;
         for (const page of ['1', '0', '-1', '-0', '00', '01', `-${huge}`, '-9223372036854775809']) {
           assert.equal((await get(definition, `page=${page}`)).text, first, page);
@@ -291,7 +300,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: not an integer is 400`, async () => {
+      test(`${definition.name}: rejects values that are not integers`, async () => {
         const bodyOf = (message: string) => ({
           error: message,
           code: 'invalid_input',
@@ -325,7 +334,7 @@ onBothDrivers('lists', (instance) => {
     }
 
     for (const definition of definitions) {
-      test(`${definition.name}: empty parameters count as absent, alone and beside others`, async () => {
+      test(`${definition.name}: empty parameters count as absent, alone and combined`, async () => {
         const whole = await get(definition, '');
         for (const query of ['page=', 'sort=', 'dir=', 'page=&sort=&dir=', 'status=&page=&sort=&dir=']) {
           const answer = await get(definition, query);
@@ -335,7 +344,11 @@ onBothDrivers('lists', (instance) => {
         assert.equal((await get(definition, 'page=2&sort=&dir=')).text, second.text);
         const [, cursor] = /[?&]cursor=([\w.-]+)>; rel="next"/.exec(whole.headers.get('link') ?? '') ?? [];
         const { status, json } = await get(definition, `cursor=${cursor}&page=`);
-        assert.deepEqual([status, json.data], [200, second.json.data], 'an empty page beside a cursor');
+        assert.deepEqual(
+          [status, json.data],
+          [200, second.json.data],
+          'an empty page parameter with a cursor',
+        );
       });
     }
 
@@ -348,7 +361,7 @@ onBothDrivers('lists', (instance) => {
     });
   });
 
-  test('filters of the contract, and more', () => {
+  test('filters of the contract and additional ones', () => {
     for (const definition of definitions) {
       assert.deepEqual(
         plainFilters(definition).map(({ field }) => field.name),
@@ -373,7 +386,7 @@ onBothDrivers('lists', (instance) => {
       };
       const is = (text: string) => `${name}=${encodeURIComponent(text)}`;
 
-      test(`${definition.name}.${name}: exact match`, async () => {
+      test(`${definition.name}.${name}: matches exactly`, async () => {
         for (const text of [...texts, 'x'.repeat(120), 'x'.repeat(119)].filter((one) => one !== '')) {
           const found = await expect(is(text), (one) => one === text);
           assert.equal(found > 0, text.length !== 119, text);
@@ -383,13 +396,13 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}.${name}: an empty value is ignored`, async () => {
+      test(`${definition.name}.${name}: ignores an empty value`, async () => {
         assert.equal(await expect(`${name}=`, () => true), count);
         assert.equal(await expect(`${name}`, () => true), count);
         assert.equal(await expect(`${name}=&${name}=`, () => true), count);
       });
 
-      test(`${definition.name}.${name}: repeated, it means any of them`, async () => {
+      test(`${definition.name}.${name}: matches any of several values`, async () => {
         await expect(`${is('a')}&${is('b')}`, (one) => one === 'a' || one === 'b');
         await expect(`${is('a')}&${is('a')}`, (one) => one === 'a');
         await expect(`${is('a')}&${name}=`, (one) => one === 'a');
@@ -404,7 +417,7 @@ onBothDrivers('lists', (instance) => {
         ]);
       });
 
-      test(`${definition.name}.${name}: U+0000 is 400, not a failure of the database`, async () => {
+      test(`${definition.name}.${name}: rejects U+0000 before it reaches the database`, async () => {
         for (const query of [`${name}=%00`, `${name}=a%00b`, `${name}=a&${name}=%00`]) {
           const answer = await get(definition, query);
           assert.equal(answer.status, 400, query);
@@ -413,7 +426,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('several filters must all hold, in any order of the parameters', async () => {
+    test('several filters must all match, in any parameter order', async () => {
       for (const definition of definitions.filter((one) => textFilters(one).length > 1)) {
         const [first, second] = textFilters(definition).map(({ field }) => field.name) as [string, string];
         const expected = recordsOf(definition).filter((one) => one[first] === 'a' && one[second] === 'a');
@@ -426,7 +439,7 @@ onBothDrivers('lists', (instance) => {
       }
     });
 
-    test('a filter, a sort and a page work together', async () => {
+    test('a filter, a sort and a page can be combined', async () => {
       for (const definition of selectable.filter((one) => one.filters.length > 0)) {
         const name = definition.filters[0]?.field.name ?? '';
         const kept = recordsOf(definition).filter((one) => one[name] !== '~' && one[name] !== '');
@@ -442,9 +455,9 @@ onBothDrivers('lists', (instance) => {
     });
   });
 
-  describe('parameters that are not declared', () => {
+  describe('undeclared parameters', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: are ignored, and no statement differs for them`, async () => {
+      test(`${definition.name}: are ignored and do not change any statement`, async () => {
         const known = plainFilters(definition).map(({ field }) => field.name);
         if (definition.search.length > 0) known.push('q');
         known.push('fields', 'expand');
@@ -478,7 +491,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('cases: sort and dir are unknown parameters there: ignored', async () => {
+    test('cases: ignores sort and dir as unknown parameters', async () => {
       const definition = definitions.find(({ name }) => name === fixedOrder);
       assert.ok(definition);
       const plain = await get(definition, 'page=2');

@@ -1,4 +1,4 @@
-// The description of the API: valid, complete, and without anything secret. That it is true of every answer, `send` checks.
+// The API description: valid, complete and without secrets. `send` checks every response against it.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { validate } from '@scalar/openapi-parser';
@@ -21,7 +21,7 @@ type Json = Readonly<Record<string, unknown>>;
 const object = (value: unknown): Json => (value ?? {}) as Json;
 const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-onBothDrivers('The description of the API', (instance) => {
+onBothDrivers('The API description', (instance) => {
   let answer: Answer;
   let document: Json;
   let organization: Organization;
@@ -35,7 +35,7 @@ onBothDrivers('The description of the API', (instance) => {
     ajv.addSchema({ $id: 'api', components: inAjv(document.components) });
   });
 
-  /** A part of the document that may be a reference. */
+  /** A part of the document that can be a reference. */
   const resolved = (part: unknown): Json => {
     const { $ref } = object(part);
     if (typeof $ref !== 'string') return object(part);
@@ -56,7 +56,7 @@ onBothDrivers('The description of the API', (instance) => {
     assert.deepEqual([valid, errors ?? []], [true, []]);
   });
 
-  test('has an entity tag: 304 for who has it; and is compressed', async () => {
+  test('has an entity tag, returns 304 if it matches, and is compressed', async () => {
     const ask = (headers: Record<string, string>) =>
       send(instance().url, 'GET /docs/openapi.json', { headers });
     const etag = answer.headers.get('etag') ?? '';
@@ -72,7 +72,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('every schema compiles, every reference leads somewhere, every operation has a name of its own', () => {
+  test('every schema compiles, every reference resolves, and every operation has a unique name', () => {
     const { schemas } = object(document.components);
     for (const name of Object.keys(object(schemas))) {
       assert.ok(ajv.getSchema(`api#/components/schemas/${name}`), name);
@@ -80,21 +80,25 @@ onBothDrivers('The description of the API', (instance) => {
     const references = [...answer.text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to = '']) => to);
     for (const $ref of new Set(references)) {
       assert.ok(Object.keys(resolved({ $ref })).length > 0, $ref);
-      assert.match($ref, /^#\/components\/\w+\/[\w.-]+$/, 'generators name components, and no parts of them');
+      assert.match(
+        $ref,
+        /^#\/components\/\w+\/[\w.-]+$/,
+        'generators name components, but not parts of components',
+      );
     }
     const ids = [...answer.text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);
     assert.equal(new Set(ids).size, ids.length);
     assert.ok(ids.length >= 5 * definitions.length);
   });
 
-  test('every path of it is served with just these methods; 405 on others', async () => {
+  test('every described path accepts exactly the described methods, and others return 405', async () => {
     for (const [template, item] of Object.entries(object(document.paths))) {
       const path = template.replace(/\{\w+\}/g, missing);
       const told = methods.filter((method) => Object.hasOwn(object(item), method));
       const other = await instance().call(`PROPFIND ${path}`);
       assert.equal(other.status, 405, `${path}: ${other.text}`);
       const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
-      // HEAD and OPTIONS are described in words: operations of their own would double the reads.
+      // HEAD and OPTIONS are described in prose, because separate operations would double the reads.
       const inWords = ['options', ...(told.includes('get') ? ['head'] : [])];
       assert.deepEqual(
         told.filter((method) => inWords.includes(method)),
@@ -110,7 +114,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('every route of the API is in it', () => {
+  test('includes every route of the API', () => {
     const paths = Object.keys(object(document.paths)).map((path) =>
       path.replace('{customer}-payment', ':hook').replace(/\{(\w+)\}/g, ':$1'),
     );
@@ -131,7 +135,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('lists: every filter with its operator, searching, cursors, and the headers of pages', () => {
+  test('lists: every filter with its operators, search, cursors, and the headers of pages', () => {
     for (const definition of definitions) {
       const operation = operationOf(pathOf(definition), 'get');
       const parameters = new Map(
@@ -159,7 +163,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('nothing secret is in it', () => {
+  test('contains no secret', () => {
     assert.doesNotMatch(
       answer.text,
       /password_hash|secret_hash|token_version|crm_api_keys|crm_users|127\.0\.0\.1/,
@@ -170,7 +174,7 @@ onBothDrivers('The description of the API', (instance) => {
 
   for (const definition of definitions) {
     describe(definition.name, () => {
-      test('every answer is as it says', async () => {
+      test('every response matches the description', async () => {
         const ids = await oneOfEach(instance(), organization.key, 'told');
         const nothing = await organization.keyWith([]);
         const { key } = organization;
@@ -208,7 +212,7 @@ onBothDrivers('The description of the API', (instance) => {
         }
       });
 
-      test('405 is in the shape of every error, with Allow', async () => {
+      test('405 has the common error shape and an Allow header', async () => {
         const isError = ajv.getSchema('api#/components/schemas/Error');
         assert.ok(isError);
         for (const request of [
@@ -221,7 +225,7 @@ onBothDrivers('The description of the API', (instance) => {
         }
       });
 
-      test('what it says of a body is what is accepted', async () => {
+      test('the schema of a body accepts the same bodies as the API', async () => {
         const operation = operationOf(pathOf(definition), 'post');
         const { schema } = object(object(object(operation.requestBody).content)['application/json']);
         const accepts = ajv.compile(inAjv(schema) as object);
@@ -241,7 +245,7 @@ onBothDrivers('The description of the API', (instance) => {
     });
   }
 
-  test('/docs: a strict Content-Security-Policy, and no other host', async () => {
+  test('/docs has a strict Content-Security-Policy and loads nothing from other hosts', async () => {
     for (const path of ['/docs', '/docs/']) {
       const page = await send(instance().url, `GET ${path}`);
       assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);

@@ -59,13 +59,13 @@ for (const driver of drivers) {
     const targets: Target[] = [];
     before(async () => {
       client = startClient();
-      const found = await routesOf(() => startInstance(driver, { environment }));
-      instance = found.built;
+      const router = await routesOf(() => startInstance(driver, { environment }));
+      instance = router.built;
       const screens = await openScreens(instance);
       await instance.organization(organization);
       acme = screens.acme.id;
       const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
-      for (const route of found.routes(instance.app)) targets.push(...(await targetsOf(world, route)));
+      for (const route of router.routes(instance.app)) targets.push(...(await targetsOf(world, route)));
       await screens.settled();
       watched = await watchAdmission(instance);
     });

@@ -23,7 +23,7 @@ for (const driver of drivers) {
     let instance: Served;
     let key = '';
     const signal = new AbortController().signal;
-    const made = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
+    const backupFiles = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
     const make = (more: Partial<BackupSettings> = {}, environment: Partial<Served> = instance) =>
       backUpIfDue(
         {
@@ -53,11 +53,11 @@ for (const driver of drivers) {
     test('are enabled by one line of config.yaml', async () => {
       const tables = tablesOf(instance.database);
       await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'the first backup', 60_000);
-      const { lastSuccess: first, lastRun: ended } = await lastBackups(tables);
-      assert.deepEqual(first, ended);
-      assert.equal(ended?.error, null);
-      assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
-      assert.equal(readFileSync(ended.file).length, ended.bytes);
+      const { lastSuccess: first, lastRun: latest } = await lastBackups(tables);
+      assert.deepEqual(first, latest);
+      assert.equal(latest?.error, null);
+      assert.deepEqual([join(backups, backupFiles()[0] ?? '')], [latest.file]);
+      assert.equal(readFileSync(latest.file).length, latest.bytes);
       assert.equal(await make(), undefined, 'no second backup before the interval ends');
       const told = new Map<string, number>();
       const settings = { current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } } };
@@ -66,8 +66,8 @@ for (const driver of drivers) {
       );
       assert.deepEqual(Object.fromEntries(told), {
         crm_backup_interval_seconds: 86_400,
-        crm_backup_last_success_timestamp_seconds: ended.started_at.getTime() / 1000,
-        crm_backup_size_bytes: ended.bytes,
+        crm_backup_last_success_timestamp_seconds: latest.started_at.getTime() / 1000,
+        crm_backup_size_bytes: latest.bytes,
       });
     });
 
@@ -96,7 +96,7 @@ for (const driver of drivers) {
     if (driver !== drivers.at(-1)) return;
 
     test('are deleted by count and age, without touching other files', async () => {
-      const [last = '', ...others] = made().sort().reverse();
+      const [last = '', ...others] = backupFiles().sort().reverse();
       for (const name of others) rmSync(join(backups, name));
       const names = ['2026-01-01T000000Z', '2026-01-02T000000Z', '2026-01-03T000000Z'].map(
         (time) => `crm-${time}.backup`,
@@ -111,21 +111,25 @@ for (const driver of drivers) {
         [names[2], last, newest?.slice(backups.length + 1), 'mine.backup', 'notes.txt'].sort(),
       );
       const long = new Date(Date.now() - 3 * 86_400_000);
-      for (const name of made()) utimesSync(join(backups, name), long, long);
+      for (const name of backupFiles()) utimesSync(join(backups, name), long, long);
       await forget();
       await make({ keep: 10, keep_days: 2 });
-      assert.equal(made().filter((name) => name.startsWith('crm-')).length, 1, 'except for the last one');
+      assert.equal(
+        backupFiles().filter((name) => name.startsWith('crm-')).length,
+        1,
+        'except for the last one',
+      );
     });
 
     test('store and display a failure, and do not count it as a backup', async () => {
       await forget();
-      const wrong = join(settingsFile, 'folder');
+      const invalidFolder = join(settingsFile, 'folder');
       await assert.rejects(
-        make({ folder: wrong }),
+        make({ folder: invalidFolder }),
         /cannot be used: a component of its path is not a folder/,
       );
-      const { lastRun: ended, lastSuccess: whole } = await lastBackups(tablesOf(instance.database));
-      assert.match(ended?.error ?? '', /a component of its path is not a folder/);
+      const { lastRun: latest, lastSuccess: whole } = await lastBackups(tablesOf(instance.database));
+      assert.match(latest?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
       const findings = async () =>

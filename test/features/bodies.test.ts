@@ -40,8 +40,8 @@ onBothDrivers('bodies', (instance) => {
         await writes.nothing(async () => {
           for (const field of writable(definition)) {
             const message = errorMessage(field);
-            for (const wrong of wrongValues(field.type)) {
-              const body = objectText([[field.name, wrong]]);
+            for (const value of wrongValues(field.type)) {
+              const body = objectText([[field.name, value]]);
               await writes.refused(definition, { body }, (answer) =>
                 assert.deepEqual(
                   errorOf(answer),
@@ -57,8 +57,8 @@ onBothDrivers('bodies', (instance) => {
       test(`${definition.name}: reports all invalid fields at the same time, and nothing is written`, async () => {
         const fields = writable(definition);
         await writes.nothing(async () => {
-          for (const wrong of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {
-            const body = objectText(fields.map(({ name }) => [name, wrong]));
+          for (const value of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {
+            const body = objectText(fields.map(({ name }) => [name, value]));
             await writes.refused(definition, { body }, ({ json }) => {
               const problems = json.fields as { field: string; message: string }[];
               assert.deepEqual(

@@ -114,9 +114,9 @@ for (const driver of drivers) {
     afterEach(() => assert.deepEqual(problems.splice(0), []));
     before(async () => {
       client = startClient();
-      const found = await routesOf(() => startInstance(driver, { environment }));
-      instance = found.built;
-      routes = found.routes(instance.app);
+      const router = await routesOf(() => startInstance(driver, { environment }));
+      instance = router.built;
+      routes = router.routes(instance.app);
       const screens = await openScreens(instance);
       await instance.organization(organization);
       const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
@@ -149,25 +149,25 @@ for (const driver of drivers) {
     }
 
     /**
-     * Sends a request until its cost is within the limits or the attempts are used up. @param size of its body,
-     * decoded
+     * Sends a request until its cost is within the limits or the attempts are used up.
+     * @param size size of its body after decoding
      */
     async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
-      let got: Got | undefined;
+      let response: Got | undefined;
       let excess: string[] = [];
       // The embedded database also works on this thread, so its own work counts there.
       const measured = driver === 'postgresql';
       for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
         if (attempt > 0) await pause(attempt * 20);
         const work = await workOf(async () => {
-          got = await send();
+          response = await send();
         });
         excess = measured ? excessOf(work, size) : [];
         if (excess.length === 0) break;
       }
-      assert.ok(got);
+      assert.ok(response);
       problems.push(...excess.map((what) => `${name}: ${what}`));
-      const { status, headers, text, size: sizeOfResponse, failed = '' } = got;
+      const { status, headers, text, size: sizeOfResponse, failed = '' } = response;
       if (status >= 500 && status !== 501 && status !== 503) problems.push(`${name}: ${status} ${text}`);
       if (status === 0 && !/ECONNRESET|EPIPE/.test(failed)) problems.push(`${name}: ${failed}`);
       const isJson = String(headers['content-type']).startsWith('application/json');
@@ -175,7 +175,7 @@ for (const driver of drivers) {
         problems.push(`${name}: an error of ${sizeOfResponse} bytes`);
       if (status > 0 && headers['x-content-type-options'] !== 'nosniff')
         problems.push(`${name}: nosniff is missing`);
-      return got;
+      return response;
     }
 
     const sendTo = (
@@ -295,12 +295,12 @@ for (const driver of drivers) {
     ): Promise<number> {
       const plain = bytes(Math.min(limit, most));
       const raw = encoding === undefined ? plain : gzipSync(plain, { level: 1 });
-      const what = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
+      const label = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
       const isFile = 'field' in target.expected;
       const size = { bytes: plain.length, lines: isFile ? plain.reduce(newlines, 0) : 0 };
       const headers = { 'content-type': type, ...(encoding && { 'content-encoding': encoding }) };
-      const got = await exchange(what, () => sendTo(target, target.path, raw, headers), size);
-      return got.status;
+      const response = await exchange(label, () => sendTo(target, target.path, raw, headers), size);
+      return response.status;
     }
 
     test('stored events are processed or rejected, without failing repeatedly', async () => {

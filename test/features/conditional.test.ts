@@ -66,14 +66,14 @@ onBothDrivers(
               { 'if-none-match': current },
               { 'if-none-match': '*' },
             ]) {
-              const refused = await call(`${method} ${path}`, header, {});
-              assert.equal(refused.status, 412, refused.text);
-              assertErrorShape(refused);
+              const response = await call(`${method} ${path}`, header, {});
+              assert.equal(response.status, 412, response.text);
+              assertErrorShape(response);
               assert.equal((await call(`GET ${path}`)).text, asItIs);
             }
           }
-          const gone = await call(`DELETE ${path}`, { 'if-match': `"x", ${current}` });
-          assert.deepEqual([gone.status, gone.text], [200, '{"ok":true}']);
+          const deletion = await call(`DELETE ${path}`, { 'if-match': `"x", ${current}` });
+          assert.deepEqual([deletion.status, deletion.text], [200, '{"ok":true}']);
         });
       });
     }
@@ -135,7 +135,7 @@ onBothDrivers(
         const value = `"a",${' '.repeat(15_000)}x`;
         // Quadratic parsing took a hundred times as long.
         await takesAtMost(20, async () => {
-          for (let sent = 0; sent < 5; sent++)
+          for (let count = 0; count < 5; count++)
             assert.equal((await call(`GET ${lead.path}`, { 'if-match': value })).status, 400);
         });
       });
@@ -166,11 +166,11 @@ onBothDrivers(
       const account = await create('accounts', { name: 'Before' });
       const contact = await create('contacts', { account_id: account.id });
       const { path } = await create('cases', { account_id: account.id, contact_id: contact.id });
-      const seen = new Map<string, string>();
-      const look = async (what: string) => {
+      const texts = new Map<string, string>();
+      const look = async (step: string) => {
         const answer = await call(`GET ${path}`);
-        assert.ok(!seen.has(tagOf(answer)), `${what}: ${tagOf(answer)}`);
-        seen.set(tagOf(answer), answer.text);
+        assert.ok(!texts.has(tagOf(answer)), `${step}: ${tagOf(answer)}`);
+        texts.set(tagOf(answer), answer.text);
         return answer;
       };
       const before = await look('made');

@@ -87,12 +87,12 @@ onBothDrivers('crud', (instance) => {
   describe('Required on create: nothing by default', () => {
     for (const definition of definitions) {
       test(`${definition.name}: POST {} creates a record`, async () => {
-        const { record, answer, id: made } = await make(instance(), alpha.key, definition, '{}');
+        const { record, answer, id: recordId } = await make(instance(), alpha.key, definition, '{}');
         assertEmpty(definition, record, alpha.user);
         const times = definition.fields.filter(({ set }) => set === 'created' || set === 'updated');
         assert.equal(new Set(times.map(({ name }) => record[name])).size, 1, 'both timestamps are equal');
-        assert.equal(answer.headers.get('location'), pathOf(definition, made));
-        assert.deepEqual(await read(definition, made), record);
+        assert.equal(answer.headers.get('location'), pathOf(definition, recordId));
+        assert.deepEqual(await read(definition, recordId), record);
       });
     }
   });
@@ -117,7 +117,7 @@ onBothDrivers('crud', (instance) => {
   });
 
   test('only the documented fields have shipped defaults', () => {
-    const found = definitions.flatMap(({ name, fields }) =>
+    const actual = definitions.flatMap(({ name, fields }) =>
       fields
         .filter((field) => field.default !== null && field.default !== '' && field.default !== 0)
         .map((field) => [name, field.name, field.default]),
@@ -125,24 +125,24 @@ onBothDrivers('crud', (instance) => {
     const listed = Object.entries(defaults).flatMap(([name, fields]) =>
       Object.entries(fields).map(([field, value]) => [name, field, value]),
     );
-    assert.deepEqual(found.sort(), listed.sort());
+    assert.deepEqual(actual.sort(), listed.sort());
   });
 
   describe('a record with every field', () => {
     for (const definition of definitions) {
       test(`${definition.name}: POST, GET, list and PUT return the same record`, async () => {
         const body = fullBody(definition, 'full', ids);
-        const { record, id: made, answer } = await make(instance(), alpha.key, definition, body);
-        const sent = exactRecord(body);
+        const { record, id: recordId, answer } = await make(instance(), alpha.key, definition, body);
+        const input = exactRecord(body);
         for (const field of writable(definition)) {
-          assert.deepEqual(record[field.name], sent[field.name], field.name);
+          assert.deepEqual(record[field.name], input[field.name], field.name);
         }
-        const got = await instance().call(`GET ${pathOf(definition, made)}`, { key: alpha.key });
-        assert.equal(got.text, answer.text, 'byte for byte');
+        const response = await instance().call(`GET ${pathOf(definition, recordId)}`, { key: alpha.key });
+        assert.equal(response.text, answer.text, 'byte for byte');
         const list = await instance().call(`GET ${pathOf(definition)}?dir=desc&sort=id`, { key: alpha.key });
         assert.ok(list.text.includes(answer.text), 'byte for byte');
         const renewed = definition.fields.filter(({ set }) => set === 'updated').map(({ name }) => name);
-        const put = await replace(definition, made, body);
+        const put = await replace(definition, recordId, body);
         for (const { name } of definition.fields) {
           if (!renewed.includes(name)) assert.deepEqual(put[name], record[name], name);
         }
@@ -160,37 +160,48 @@ onBothDrivers('crud', (instance) => {
   describe('PUT has the same result as POST with the same body', () => {
     for (const definition of definitions) {
       test(`${definition.name}: {} resets every writable field to its default`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
-        assertEmpty(definition, await replace(definition, made, '{}'), alpha.user);
+        const { id: recordId } = await make(
+          instance(),
+          alpha.key,
+          definition,
+          fullBody(definition, 'old', ids),
+        );
+        assertEmpty(definition, await replace(definition, recordId, '{}'), alpha.user);
       });
 
       test(`${definition.name}: a body with one field resets all others`, async () => {
         const full = fullBody(definition, 'old', ids);
-        const { id: made } = await make(instance(), alpha.key, definition, full);
+        const { id: recordId } = await make(instance(), alpha.key, definition, full);
         for (const field of writable(definition)) {
           const body = objectText([[field.name, sample(field, 'new', ids)]]);
-          const record = await replace(definition, made, body);
-          for (const one of writable(definition)) {
-            const expected = one === field ? exact(sample(field, 'new', ids)) : emptyValue(definition, one);
-            assert.deepEqual(record[one.name], expected, `${one.name} after ${body}`);
+          const record = await replace(definition, recordId, body);
+          for (const other of writable(definition)) {
+            const expected =
+              other === field ? exact(sample(field, 'new', ids)) : emptyValue(definition, other);
+            assert.deepEqual(record[other.name], expected, `${other.name} after ${body}`);
           }
-          await replace(definition, made, full);
+          await replace(definition, recordId, full);
         }
       });
 
       test(`${definition.name}: keeps read-only fields, sets updated_at and last_modified_by_id`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
+        const { id: recordId } = await make(
+          instance(),
+          alpha.key,
+          definition,
+          fullBody(definition, 'old', ids),
+        );
         for (const field of untouched(definition)) {
           const value = kindOf(field) === 'timestamp' ? '2026-05-05T05:05:05Z' : `kept ${field.name}`;
           const text = `update "${definition.name}" set "${field.name}" = $2::text::${field.type.columns?.(field)[0]?.type} where id = $1::bigint`;
-          await instance().database.run({ name: `set ${field.name}`, text, values: [made, value] });
+          await instance().database.run({ name: `set ${field.name}`, text, values: [recordId, value] });
         }
-        const old = await read(definition, made);
+        const old = await read(definition, recordId);
         for (const field of untouched(definition)) {
           assert.notDeepEqual(old[field.name], emptyValue(definition, field), `${field.name} has a value`);
         }
         for (const body of ['{}', fullBody(definition, 'new', ids)]) {
-          const now = await replace(definition, made, body, other.key);
+          const now = await replace(definition, recordId, body, other.key);
           for (const { name, set, readOnly, through } of definition.fields) {
             if (!readOnly || through !== undefined) continue;
             if (set === 'editor') assert.deepEqual(now[name], id(other.user), name);
@@ -198,7 +209,7 @@ onBothDrivers('crud', (instance) => {
               assert.ok(instant(String(now[name])) > instant(String(old[name])), name);
             else assert.deepEqual(now[name], old[name], name);
           }
-          assert.deepEqual(await read(definition, made), now, 'the response matches the stored record');
+          assert.deepEqual(await read(definition, recordId), now, 'the response matches the stored record');
         }
       });
     }
@@ -207,8 +218,8 @@ onBothDrivers('crud', (instance) => {
   describe('DELETE', () => {
     for (const definition of definitions) {
       test(`${definition.name}: returns 200 {"ok":true} instead of 204, and the record is missing afterwards`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition);
-        const request = pathOf(definition, made);
+        const { id: recordId } = await make(instance(), alpha.key, definition);
+        const request = pathOf(definition, recordId);
         const answer = await instance().call(`DELETE ${request}`, { key: alpha.key });
         assert.deepEqual([answer.status, answer.text], [200, '{"ok":true}']);
         for (const method of ['GET', 'PUT', 'DELETE']) {
@@ -216,7 +227,7 @@ onBothDrivers('crud', (instance) => {
           assert.equal((await instance().call(`${method} ${request}`, call)).status, 404, method);
         }
         const list = await instance().call(`GET ${pathOf(definition)}?sort=id&dir=desc`, { key: alpha.key });
-        assert.ok(!dataOf(list).some((record) => numberText(record.id) === made));
+        assert.ok(!dataOf(list).some((record) => numberText(record.id) === recordId));
       });
     }
   });
@@ -228,13 +239,13 @@ onBothDrivers('crud', (instance) => {
         { 'content-type': 'application/json; charset=utf-8' },
       ]) {
         test(`${definition.name}: accepts ${headers['content-type']}`, async () => {
-          const { id: made, answer } = await make(instance(), alpha.key, definition);
+          const { id: recordId, answer } = await make(instance(), alpha.key, definition);
           const call = { key: alpha.key, headers };
           const list = await instance().call(`GET ${pathOf(definition)}`, call);
           assert.equal(list.status, 200);
-          const got = await instance().call(`GET ${pathOf(definition, made)}`, call);
-          assert.deepEqual([got.status, got.text], [200, answer.text]);
-          const deleted = await instance().call(`DELETE ${pathOf(definition, made)}`, call);
+          const response = await instance().call(`GET ${pathOf(definition, recordId)}`, call);
+          assert.deepEqual([response.status, response.text], [200, answer.text]);
+          const deleted = await instance().call(`DELETE ${pathOf(definition, recordId)}`, call);
           assert.deepEqual([deleted.status, deleted.text], [200, '{"ok":true}']);
         });
       }
@@ -276,26 +287,28 @@ onBothDrivers('crud', (instance) => {
       ];
       for (const [name, body, expected] of values) {
         test(`${field.name}, ${name}: returns "${expected}" in POST, GET, list and PUT`, async () => {
-          const shown = await make(instance(), alpha.key, target, objectText(body));
-          const link_to = objectText([[link.name, shown.id]]);
-          const { record, id: made } = await make(instance(), alpha.key, definition, link_to);
+          const joinedRecord = await make(instance(), alpha.key, target, objectText(body));
+          const link_to = objectText([[link.name, joinedRecord.id]]);
+          const { record, id: recordId } = await make(instance(), alpha.key, definition, link_to);
           const list = await instance().call(`GET ${pathOf(definition)}`, { key: alpha.key });
-          const listed = dataOf(list).find((one) => numberText(one.id) === made);
-          const put = await replace(definition, made, link_to);
-          for (const one of [record, await read(definition, made), listed, put]) {
+          const listed = dataOf(list).find((one) => numberText(one.id) === recordId);
+          const put = await replace(definition, recordId, link_to);
+          for (const one of [record, await read(definition, recordId), listed, put]) {
             assert.equal(one?.[field.name], expected);
           }
-          const unlinked = await replace(definition, made, '{}');
+          const unlinked = await replace(definition, recordId, '{}');
           assert.equal(unlinked[field.name], '', 'no reference');
         });
       }
 
       test(`${field.name} follows a change to the joined record`, async () => {
-        const shown = await make(instance(), alpha.key, target, objectText(part('Old')));
-        const { id: made } = await make(instance(), alpha.key, definition, { [link.name]: Number(shown.id) });
-        await replace(target, shown.id, objectText(part('New')));
+        const joinedRecord = await make(instance(), alpha.key, target, objectText(part('Old')));
+        const { id: recordId } = await make(instance(), alpha.key, definition, {
+          [link.name]: Number(joinedRecord.id),
+        });
+        await replace(target, joinedRecord.id, objectText(part('New')));
         const expected = show.map((name) => `New ${name}`).join(' ');
-        assert.equal((await read(definition, made))[field.name], expected);
+        assert.equal((await read(definition, recordId))[field.name], expected);
       });
     }
   });
@@ -305,8 +318,8 @@ onBothDrivers('crud', (instance) => {
       test(`${definition.name}: a new record has no owner or creator, and PUT keeps the creator`, async () => {
         const { key } = await alpha.makeKey();
         assertEmpty(definition, (await make(instance(), key, definition)).record, null);
-        const { id: made } = await make(instance(), alpha.key, definition);
-        const now = await replace(definition, made, {}, key);
+        const { id: recordId } = await make(instance(), alpha.key, definition);
+        const now = await replace(definition, recordId, {}, key);
         for (const { name, set } of definition.fields) {
           if (set === 'creator') assert.deepEqual(now[name], id(alpha.user), name);
           if (set === 'editor') assert.equal(now[name], null, name);

@@ -42,7 +42,7 @@ onBothDrivers(
       between: (page: number) => Promise<unknown> = async () => undefined,
       key = alpha.key,
     ): Promise<readonly ExactRecord[]> {
-      const seen: ExactRecord[] = [];
+      const records: ExactRecord[] = [];
       let page = 0;
       for (let next: string | undefined = path; next !== undefined; next = linkOf(await lastAnswer, 'next')) {
         page++;
@@ -50,10 +50,10 @@ onBothDrivers(
         const answer = await lastAnswer;
         assert.equal(answer.status, 200, answer.text);
         assert.equal(answer.json.page, page);
-        seen.push(...dataOf(answer));
+        records.push(...dataOf(answer));
         await between(page);
       }
-      return seen;
+      return records;
     }
     let lastAnswer: Promise<Answer>;
     const post = async (path: string, body: string, key = alpha.key) => {
@@ -62,9 +62,9 @@ onBothDrivers(
       return numberText(exactRecord(answer.text).id);
     };
     const definitionOf = (name: string): ResourceDefinition => {
-      const found = instance().resources.find((each) => each.name === name);
-      assert.ok(found);
-      return found.definition;
+      const resource = instance().resources.find((each) => each.name === name);
+      assert.ok(resource);
+      return resource.definition;
     };
 
     before(async () => {
@@ -196,7 +196,7 @@ onBothDrivers(
 
     describe('rejects cursors from another context and altered cursors', () => {
       const message = 'cursor is invalid. Follow the next URL from the Link header unchanged.';
-      const refused = async (path: string, key = alpha.key) => {
+      const assertRejected = async (path: string, key = alpha.key) => {
         const answer = await get(path, key);
         assert.deepEqual(
           [answer.status, errorOf(answer)],
@@ -210,7 +210,7 @@ onBothDrivers(
       test('from another organization, resource, order or filter', async () => {
         const next = await nextOf('/api/v1/leads?status=New');
         assert.equal((await get(next)).status, 200);
-        await refused(next, beta.key);
+        await assertRejected(next, beta.key);
         const cursor = cursorOf(next);
         for (const path of [
           `leads?cursor=${cursor}`,
@@ -224,7 +224,7 @@ onBothDrivers(
           `cases?status=New&cursor=${cursor}`,
           `loose?status=New&cursor=${cursor}`,
         ]) {
-          await refused(`/api/v1/${path}`);
+          await assertRejected(`/api/v1/${path}`);
         }
       });
 
@@ -232,9 +232,9 @@ onBothDrivers(
         const cursor = cursorOf(await nextOf('/api/v1/leads'));
         for (let at = 0; at < cursor.length; at++) {
           const other = cursor[at] === 'A' ? 'B' : 'A';
-          await refused(`/api/v1/leads?cursor=${cursor.slice(0, at)}${other}${cursor.slice(at + 1)}`);
+          await assertRejected(`/api/v1/leads?cursor=${cursor.slice(0, at)}${other}${cursor.slice(at + 1)}`);
         }
-        const made = Buffer.from('["2","2026-01-01T00:00:00Z","1"]').toString('base64url');
+        const forgery = Buffer.from('["2","2026-01-01T00:00:00Z","1"]').toString('base64url');
         for (const wrong of [
           '',
           'x',
@@ -242,15 +242,15 @@ onBothDrivers(
           cursor.slice(1),
           cursor.slice(0, -1),
           `${cursor}.`,
-          `${made}.`,
-          `${made}.x`,
-          `${made}.${cursor.split('.')[1]}`,
+          `${forgery}.`,
+          `${forgery}.x`,
+          `${forgery}.${cursor.split('.')[1]}`,
           '%00',
           'x'.repeat(9000),
         ]) {
-          await refused(`/api/v1/leads?cursor=${wrong}`);
+          await assertRejected(`/api/v1/leads?cursor=${wrong}`);
         }
-        await refused(`/api/v1/leads?cursor=${cursor}&cursor=${cursor}`);
+        await assertRejected(`/api/v1/leads?cursor=${cursor}&cursor=${cursor}`);
       });
 
       test('combined with page', async () => {

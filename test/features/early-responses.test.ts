@@ -89,13 +89,13 @@ describe('early responses', { concurrency: 1 }, () => {
   before(async () => {
     const { environment } = settingsFile({ partners: { inbound_leads: { secrets: ['${INBOUND}'] } } });
     const limit = { IMPORT_MAX_MB: '1' };
-    const found = await routesOf(() =>
+    const router = await routesOf(() =>
       startInstance('postgresql', {
         environment: { ...environment, ...limit, INBOUND: 'the secret of inbound leads' },
       }),
     );
-    instance = found.built;
-    routes = found.routes(instance.app);
+    instance = router.built;
+    routes = router.routes(instance.app);
     acme = await instance.organization('acme');
     channel = (await integrate(instance, acme, 'telegram')).path;
   });

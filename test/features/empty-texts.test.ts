@@ -36,9 +36,9 @@ onBothDrivers(
         body: 'name,code\nNut,\nScrew,SC-1\nBad,x\n',
       });
       assert.deepEqual([imported.json.created, imported.json.failed], [2, 1]);
-      for (const wrong of [' ', 'x']) {
-        const refused = await call(`PATCH parts/${json.id}`, { code: wrong });
-        assert.deepEqual([refused.status, refused.json.error], [400, 'code must match ^[A-Z]{2}-[0-9]+$']);
+      for (const value of [' ', 'x']) {
+        const response = await call(`PATCH parts/${json.id}`, { code: value });
+        assert.deepEqual([response.status, response.json.error], [400, 'code must match ^[A-Z]{2}-[0-9]+$']);
       }
     });
   },

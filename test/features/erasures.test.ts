@@ -33,7 +33,7 @@ onBothDrivers('erasures in the background', (instance) => {
     const { admission } = database;
     const limits: number[] = [];
     const erasure = createErasure(instance().resources);
-    const found = await erasure.find(
+    const result = await erasure.find(
       {
         run: (query) =>
           admission.run('export', acme.id, async () => {
@@ -44,7 +44,7 @@ onBothDrivers('erasures in the background', (instance) => {
       },
       { organization: acme.id, records: [], texts: ['Needleworth'] },
     );
-    assert.equal(found.mentions.get('leads')?.length, 1);
+    assert.equal(result.mentions.get('leads')?.length, 1);
     assert.ok(Math.max(...limits) < 500, String(Math.max(...limits)));
     assert.ok(limits.length > 10);
   });
@@ -52,9 +52,9 @@ onBothDrivers('erasures in the background', (instance) => {
   test('the request returns before the search, which can be canceled and is invisible to other organizations', async () => {
     const browser = await signIn(instance(), administratorOf(acme));
     const other = await signIn(instance(), administratorOf(globex));
-    const sent = await browser.submit(find, find, { texts: 'Wintermute' });
-    assert.equal(sent.status, 303);
-    const location = sent.headers.get('location') ?? assert.fail();
+    const response = await browser.submit(find, find, { texts: 'Wintermute' });
+    assert.equal(response.status, 303);
+    const location = response.headers.get('location') ?? assert.fail();
     const foreign = await other.get(location.replace('/acme/', '/globex/'));
     assert.equal(foreign.status, 404);
     assert.equal(problemOf(foreign), 'this search has expired. Start it again.');

@@ -8,7 +8,7 @@ const strict = { prefer: 'handling=strict' };
 const unknownKeys = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`key_${index}`, 1]));
 /** A lead with three invalid fields. */
-const wrong = { last_name: 1, email: 1, phone: 1 };
+const invalidLead = { last_name: 1, email: 1, phone: 1 };
 
 interface Problems {
   readonly fields?: readonly { readonly field: string; readonly message: string }[];
@@ -49,7 +49,7 @@ onBothDrivers('the size of error responses', (instance) => {
   });
 
   test('batches list 100 fields in an error and 1,000 in the results', async () => {
-    const records = Array.from({ length: 1000 }, () => wrong);
+    const records = Array.from({ length: 1000 }, () => invalidLead);
     const stopped = await post('/batch', { records });
     assert.deepEqual([stopped.status, ...counted(stopped.json)], [400, 100, 2900]);
     const wide = await post('/batch', { records: [unknownKeys(5000)] }, strict);
@@ -71,7 +71,7 @@ onBothDrivers('the size of error responses', (instance) => {
   });
 
   test('import reports list 1,000 fields', async () => {
-    const lines = `${JSON.stringify(wrong)}\n`.repeat(1500);
+    const lines = `${JSON.stringify(invalidLead)}\n`.repeat(1500);
     const { json } = await post('/import', lines, { 'content-type': 'application/x-ndjson' });
     const failed = json.lines as Problems[];
     assert.deepEqual([json.failed, failed.length, json.truncated], [1500, 1000, true]);

@@ -68,7 +68,7 @@ onBothDrivers('Errors', (instance) => {
     cases.map(({ code, ...scenario }) => ({ ...scenario, has: { code } })),
   );
 
-  for (const [what, request, status, code] of [
+  for (const [label, request, status, code] of [
     [
       'a head that is too large',
       `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`,
@@ -85,7 +85,7 @@ onBothDrivers('Errors', (instance) => {
     ],
     ['no address', 'GET /%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', 401, 'unauthenticated'],
   ] as const) {
-    test(`${what}: ${status} ${code}`, async () => {
+    test(`${label}: ${status} ${code}`, async () => {
       const socket = await opened(instance().url);
       socket.send(request);
       await socket.ended;
@@ -100,7 +100,7 @@ onBothDrivers('Errors', (instance) => {
       assertErrorShape({ status, headers, text: body, json });
       assert.equal(Number(head.split(' ')[1]), status);
       assert.equal(json.code, code);
-      if (what === 'an expectation') assert.equal(json.request_id, 'mine');
+      if (label === 'an expectation') assert.equal(json.request_id, 'mine');
     });
   }
 
@@ -129,8 +129,8 @@ onBothDrivers('Errors', (instance) => {
     for (const id of ['a', '8e03978e-40d5-43dd-bc93-6894a57f9324', 'Root_1.2:3', 'x'.repeat(128)]) {
       test(`${id.slice(0, 40)} is accepted`, async () => {
         assert.equal((await send(id)).headers.get('x-request-id'), id);
-        const refused = await send(id, 'GET /api/v1/leads?page=x');
-        assert.deepEqual([refused.status, refused.json.request_id], [400, id]);
+        const response = await send(id, 'GET /api/v1/leads?page=x');
+        assert.deepEqual([response.status, response.json.request_id], [400, id]);
       });
     }
     for (const id of ['', 'x'.repeat(129), 'two words', 'a,b', '<b>', '"x"', 'caf\u00e9', '\u00a0', "';--"]) {

@@ -61,7 +61,7 @@ onBothDrivers(
       assert.equal(answer.status, 201, answer.text);
       return Number(answer.json.id);
     };
-    const told = (changes: readonly Change[]) =>
+    const summaries = (changes: readonly Change[]) =>
       changes.map(({ action, resource, id, version }) => `${action} ${resource} ${id} v${version}`);
 
     test('returns each change after a cursor once, with the record before and after it', async () => {
@@ -70,7 +70,7 @@ onBothDrivers(
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { last_name: 'Bond' } });
       await instance().call(`DELETE /api/v1/leads/${id}`, { key: acme.key });
       const { changes, next } = await read(`after=${start}`);
-      assert.deepEqual(told(changes), [
+      assert.deepEqual(summaries(changes), [
         `create leads ${id} v1`,
         `update leads ${id} v2`,
         `delete leads ${id} v3`,
@@ -85,8 +85,8 @@ onBothDrivers(
       );
       assert.deepEqual((await read(`after=${next}`)).changes, []);
       assert.deepEqual(
-        told((await read(`after=${start}`)).changes),
-        told(changes),
+        summaries((await read(`after=${start}`)).changes),
+        summaries(changes),
         'the cursor can be used again',
       );
     });
@@ -122,10 +122,10 @@ onBothDrivers(
       const account = await make('accounts', { name: 'Ours' });
       const clerk = await acme.keyWith([{ object: 'accounts', actions: ['list'] }]);
       const both = [`create leads ${lead} v1`, `create accounts ${account} v1`];
-      assert.deepEqual(told((await read(`after=${start}`)).changes), both);
-      assert.deepEqual(told((await read(`after=${start}&resources=leads`)).changes), both.slice(0, 1));
-      assert.deepEqual(told((await read(`after=${start}&resources=accounts,leads`)).changes), both);
-      assert.deepEqual(told((await read(`after=${start}`, clerk)).changes), both.slice(1));
+      assert.deepEqual(summaries((await read(`after=${start}`)).changes), both);
+      assert.deepEqual(summaries((await read(`after=${start}&resources=leads`)).changes), both.slice(0, 1));
+      assert.deepEqual(summaries((await read(`after=${start}&resources=accounts,leads`)).changes), both);
+      assert.deepEqual(summaries((await read(`after=${start}`, clerk)).changes), both.slice(1));
       const none = await acme.keyWith([{ object: 'accounts', actions: ['read'] }]);
       for (const [query, key, status] of [
         ['', none, 403],
@@ -147,10 +147,10 @@ onBothDrivers(
 
     test('waits up to the requested time for a change, without holding a database connection', async () => {
       const start = await now();
-      const began = performance.now();
+      const startedAt = performance.now();
       const nothing = await read(`after=${start}&wait=1`);
       assert.deepEqual(nothing.changes, []);
-      assert.ok(performance.now() - began >= 950);
+      assert.ok(performance.now() - startedAt >= 950);
       const waiting = Array.from({ length: 40 }, () => read(`after=${nothing.next}&wait=20&resources=leads`));
       await pause(300);
       await make('accounts', { name: 'Not asked for' });
@@ -161,7 +161,7 @@ onBothDrivers(
       const order: string[] = [];
       const later = read(`after=${await now()}&wait=10&resources=cases`).then(() => order.push('later'));
       for (const { changes } of await Promise.all(waiting))
-        assert.deepEqual(told(changes), [`create leads ${id} v1`]);
+        assert.deepEqual(summaries(changes), [`create leads ${id} v1`]);
       order.push('all');
       await later;
       assert.deepEqual(order, ['all', 'later']);
@@ -187,10 +187,10 @@ onBothDrivers(
       assert.equal(response.headers.get('cache-control'), 'no-store');
       const stream = events(response);
       const one = await next(stream);
-      assert.deepEqual(told([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
+      assert.deepEqual(summaries([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
       const second = await make('leads', { last_name: 'Two' });
       const two = await next(stream);
-      assert.deepEqual(told([JSON.parse(two.data ?? '')]), [`create leads ${second} v1`]);
+      assert.deepEqual(summaries([JSON.parse(two.data ?? '')]), [`create leads ${second} v1`]);
       const again = events(await open({ 'last-event-id': one.id ?? '' }));
       assert.deepEqual(JSON.parse((await next(again)).data ?? ''), JSON.parse(two.data ?? ''));
       const silent = await next(stream);
@@ -328,11 +328,11 @@ onBothDrivers(
         );
       });
       await until(async () => (await read(`after=${start}`)).changes.length > 0, 'the change');
-      assert.deepEqual(told((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
+      assert.deepEqual(summaries((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
     });
 
     describe('rejects cursors that could miss changes', () => {
-      const refused = async (cursor: string) => {
+      const assertExpired = async (cursor: string) => {
         const answer: Answer = await get(`after=${cursor}`);
         assert.equal(answer.status, 410, answer.text);
         assert.equal(answer.json.code, 'cursor_expired');
@@ -347,7 +347,7 @@ onBothDrivers(
           write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
         assert.equal((await get(`after=${after(0n)}`)).status, 200);
         // Other transactions can start in the meantime, but not this many.
-        await refused(after(1_000_000_000n));
+        await assertExpired(after(1_000_000_000n));
       });
       test('older than the retention period', async () => {
         const { database } = instance();
@@ -363,7 +363,7 @@ onBothDrivers(
           .updateTable('crm_ledger_epochs')
           .set({ pruned_before: new Date() })
           .execute();
-        await refused(start);
+        await assertExpired(start);
       });
       test('but not cursors starting at the oldest stored change', async () => {
         const { database } = instance();
@@ -380,12 +380,12 @@ onBothDrivers(
       test('also for HEAD', async () => {
         const expired = await now();
         const statuses = async () => {
-          const found: number[] = [];
+          const results: number[] = [];
           for (const query of ['after=now', 'after=x', `after=${expired}`])
-            found.push((await instance().call(`HEAD /events?${query}`, { key: acme.key })).status);
+            results.push((await instance().call(`HEAD /events?${query}`, { key: acme.key })).status);
           const nothing = await acme.keyWith([]);
-          found.push((await instance().call('HEAD /events?resources=leads', { key: nothing })).status);
-          return found;
+          results.push((await instance().call('HEAD /events?resources=leads', { key: nothing })).status);
+          return results;
         };
         assert.deepEqual(await statuses(), [200, 400, 200, 403]);
         const { database } = instance();
@@ -400,7 +400,7 @@ onBothDrivers(
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'elsewhere' }).execute();
         const start = await now();
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'restored' }).execute();
-        await refused(start);
+        await assertExpired(start);
         const id = await make('leads', { last_name: 'Kept' });
         // Simulates a change from a server with more completed transactions.
         await sql`update crm_ledger set transaction = '9000000000000000000' where object_id = ${id}`.execute(
@@ -408,7 +408,7 @@ onBothDrivers(
         );
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
         await ensureEpoch(database, true);
-        assert.ok(told((await read('')).changes).includes(`create leads ${id} v1`));
+        assert.ok(summaries((await read('')).changes).includes(`create leads ${id} v1`));
       });
       test('from before a period without recording', async () => {
         const start = await now();
@@ -417,7 +417,7 @@ onBothDrivers(
         await ensureEpoch(instance().database, false);
         await ensureEpoch(instance().database, false);
         await ensureEpoch(instance().database, true);
-        await refused(start);
+        await assertExpired(start);
       });
     });
   },
@@ -440,26 +440,26 @@ describe('a stream', () => {
   };
 
   test('sends heartbeats while only other callers have changes', async () => {
-    const began = performance.now();
+    const startedAt = performance.now();
     const texts = stream(empty, parts);
     for (let count = 0; count < 3; count++)
       assert.equal(String((await texts.next()).value), ': heartbeat\nid: c\n\n');
-    assert.ok(performance.now() - began >= 58);
+    assert.ok(performance.now() - startedAt >= 58);
   });
 
   test('counts the bytes that its reader has not received', async () => {
-    let held = 0;
+    let heldBytes = 0;
     const hold = (_organization: string, bytes: number) => {
-      held += bytes;
+      heldBytes += bytes;
       return () => {
-        held -= bytes;
+        heldBytes -= bytes;
       };
     };
     const page = { ...empty, entries: [{ change: 'x'.repeat(40_000), position: place }] };
     const texts = stream(page, { ...parts, hold });
     await texts.next();
-    assert.ok(held > 40_000);
+    assert.ok(heldBytes > 40_000);
     await texts.return(undefined);
-    assert.equal(held, 0);
+    assert.equal(heldBytes, 0);
   });
 });

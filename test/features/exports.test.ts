@@ -50,13 +50,13 @@ onBothDrivers(
 
     /** Returns every record of a list, page by page, as JSON text. */
     async function byPages(query: string): Promise<unknown[]> {
-      const found: unknown[] = [];
+      const records: unknown[] = [];
       for (let path: string | undefined = `/api/v1/leads${query}`; path !== undefined; ) {
         const answer = await instance().call(`GET ${path}`, { key: alpha.key });
-        found.push(...(answer.json.data as unknown[]));
+        records.push(...(answer.json.data as unknown[]));
         path = /^<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
       }
-      return found;
+      return records;
     }
 
     scenarios(instance, world, [
@@ -164,11 +164,11 @@ onBothDrivers(
     test('values are exact: 64 bits, decimals, offsets, null and "", quotes, line ends, formulas', async () => {
       const body = `{"name":"=1+1","amount":123456789012345.6780,"stage":"","close_date":"2026-03-01T09:30:00.120+05:30",
       "description":"a \\"b\\", c\\r\\nd"}`;
-      const made = await instance().call('POST /api/v1/opportunities', { key: beta.key, body });
-      assert.equal(made.status, 201);
+      const response = await instance().call('POST /api/v1/opportunities', { key: beta.key, body });
+      assert.equal(response.status, 201);
       const list = (accept: string) =>
         instance().call('GET /api/v1/opportunities', { key: beta.key, ...as(accept) });
-      assert.equal((await list(ndjson)).text, `${made.text}\n`);
+      assert.equal((await list(ndjson)).text, `${response.text}\n`);
       const { text } = await list(csv);
       assert.match(text, /,123456789012345\.6780,/);
       assert.ok(text.includes(',2026-03-01T09:30:00.12+05:30,') && text.includes(',=1+1,'), text);
@@ -178,13 +178,13 @@ onBothDrivers(
     });
 
     test('records the caller and the query in the activity, but not in the change feed', async () => {
-      const did = async () =>
+      const exportEntries = async () =>
         (await activityOf(instance(), beta.id)).filter((each) => each.did.startsWith('export'));
-      const before = await did();
+      const before = await exportEntries();
       await get('?status=New', csv, beta.key);
       await instance().call('HEAD /api/v1/leads', { key: beta.key, ...as(csv) });
-      const [one, ...more] = (await did()).slice(before.length);
-      assert.deepEqual([one?.did, one?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
+      const [entry, ...more] = (await exportEntries()).slice(before.length);
+      assert.deepEqual([entry?.did, entry?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
     });
 
     test('HEAD returns the headers without reading records, and gzip is used if accepted', async () => {
@@ -217,12 +217,12 @@ onBothDrivers(
           accept: ndjson,
           'accept-encoding': 'identity',
         };
-        const sent = request(`${instance().url}/api/v1/leads?sort=id`, {
+        const outgoing = request(`${instance().url}/api/v1/leads?sort=id`, {
           headers,
           agent: false,
         });
-        sent.end();
-        const [response] = await once(sent, 'response');
+        outgoing.end();
+        const [response] = await once(outgoing, 'response');
         return response;
       }
       /** Reads until the response ends or fails. */
@@ -259,9 +259,9 @@ onBothDrivers(
         const reader = await open();
         const { database } = instance();
         await database.run({ name: '', text: 'alter table leads rename to leads_gone', values: [] });
-        const ended = await endOf(reader);
+        const outcome = await endOf(reader);
         await database.run({ name: '', text: 'alter table leads_gone rename to leads', values: [] });
-        assert.deepEqual(ended, { code: 'ECONNRESET', some: true });
+        assert.deepEqual(outcome, { code: 'ECONNRESET', some: true });
       });
     });
 

@@ -119,10 +119,10 @@ onBothDrivers(
           const values = (words ?? valuesOf(type)).map(
             (text) => JSON.parse(text) as string | number | boolean,
           );
-          const asked = values.filter((value) => value !== '').map((value) => [value]);
-          if (repeatable) asked.push(values.filter((value) => value !== '').slice(0, 2));
+          const queries = values.filter((value) => value !== '').map((value) => [value]);
+          if (repeatable) queries.push(values.filter((value) => value !== '').slice(0, 2));
           let some = 0;
-          for (const wanted of asked) {
+          for (const wanted of queries) {
             const query = wanted
               .map((value) => `n_${name}[${operator}]=${encodeURIComponent(String(value))}`)
               .join('&');
@@ -180,7 +180,7 @@ onBothDrivers(
       code: 'invalid_input',
       fields: [{ field, message: `${field} ${text}` }],
     });
-    const refused: readonly (readonly [query: string, field: string, text: string])[] = [
+    const rejections: readonly (readonly [query: string, field: string, text: string])[] = [
       ['n_integer[gte]=x', 'n_integer[gte]', `must be ${fieldTypes.integer.expected}`],
       ['n_integer[in]=1&n_integer[in]=1.5', 'n_integer[in]', `must be ${fieldTypes.integer.expected}`],
       ['n_timestamp[lt]=2026-02-30T00:00:00Z', 'n_timestamp[lt]', `must be ${fieldTypes.timestamp.expected}`],
@@ -201,7 +201,7 @@ onBothDrivers(
         'is not a filter of this list. Available filters: n_boolean[eq], n_boolean[ne], n_boolean[gt], n_boolean[gte], n_boolean[lt], n_boolean[lte], n_boolean[in], n_boolean[is_null]',
       ],
     ];
-    for (const [query, field, text] of refused) {
+    for (const [query, field, text] of rejections) {
       test(`${query.slice(0, 60)} → 400`, async () => {
         const answer = await get(query);
         assert.deepEqual([answer.status, errorOf(answer)], [400, message(field, text)]);
@@ -355,8 +355,8 @@ onBothDrivers('the filters of the five resources', (instance) => {
       const declared = definition.filters.map(
         ({ field, operators: names }) => `${field.name} ${names.join(' ')}`,
       );
-      const told = declaredIn(rowOf(`\`${definition.name}\``));
-      assert.deepEqual([...told, ...shared], declared);
+      const documentation = declaredIn(rowOf(`\`${definition.name}\``));
+      assert.deepEqual([...documentation, ...shared], declared);
     }
   });
 

@@ -52,7 +52,7 @@ onBothDrivers('erasure', (instance) => {
     runCommand(instance(), ['person', 'forget', '--org', org.slug, ...args]);
   const person = { last_name: 'Quillfeather', email, phone };
   /** Stores the person's data in every kind of row. @returns IDs */
-  const known = async (org: Organization) => {
+  const storePerson = async (org: Organization) => {
     const { id } = await call('POST /api/v1/leads', person, org, { 'idempotency-key': `"k-${org.slug}"` });
     await call(`PATCH /api/v1/leads/${id}`, { description: 'Quillfeather called' }, org);
     const { id: deleted } = await call('POST /api/v1/leads', { ...person, company: 'x' }, org);
@@ -61,12 +61,12 @@ onBothDrivers('erasure', (instance) => {
     const { id: left } = await call('POST /api/v1/cases', { subject: 'A', contact_id: contact }, org);
     const channel = await integrate(instance(), org, 'whatsapp');
     const text = { type: 'text', text: { body: 'It is Quillfeather' }, from: '491705550199', id: 'wamid.1' };
-    const sent = await deliver(
+    const delivery = await deliver(
       instance(),
       channel,
       whatsappBody({ messages: [{ ...text, timestamp: '1767225600' }] }),
     );
-    assert.equal(sent.status, 200, sent.text);
+    assert.equal(delivery.status, 200, delivery.text);
     const tables = tablesOf(instance().database);
     await until(
       async () => {
@@ -101,10 +101,10 @@ onBothDrivers('erasure', (instance) => {
   });
 
   test('the command previews an erasure, then erases the person everywhere and leaves other people unchanged', async () => {
-    const ids = await known(acme);
-    await known(globex);
-    const { id: kept } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
-    const wish = [
+    const ids = await storePerson(acme);
+    await storePerson(globex);
+    const { id: otherId } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
+    const criteria = [
       ...[
         '--records',
         `leads?email=${encodeURIComponent(email)}`,
@@ -112,9 +112,9 @@ onBothDrivers('erasure', (instance) => {
       ],
       ...['--text', 'Quillfeather'],
     ];
-    const shown = await forget(acme, ...wish);
-    assert.match(shown.text, /Nothing was erased/);
-    const before = shown.json as Record<string, Record<string, unknown>>;
+    const preview = await forget(acme, ...criteria);
+    assert.match(preview.text, /Nothing was erased/);
+    const before = preview.json as Record<string, Record<string, unknown>>;
     assert.deepEqual(before.records, { leads: [ids.id], contacts: [ids.contact] });
     assert.deepEqual(before.rows, {
       crm_idempotency: 1,
@@ -126,7 +126,7 @@ onBothDrivers('erasure', (instance) => {
     });
     assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);
 
-    assert.deepEqual((await forget(acme, ...wish, '--erase')).json, { ...before, erased: true });
+    assert.deepEqual((await forget(acme, ...criteria, '--erase')).json, { ...before, erased: true });
     const history = await call(`GET /api/v1/leads/${ids.id}/history`);
     assert.deepEqual(
       (history.data as Record<string, unknown>[]).map(({ action, before: was, after }) => [
@@ -141,7 +141,7 @@ onBothDrivers('erasure', (instance) => {
       ],
     );
     assert.equal((await call(`GET /api/v1/cases/${ids.left}`)).contact_id, null);
-    assert.equal((await call(`GET /api/v1/leads/${kept}`)).email, other);
+    assert.equal((await call(`GET /api/v1/leads/${otherId}`)).email, other);
     assert.equal(
       (
         (await call(`GET /api/v1/leads?email=${encodeURIComponent(email)}`, undefined, globex))
@@ -149,11 +149,11 @@ onBothDrivers('erasure', (instance) => {
       ).length,
       1,
     );
-    const did = (await activityOf(instance(), acme.id)).map((each) => each.did);
-    assert.equal(did.at(-1), 'forget person null');
-    assert.match((await forget(acme, ...wish)).text, /No data about this person was found/);
+    const actions = (await activityOf(instance(), acme.id)).map((each) => each.did);
+    assert.equal(actions.at(-1), 'forget person null');
+    assert.match((await forget(acme, ...criteria)).text, /No data about this person was found/);
 
-    await forget(globex, ...wish, '--erase');
+    await forget(globex, ...criteria, '--erase');
     const everything = await dump(instance());
     for (const trace of traces) assert.doesNotMatch(everything, trace);
     assert.ok(everything.includes(other), 'the same search finds other people');
@@ -186,22 +186,22 @@ onBothDrivers('erasure', (instance) => {
     assert.equal((await create('leads')).isReplayed, false);
   });
 
-  for (const [given, kept] of [
+  for (const [input, storedText] of [
     ['Zoë.Quill@example.com', 'ZOË.QUILL@EXAMPLE.COM'],
     ['ZOË.QUILL@EXAMPLE.COM', 'zoë.quill@example.com'],
     ['zoë.quill@example.com', 'Zoë.Quill@Example.com'],
   ] as const) {
-    test(`${given} finds ${kept} in every encoding`, async () => {
-      const json = JSON.stringify(kept).slice(1, -1);
+    test(`${input} finds ${storedText} in every encoding`, async () => {
+      const json = JSON.stringify(storedText).slice(1, -1);
       const payloads = [
-        kept,
+        storedText,
         json.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
-        encodeURIComponent(kept),
-        new URLSearchParams({ payer: kept }).toString(),
+        encodeURIComponent(storedText),
+        new URLSearchParams({ payer: storedText }).toString(),
       ];
       for (const payload of payloads) await unmatchedPayment(instance(), acme.id, { payload });
-      const { json: found } = await forget(acme, '--text', given, '--erase');
-      const { crm_payment_events: count } = (found as { rows: Record<string, number> }).rows;
+      const { json: report } = await forget(acme, '--text', input, '--erase');
+      const { crm_payment_events: count } = (report as { rows: Record<string, number> }).rows;
       assert.equal(count, payloads.length);
     });
   }
@@ -287,8 +287,8 @@ onBothDrivers('erasure', (instance) => {
     assert.equal(found.status, 200);
     const form =
       formsOf(found).find(({ action }) => action === `${page}/forget`) ?? assert.fail(readable(found.text));
-    const wrong = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
-    assert.equal(wrong.status, 400);
+    const response = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
+    assert.equal(response.status, 400);
     assert.equal((await call(`GET /api/v1/leads/${id}`)).id, id);
     const done = await browser.post(`${page}/forget`, { ...form.values, word: 'erase' });
     assert.match(readable((await settled(browser, done)).text), /has been erased/);

@@ -96,8 +96,8 @@ onBothDrivers(
       assert.match(JSON.stringify(expanded?.expanded), new RegExp(`^{"buyer_id":{"id":${account},`));
       const strict = await call('GET deals?label=x', undefined, { prefer: 'handling=strict' });
       assert.equal(strict.status, 200, strict.text);
-      const wrong = await call('POST deals', { price: 'much' });
-      assert.match(wrong.text, /worth must be a number/);
+      const response = await call('POST deals', { price: 'much' });
+      assert.match(response.text, /worth must be a number/);
     });
 
     test('imports and exports use both names', async () => {
@@ -128,16 +128,16 @@ onBothDrivers(
     });
 
     test('the old path serves the same records and checks the grants of the new name', async () => {
-      const made = await call('POST bargains', { title: 'by the old path' });
+      const creation = await call('POST bargains', { title: 'by the old path' });
       assert.deepEqual(
-        [made.status, made.headers.get('location')],
-        [201, `/api/v1/bargains/${made.json.id}`],
+        [creation.status, creation.headers.get('location')],
+        [201, `/api/v1/bargains/${creation.json.id}`],
       );
-      const found = await call(`GET deals/${made.json.id}`);
-      assert.equal(found.json.title, 'by the old path');
+      const response = await call(`GET deals/${creation.json.id}`);
+      assert.equal(response.json.title, 'by the old path');
       const { keyWith } = acme;
       const key = await keyWith([{ object: 'deals', actions: ['read'] }]);
-      assert.equal((await instance().call(`GET /api/v1/bargains/${made.json.id}`, { key })).status, 200);
+      assert.equal((await instance().call(`GET /api/v1/bargains/${creation.json.id}`, { key })).status, 200);
       assert.equal((await instance().call('GET /api/v1/bargains', { key })).status, 403);
       assert.equal((await call('DELETE bargains')).status, 405);
     });

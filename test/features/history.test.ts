@@ -56,7 +56,7 @@ onBothDrivers(
       Number((await call(`POST ${resource}`, body)).json.id);
     const changesOf = async (resource: string, id: number): Promise<readonly Change[]> =>
       (await call(`GET ${resource}/${id}/history`)).json.data as Change[];
-    const told = (changes: readonly Change[]) =>
+    const summaries = (changes: readonly Change[]) =>
       changes.map(({ action, version, before, after }) => [
         action,
         version,
@@ -69,13 +69,13 @@ onBothDrivers(
       const { byToken } = await logIn(instance(), ann);
       const id = await make('family', { name: 'Ada', big: 1, pin: 'hunter2' });
       await call(`PUT family/${id}`, { name: 'Ada L.', big: 1, pin: 'hunter3' });
-      const removed = await call(`DELETE family/${id}`, undefined, { headers: byToken });
+      const deletion = await call(`DELETE family/${id}`, undefined, { headers: byToken });
       const answer = await call(`GET family/${id}/history`);
       const [last, changed, first] = answer.json.data as Change[];
       assert.ok(last && changed && first);
       assert.equal(last.action, 'delete');
       assert.deepEqual(last.actor, { kind: 'user', id: Number(ann.id), name: ann.email });
-      assert.equal(last.request_id, removed.headers.get('x-request-id'));
+      assert.equal(last.request_id, deletion.headers.get('x-request-id'));
       assert.equal(last.after, null);
       assert.equal(last.before?.name, 'Ada L.');
       assert.deepEqual([last.version, changed.version, first.version], [3, 2, 1]);
@@ -149,7 +149,7 @@ onBothDrivers(
         const id = Number((await once()).json.id);
         await once();
         await call(`PATCH family/${id}`, { name: 'Twice' });
-        assert.deepEqual(told(await changesOf('family', id)), [
+        assert.deepEqual(summaries(await changesOf('family', id)), [
           ['update', 2, 'Once', 'Twice'],
           ['create', 1, null, 'Once'],
         ]);
@@ -159,7 +159,7 @@ onBothDrivers(
         await Promise.all(ids.map((each) => call(`PUT family/${each}`, { name: `done ${each}` })));
         await Promise.all(ids.map((each) => call(`DELETE family/${each}`)));
         for (const [index, each] of ids.entries()) {
-          assert.deepEqual(told(await changesOf('family', each)), [
+          assert.deepEqual(summaries(await changesOf('family', each)), [
             ['delete', 3, `done ${each}`, null],
             ['update', 2, `many ${index}`, `done ${each}`],
             ['create', 1, null, `many ${index}`],
@@ -179,7 +179,7 @@ onBothDrivers(
           records: [{ id: second.id, name: 'b2+', mother_id: first.id }],
         });
         await results('DELETE family/batch', { ids: [first.id] });
-        assert.deepEqual(told(await changesOf('family', first.id)), [
+        assert.deepEqual(summaries(await changesOf('family', first.id)), [
           ['delete', 3, 'b1', null],
           ['update', 2, 'b1', 'b1'],
           ['create', 1, null, 'b1'],
@@ -187,7 +187,7 @@ onBothDrivers(
         const [nulled, ...rest] = await changesOf('family', second.id);
         assert.equal(nulled?.before?.mother_id, first.id);
         assert.equal(nulled?.after?.mother_id, null);
-        assert.deepEqual(told(rest), [
+        assert.deepEqual(summaries(rest), [
           ['update', 2, 'b2', 'b2+'],
           ['create', 1, null, 'b2'],
         ]);
@@ -200,8 +200,8 @@ onBothDrivers(
         });
         assert.equal(answer.status, 200, answer.text);
         const { json } = await call('GET family');
-        const made = (json.data as { id: number; name: string }[]).find(({ name }) => name === 'imported');
-        assert.deepEqual(told(await changesOf('family', Number(made?.id))), [
+        const record = (json.data as { id: number; name: string }[]).find(({ name }) => name === 'imported');
+        assert.deepEqual(summaries(await changesOf('family', Number(record?.id))), [
           ['create', 1, null, 'imported'],
         ]);
       });
@@ -252,14 +252,14 @@ onBothDrivers(
           user: null,
           grants: {},
         } as const;
-        let removed: Promise<Answer> | undefined;
+        let deletion: Promise<Answer> | undefined;
         const contact = await transaction(database, async (tables) => {
           const write = records(resources, { principal, requestId: 'r' }, (statement) =>
             runForId(tables, statement),
           );
           const id = await write.create('contacts', { last_name: 'C', account_id: account });
           // The deletion waits for this transaction and does not see its writes.
-          removed = many
+          deletion = many
             ? call('DELETE accounts/batch', { ids: [account] })
             : call(`DELETE accounts/${account}`);
           await until(async () => {
@@ -268,7 +268,7 @@ onBothDrivers(
           }, 'the deletion to wait');
           return id;
         });
-        await removed;
+        await deletion;
         const [nulled] = await changesOf('contacts', Number(contact));
         assert.equal(nulled?.before?.account_id, account);
         assert.equal(nulled?.after?.account_id, null);
@@ -290,7 +290,7 @@ onBothDrivers(
       assert.deepEqual(await run('select guardian_id::text from family where id = $1::bigint', ward), [
         [null],
       ]);
-      assert.deepEqual(told(await changesOf('family', ward)), [
+      assert.deepEqual(summaries(await changesOf('family', ward)), [
         ['update', 3, 'ward', 'ward'],
         ['create', 1, null, 'ward'],
       ]);
@@ -307,7 +307,7 @@ onBothDrivers(
       });
       assert.ok((await changeLogRetention(tablesOf(database), 30)) > 2);
       assert.equal(await changeLogRetention(tablesOf(database), 30), 0);
-      assert.deepEqual(told(await changesOf('family', id)), [
+      assert.deepEqual(summaries(await changesOf('family', id)), [
         ['update', 4, 'v3', 'v4'],
         ['update', 3, 'v2', 'v3'],
       ]);
@@ -325,7 +325,7 @@ onBothDrivers(
       await call(`PATCH family/${id}`, { name: 'new' });
       await call(`PATCH family/${id}`, { name: 'newer' });
       const changes = await changesOf('family', id);
-      assert.deepEqual(told(changes), [
+      assert.deepEqual(summaries(changes), [
         ['update', 3, 'new', 'newer'],
         ['update', 2, 'old', 'new'],
       ]);

@@ -189,12 +189,12 @@ onBothDrivers(
       for (const coding of ['gzip', 'GZIP', 'x-gzip']) {
         test(`${coding} is decoded`, async () => {
           const body = gzipSync(JSON.stringify({ company: 'packed', description: 'x'.repeat(100_000) }));
-          const made = await post(body, coding);
-          assert.deepEqual([made.status, made.json.company], [201, 'packed'], made.text);
+          const response = await post(body, coding);
+          assert.deepEqual([response.status, response.json.company], [201, 'packed'], response.text);
           const changed = await post(
             gzipSync('{"company":"repacked"}'),
             coding,
-            `/api/v1/leads/${made.json.id}`,
+            `/api/v1/leads/${response.json.id}`,
             'PATCH',
           );
           assert.equal(changed.json.company, 'repacked');
@@ -204,9 +204,9 @@ onBothDrivers(
         assert.equal((await post(Buffer.from('{}'), 'identity')).status, 201));
       for (const coding of ['br', 'deflate', 'gzip, gzip', 'zstd', '*']) {
         test(`rejects ${coding} and names it`, async () => {
-          const refused = await post(gzipSync('{}'), coding);
-          assert.equal(refused.status, 400);
-          assert.deepEqual(errorOf(refused), {
+          const response = await post(gzipSync('{}'), coding);
+          assert.equal(response.status, 400);
+          assert.deepEqual(errorOf(response), {
             error: 'Content-Encoding must be gzip or identity',
             code: 'invalid_header',
           });
@@ -214,9 +214,9 @@ onBothDrivers(
       }
       test('rejects truncated bodies and bodies that are not gzip', async () => {
         for (const body of [Buffer.from('{}'), gzipSync('{}').subarray(0, 12)]) {
-          const refused = await post(body, 'gzip');
-          assert.deepEqual([refused.status, refused.json.code], [400, 'invalid_json']);
-          assertErrorShape(refused);
+          const response = await post(body, 'gzip');
+          assert.deepEqual([response.status, response.json.code], [400, 'invalid_json']);
+          assertErrorShape(response);
         }
       });
       test('limits the size after decoding', async () => {
@@ -224,8 +224,8 @@ onBothDrivers(
         assert.ok(bomb.length < 1024 * 1024);
         const whole = await cpuOf(() => gunzipSync(bomb));
         const spent = await cpuOf(async () => {
-          const refused = await post(bomb, 'gzip');
-          assert.deepEqual([refused.status, refused.json.code], [413, 'body_too_large']);
+          const response = await post(bomb, 'gzip');
+          assert.deepEqual([response.status, response.json.code], [413, 'body_too_large']);
         });
         assert.ok(spent < whole / 2, `${spent} ms of CPU, although decoding all of it takes ${whole} ms`);
         const most = Buffer.alloc(1024 * 1024, ' ');
@@ -233,11 +233,11 @@ onBothDrivers(
         assert.equal((await post(gzipSync(most), 'gzip')).status, 201);
       });
       test('checks permissions before decoding', async () => {
-        const refused = await instance().call('POST /api/v1/leads', {
+        const response = await instance().call('POST /api/v1/leads', {
           body: Buffer.from('x'),
           headers: { 'content-encoding': 'br' },
         });
-        assert.equal(refused.status, 401);
+        assert.equal(response.status, 401);
       });
     });
   },

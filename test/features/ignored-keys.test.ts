@@ -128,15 +128,15 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
         const body = hasBody(operation) ? { body: {} } : {};
         const strictly = { key: pair.alpha.key, headers: { prefer: 'handling=strict' }, ...body };
         const query = '?nonsense=1&__proto__=2&org=alpha&per_page=5';
-        const refused = await instance().call(request + query, strictly);
+        const rejection = await instance().call(request + query, strictly);
         const message = (field: string) => `${field} is not a parameter of this operation`;
         assert.deepEqual(
-          [refused.status, refused.json.fields],
+          [rejection.status, rejection.json.fields],
           [400, ['nonsense', '__proto__', 'per_page'].map((field) => ({ field, message: message(field) }))],
         );
-        assertErrorShape(refused);
-        const served = await instance().call(`${request}?org=alpha`, strictly);
-        assert.equal(served.status, operation.success, served.text);
+        assertErrorShape(rejection);
+        const response = await instance().call(`${request}?org=alpha`, strictly);
+        assert.equal(response.status, operation.success, response.text);
       });
     }
   }

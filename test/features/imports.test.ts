@@ -70,18 +70,24 @@ onBothDrivers(
     };
 
     /** Asserts that an import writes nothing. */
-    const refused = (scenario: Scenario): Scenario => ({
+    const writesNothing = (scenario: Scenario): Scenario => ({
       ...scenario,
       and: async () => assert.equal(await count(), 0),
     });
     describe('rejects the whole import', () =>
       scenarios(instance, () => ({ callers, values }), [
-        refused({ does: leads, with: '', ...as(csv), gets: 401 }),
-        refused({ as: 'reader', does: leads, with: 'last_name\nx', ...as(csv), gets: 403 }),
-        refused({ as: 'creator', does: `${leads}?match=email`, with: 'email\nx', ...as(csv), gets: 403 }),
-        refused({ as: 'acme', does: leads, with: {}, gets: 400, has: { code: 'invalid_header' } }),
-        refused({ as: 'acme', does: leads, with: 'x', ...as('text/csv; charset=latin1'), gets: 400 }),
-        refused({
+        writesNothing({ does: leads, with: '', ...as(csv), gets: 401 }),
+        writesNothing({ as: 'reader', does: leads, with: 'last_name\nx', ...as(csv), gets: 403 }),
+        writesNothing({
+          as: 'creator',
+          does: `${leads}?match=email`,
+          with: 'email\nx',
+          ...as(csv),
+          gets: 403,
+        }),
+        writesNothing({ as: 'acme', does: leads, with: {}, gets: 400, has: { code: 'invalid_header' } }),
+        writesNothing({ as: 'acme', does: leads, with: 'x', ...as('text/csv; charset=latin1'), gets: 400 }),
+        writesNothing({
           as: 'acme',
           does: leads,
           with: '',
@@ -89,8 +95,14 @@ onBothDrivers(
           gets: 400,
           has: { error: 'Invalid CSV: the body is empty' },
         }),
-        refused({ as: 'acme', does: `${leads}?dry_run=yes&on_error=no`, with: '', ...as(csv), gets: 400 }),
-        refused({
+        writesNothing({
+          as: 'acme',
+          does: `${leads}?dry_run=yes&on_error=no`,
+          with: '',
+          ...as(csv),
+          gets: 400,
+        }),
+        writesNothing({
           as: 'acme',
           does: `${leads}?dry-run=true`,
           with: 'last_name\nx',
@@ -98,7 +110,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'dry-run is not a parameter of this operation. Did you mean "dry_run"?' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'a;last_name;b\n1;2;3',
@@ -106,7 +118,7 @@ onBothDrivers(
           gets: 400,
           has: { code: 'invalid_input' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name,last_name\na,b',
@@ -114,7 +126,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'last_name appears twice' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name,id,mail\na,1,b',
@@ -122,7 +134,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'id is read-only; mail is not a field of this resource. Did you mean "email"?' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name\n"a',
@@ -130,7 +142,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'Invalid CSV: line 2: a quote is not closed' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'x',
@@ -138,8 +150,14 @@ onBothDrivers(
           gets: 400,
           has: { code: 'invalid_header' },
         }),
-        refused({ as: 'acme', does: leads, with: 'x', ...as(csv, { 'content-encoding': 'br' }), gets: 400 }),
-        refused({
+        writesNothing({
+          as: 'acme',
+          does: leads,
+          with: 'x',
+          ...as(csv, { 'content-encoding': 'br' }),
+          gets: 400,
+        }),
+        writesNothing({
           as: 'acme',
           does: `${leads}?match=email`,
           with: 'email\nx',
@@ -398,12 +416,12 @@ onBothDrivers(
         );
         const { id, key } = await acme.makeKey({ profile: what });
         const before = await count();
-        const sent = request(`${instance().url}/api/v1/leads/import${query}`, {
+        const upload = request(`${instance().url}/api/v1/leads/import${query}`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
           agent: false,
         });
-        const responded = once(sent, 'response');
+        const responded = once(upload, 'response');
         const part = (first: number) =>
           lines(
             ...numbered(1000).map((record, index) => ({
@@ -411,12 +429,12 @@ onBothDrivers(
               email: `${what.replaceAll(' ', '-')}-${first + index}@example.com`,
             })),
           );
-        sent.write(part(0));
+        upload.write(part(0));
         await until(async () => (await count()) === before + 1000, 'the first part');
         await transaction(database, (tables) => end(tables, by, { id, profile }));
         // No node caches a key for longer.
         await pause(1000);
-        sent.end(part(1000));
+        upload.end(part(1000));
         const [response] = await responded;
         const { code, report } = JSON.parse(await text(response));
         assert.deepEqual(
@@ -432,14 +450,14 @@ onBothDrivers(
       const before = await count();
       const open = () => {
         const headers = { authorization: `Bearer ${acme.key}`, 'content-type': ndjson };
-        const sent = request(`${instance().url}/api/v1/leads/import`, {
+        const upload = request(`${instance().url}/api/v1/leads/import`, {
           method: 'POST',
           headers,
           agent: false,
         });
-        sent.on('error', () => {});
-        sent.write(lines(...numbered(1100)));
-        return sent;
+        upload.on('error', () => {});
+        upload.write(lines(...numbered(1100)));
+        return upload;
       };
       const senders = [open(), open()];
       await until(async () => (await count()) === before + 2000, 'a batch of each');

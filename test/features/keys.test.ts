@@ -113,7 +113,7 @@ onBothDrivers('API keys', (instance) => {
       assert.equal(errorOf(answer).error, 'Missing or invalid credentials');
       unauthenticated = told(answer);
     });
-    const refused = async (...authorization: string[]) => {
+    const assertUnauthenticated = async (...authorization: string[]) => {
       const head = authorization.flatMap((value) => ['authorization', value]);
       for (const request of ['GET /api/v1/leads', `DELETE /api/v1/leads/${foreign}`, 'POST /api/v1/cases']) {
         const answer = await exchange(instance().url, request, head);
@@ -146,18 +146,18 @@ onBothDrivers('API keys', (instance) => {
       'the secret of another key': (key) => `Bearer ${keyOf(random(10), key.slice(15, 58))}`,
     };
     for (const [name, authorization] of Object.entries(malformed)) {
-      test(name, () => refused(authorization(organization.key)));
+      test(name, () => assertUnauthenticated(authorization(organization.key)));
     }
 
-    test('sent twice', () => refused('Bearer x', `Bearer ${organization.key}`));
+    test('sent twice', () => assertUnauthenticated('Bearer x', `Bearer ${organization.key}`));
     test('expired', async () => {
       const { key } = await organization.makeKey({ expiresAt: new Date(Date.now() - 1) });
-      await refused(`Bearer ${key}`);
+      await assertUnauthenticated(`Bearer ${key}`);
     });
     test('revoked', async () => {
       const { id, key } = await organization.makeKey();
       await transaction(instance().database, (tables) => revokeKey(tables, by(), organization.id, id));
-      await refused(`Bearer ${key}`);
+      await assertUnauthenticated(`Bearer ${key}`);
     });
     test('sent anywhere but in the header', async () => {
       const { key } = organization;
@@ -275,9 +275,9 @@ onBothDrivers('API keys', (instance) => {
     test(`${definition.name}: five actions with each kind of grant`, async () => {
       const { id } = await make(instance(), organization.key, definition);
       const other = definition.name === 'leads' ? 'cases' : 'leads';
-      const each = operations.map(({ action }) => action);
+      const actions = operations.map(({ action }) => action);
       const grants: readonly (readonly [readonly Grant[], (action: Operation['action']) => boolean])[] = [
-        ...each.flatMap((one) => [
+        ...actions.flatMap((one) => [
           [[{ object: definition.name, actions: [one] }], (action: string) => action === one] as const,
           [[{ object: '*', actions: [one] }], (action: string) => action === one] as const,
         ]),
@@ -316,9 +316,12 @@ onBothDrivers('API keys', (instance) => {
         const ids = operation.one ? [missing, another, 'no-id'] : [''];
         for (const id of ids) {
           const request = `${requestOf(operation, definition, id)}?page=x&sort=x`;
-          const wrong = hasBody(operation) ? { body: '{"x":' } : {};
+          const invalidBody = hasBody(operation) ? { body: '{"x":' } : {};
           const status = async (key?: string) => {
-            const answer = await instance().call(request, { ...wrong, ...(key !== undefined && { key }) });
+            const answer = await instance().call(request, {
+              ...invalidBody,
+              ...(key !== undefined && { key }),
+            });
             assertErrorShape(answer);
             return answer.status;
           };

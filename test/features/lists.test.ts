@@ -110,11 +110,11 @@ onBothDrivers('lists', (instance) => {
       );
       const text = scatter(definition);
       await instance().database.run({ name: `scatter ${definition.name}`, text, values: [alpha.id] });
-      const found = await walked(definition, 'sort=id');
+      const records = await walked(definition, 'sort=id');
       const oldestFirst = (a: ExactRecord, b: ExactRecord) =>
         Number(numberText(a.id)) - Number(numberText(b.id));
-      all.set(definition.name, [...found].sort(oldestFirst));
-      assert.equal(found.length, count);
+      all.set(definition.name, [...records].sort(oldestFirst));
+      assert.equal(records.length, count);
     }
   });
 
@@ -216,7 +216,7 @@ onBothDrivers('lists', (instance) => {
           'internal columns were found',
         );
         const joined = definitions.flatMap(({ fields }) => fields.filter((field) => !isStored(field)));
-        const refused = [
+        const invalidNames = [
           ...columns,
           ...joined.map(({ name }) => name),
           ' id',
@@ -242,7 +242,7 @@ onBothDrivers('lists', (instance) => {
         ];
         const message = `sort must be one of ${names.join(', ')}`;
         const body = { error: message, code: 'invalid_input', fields: [{ field: 'sort', message }] };
-        for (const name of refused) {
+        for (const name of invalidNames) {
           const answer = await get(definition, `sort=${encodeURIComponent(name)}`);
           assert.deepEqual([answer.status, errorOf(answer)], [400, body], name);
         }
@@ -306,7 +306,7 @@ onBothDrivers('lists', (instance) => {
           code: 'invalid_input',
           fields: [{ field: 'page', message }],
         });
-        const wrong = [
+        const invalidPages = [
           'abc',
           '1.5',
           '1.0',
@@ -322,7 +322,9 @@ onBothDrivers('lists', (instance) => {
           '\0',
         ];
         const cases = [
-          ...wrong.map((page) => [`page=${encodeURIComponent(page)}`, 'page must be an integer'] as const),
+          ...invalidPages.map(
+            (page) => [`page=${encodeURIComponent(page)}`, 'page must be an integer'] as const,
+          ),
           ['page=1&page=2', 'page must not be repeated'],
           ['page=1&page=1', 'page must not be repeated'],
         ] as const;
@@ -375,11 +377,11 @@ onBothDrivers('lists', (instance) => {
       textFilters(definition).map(({ field }) => ({ definition, name: field.name })),
     );
     for (const { definition, name } of cases) {
-      const expect = async (query: string, wanted: (text: string) => boolean) => {
+      const expect = async (query: string, predicate: (text: string) => boolean) => {
         const { field, direction } = defaultOrder(definition);
         const byId = new Map(recordsOf(definition).map((record) => [numberText(record.id), record]));
         const expected = ordered(definition, field, direction).filter((id) =>
-          wanted(String(byId.get(id)?.[name])),
+          predicate(String(byId.get(id)?.[name])),
         );
         assert.deepEqual(ids(await walked(definition, query)), expected, query);
         return expected.length;
@@ -410,9 +412,9 @@ onBothDrivers('lists', (instance) => {
         const many = Array.from({ length: maxFilterValues - 1 }, (_, index) => is(`v${index}`)).join('&');
         await expect(`${many}&${is('🌍')}`, (one) => one === '🌍');
         assert.equal(await expect(many, () => false), 0);
-        const refused = await get(definition, `${many}&${is('a')}&${is('b')}`);
-        assert.equal(refused.status, 400);
-        assert.deepEqual(refused.json.fields, [
+        const response = await get(definition, `${many}&${is('a')}&${is('b')}`);
+        assert.equal(response.status, 400);
+        assert.deepEqual(response.json.fields, [
           { field: name, message: `${name} must not be repeated more than ${maxFilterValues} times` },
         ]);
       });
@@ -432,8 +434,8 @@ onBothDrivers('lists', (instance) => {
         const expected = recordsOf(definition).filter((one) => one[first] === 'a' && one[second] === 'a');
         assert.ok(expected.length > 0);
         for (const query of [`${first}=a&${second}=a`, `${second}=a&${first}=a`]) {
-          const found = ids(await walked(definition, `${query}&sort=id`));
-          assert.deepEqual(found, ids(expected));
+          const actual = ids(await walked(definition, `${query}&sort=id`));
+          assert.deepEqual(actual, ids(expected));
         }
         assert.deepEqual(await walked(definition, `${first}=a&${second}=b`), []);
       }
@@ -442,14 +444,14 @@ onBothDrivers('lists', (instance) => {
     test('a filter, a sort and a page can be combined', async () => {
       for (const definition of selectable.filter((one) => one.filters.length > 0)) {
         const name = definition.filters[0]?.field.name ?? '';
-        const kept = recordsOf(definition).filter((one) => one[name] !== '~' && one[name] !== '');
-        const values = [...new Set(kept.map((one) => encodeURIComponent(String(one[name]))))];
+        const matching = recordsOf(definition).filter((one) => one[name] !== '~' && one[name] !== '');
+        const values = [...new Set(matching.map((one) => encodeURIComponent(String(one[name]))))];
         const query = `${values.map((text) => `${name}=${text}`).join('&')}&sort=id&dir=desc`;
-        const expected = ids(kept).reverse();
+        const expected = ids(matching).reverse();
         for (const page of [2, deepPage]) {
-          const found = ids(dataOf(await get(definition, `${query}&page=${page}`)));
-          assert.deepEqual(found, expected.slice(20 * (page - 1), 20 * page));
-          assert.ok(found.length > 0, `page ${page}`);
+          const actual = ids(dataOf(await get(definition, `${query}&page=${page}`)));
+          assert.deepEqual(actual, expected.slice(20 * (page - 1), 20 * page));
+          assert.ok(actual.length > 0, `page ${page}`);
         }
       }
     });
@@ -458,9 +460,9 @@ onBothDrivers('lists', (instance) => {
   describe('undeclared parameters', () => {
     for (const definition of definitions) {
       test(`${definition.name}: are ignored and do not change any statement`, async () => {
-        const known = plainFilters(definition).map(({ field }) => field.name);
-        if (definition.search.length > 0) known.push('q');
-        known.push('fields', 'expand');
+        const parameters = plainFilters(definition).map(({ field }) => field.name);
+        if (definition.search.length > 0) parameters.push('q');
+        parameters.push('fields', 'expand');
         const others = [
           ...definitions.flatMap(({ fields }) => fields.map(({ name }) => name)),
           ...[
@@ -476,7 +478,7 @@ onBothDrivers('lists', (instance) => {
             'query',
           ],
           ...['__proto__', 'constructor', 'status__gt', 'secret_hash', 'X-Org-Slug', ''],
-        ].filter((name) => !known.includes(name));
+        ].filter((name) => !parameters.includes(name));
         const plain = await get(definition, '');
         const statements = await recordStatements(instance().database, () => get(definition, ''));
         assert.equal(statements.length, 1);

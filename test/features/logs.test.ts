@@ -102,31 +102,31 @@ for (const driver of drivers) {
       test(`${request} ${JSON.stringify(expected)}`, async () => {
         const { key: isKey, ...rest } = { key: false, ...call };
         const lines = await linesOf(request, { ...rest, ...(isKey && { key: acme.key }) });
-        const found = lines.filter(({ msg }) => msg === 'request');
-        assert.equal(found.length, 1);
-        for (const [name, value] of Object.entries(expected)) assert.equal(found[0]?.[name], value, name);
+        const requests = lines.filter(({ msg }) => msg === 'request');
+        assert.equal(requests.length, 1);
+        for (const [name, value] of Object.entries(expected)) assert.equal(requests[0]?.[name], value, name);
       });
     }
 
     test('logs rejected logins without email address and password, because users mix them up', async () => {
       const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };
-      const [refused, request] = await linesOf('POST /auth/login', { body });
+      const [rejection, request] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
-        [refused?.level, refused?.msg, refused?.address, refused?.code],
+        [rejection?.level, rejection?.msg, rejection?.address, rejection?.code],
         [40, 'login rejected', '127.0.0.1', 'unauthenticated'],
       );
-      assert.deepEqual(refused?.users, []);
-      assert.equal(refused?.request_id, request?.request_id);
+      assert.deepEqual(rejection?.users, []);
+      assert.equal(rejection?.request_id, request?.request_id);
     });
 
     test("logs the user ID if a rejected login has a user's email address", async () => {
       const body = { email: 'admin@acme.example', password: 'a-password-typed-by-ada' };
-      const [refused] = await linesOf('POST /auth/login', { body });
+      const [rejection] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
-        [refused?.msg, refused?.users, refused?.address],
+        [rejection?.msg, rejection?.users, rejection?.address],
         ['login rejected', [acme.user], '127.0.0.1'],
       );
-      assert.doesNotMatch(JSON.stringify(refused), /admin@acme/);
+      assert.doesNotMatch(JSON.stringify(rejection), /admin@acme/);
     });
 
     test('logs slow statements', async () => {

@@ -52,7 +52,7 @@ describe('slow readers', () => {
   const size = 24 * 1024 * 1024;
   let app: FastifyInstance;
   let url: string;
-  let held = 0;
+  let heldBytes = 0;
   let lastStream: Readable | undefined;
   const streamed = () => {
     lastStream = Readable.from(['a,b']);
@@ -84,10 +84,10 @@ describe('slow readers', () => {
       admission: {
         ...counted,
         hold: (organization, bytes) => {
-          held += bytes;
+          heldBytes += bytes;
           const release = counted.hold(organization, bytes);
           return () => {
-            held -= bytes;
+            heldBytes -= bytes;
             release();
           };
         },
@@ -123,12 +123,12 @@ describe('slow readers', () => {
     test(`${path}: disconnects a client that does not read, and releases its memory`, async () => {
       const socket = await open(url);
       get(socket, path);
-      if (path === '/large') await until(() => held === size, 'the response to be held');
+      if (path === '/large') await until(() => heldBytes === size, 'the response to be held');
       await until(async () => (await connections()) === 1, 'the client to connect');
       await until(async () => (await connections()) === 0, 'the client to be disconnected');
       const text = await rest(socket);
       assert.ok(text.length < size, `${text.length}`);
-      assert.equal(held, 0);
+      assert.equal(heldBytes, 0);
     });
   }
 
@@ -136,7 +136,7 @@ describe('slow readers', () => {
     const socket = await open(url);
     get(socket, '/large', 'Connection: close\r\n');
     let read = 0;
-    const began = performance.now();
+    const startedAt = performance.now();
     socket.on('data', (chunk: Buffer) => {
       read += chunk.length;
       socket.pause();
@@ -147,20 +147,20 @@ describe('slow readers', () => {
     await once(socket, 'close');
     assert.ok(read > size, `${read}`);
     assert.ok(
-      performance.now() - began > 2 * windowMs,
+      performance.now() - startedAt > 2 * windowMs,
       'longer than the timeout for clients that do not read',
     );
-    assert.equal(held, 0);
+    assert.equal(heldBytes, 0);
   });
 
   test('a client that disconnects before the response or between pipelined responses holds nothing', async () => {
     for (let count = 0; count < 5; count++) {
       const socket = await open(url);
       for (let index = 0; index < 3; index++) get(socket, '/large');
-      if (count % 2 === 0) await until(() => held > 0, 'a response to be held');
+      if (count % 2 === 0) await until(() => heldBytes > 0, 'a response to be held');
       socket.destroy();
     }
-    await until(() => held === 0, 'everything to be released');
+    await until(() => heldBytes === 0, 'everything to be released');
   });
 
   test('rejects large concurrent bodies beyond half of the limit before reading them, but never small ones', async () => {
@@ -210,7 +210,7 @@ describe('slow readers', () => {
     assert.equal((await response.text()).length, size);
     const head = await fetch(`${url}/large`, { method: 'HEAD' });
     assert.equal(head.headers.get('content-length'), String(size));
-    assert.equal(held, 0);
+    assert.equal(heldBytes, 0);
   });
 });
 
@@ -244,19 +244,19 @@ onBothDrivers(
       }
       const headers = `Authorization: Bearer ${slow.key}\r\n`;
       const sockets: Socket[] = [];
-      const held = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
+      const isHeld = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
       // Each response is 7 MB, some of which the kernel buffers. Half of RESPONSE_BUFFER_MB fits one response.
       for (let count = 0; count < 2; count++) {
         const socket = await open(url);
         get(socket, '/api/v1/leads', headers);
         sockets.push(socket);
       }
-      await until(held, 'a statement to be rejected');
-      const refused = await call('GET /api/v1/cases', { key: slow.key });
-      assert.deepEqual([refused.status, refused.json.code], [503, 'overloaded']);
+      await until(isHeld, 'a statement to be rejected');
+      const response = await call('GET /api/v1/cases', { key: slow.key });
+      assert.deepEqual([response.status, response.json.code], [503, 'overloaded']);
       assert.equal((await call('GET /api/v1/cases', { key: other.key })).status, 200);
       for (const socket of sockets) socket.destroy();
-      await until(async () => !(await held()), 'the organization to be served');
+      await until(async () => !(await isHeld()), 'the organization to be served');
     });
   },
   { environment: { MAX_CONNECTIONS: '5', RESPONSE_BUFFER_MB: '4', DATABASE_CONNECT_TIMEOUT_MS: '500' } },

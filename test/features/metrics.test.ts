@@ -86,7 +86,7 @@ for (const driver of drivers) {
       const { app, database } = instance;
       const ask = async (from: number, count: number) => {
         const headers = { authorization: `Bearer ${acme.key}` };
-        const each = async (_: unknown, index: number) => {
+        const visit = async (_: unknown, index: number) => {
           const number = from + index;
           await database.admission.run('read', `9${number}`, async () => {});
           // Requests take most of the time, so only every tenth iteration sends them.
@@ -97,7 +97,7 @@ for (const driver of drivers) {
           });
           await app.inject({ url: `/path-${number}/and/${number}`, headers });
         };
-        await Promise.all(Array.from({ length: count }, each));
+        await Promise.all(Array.from({ length: count }, visit));
       };
       await ask(1, 10);
       const few = await series();
@@ -197,18 +197,18 @@ for (const driver of drivers) {
       const page = readFileSync(join(project, 'docs/metrics.md'), 'utf8');
       const rows = [...page.matchAll(/^\| `(crm_\w+)` +\| (\w+) +\|.*\| (.*?) +\|$/gm)];
       const described = rows.map(([, name, type, help]) => ({ name, type, help }));
-      const served = familiesOf(await scrape()).filter(({ name }) => name.startsWith('crm_'));
-      assert.deepEqual(described.toSorted(byName), served.toSorted(byName));
-      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+      const families = familiesOf(await scrape()).filter(({ name }) => name.startsWith('crm_'));
+      assert.deepEqual(described.toSorted(byName), families.toSorted(byName));
+      const metricNames = new Set(familiesOf(await scrape()).map(({ name }) => name));
       const used = [...page.matchAll(/`[^`]*`/g)].flatMap(([code]) => namesIn(code));
       assert.deepEqual(
-        used.filter((name) => !known.has(name)),
+        used.filter((name) => !metricNames.has(name)),
         [],
       );
     });
 
     test('alerts use existing metrics and describe an action', async () => {
-      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+      const metricNames = new Set(familiesOf(await scrape()).map(({ name }) => name));
       const { groups } = parse(readFileSync(join(project, 'docs/alerts.yaml'), 'utf8')) as {
         groups: { rules: { alert: string; expr: string; annotations: Record<string, string> }[] }[];
       };
@@ -218,7 +218,7 @@ for (const driver of drivers) {
         const names = namesIn(expr);
         assert.ok(names.length > 0, alert);
         assert.deepEqual(
-          names.filter((name) => !known.has(name)),
+          names.filter((name) => !metricNames.has(name)),
           [],
           alert,
         );

@@ -36,8 +36,8 @@ const rejected: Readonly<Record<string, string>> = {
 };
 const accepted = ['Zoë & Söhne', '株式会社', 'شركة', 'می‌خواهم', '👩‍👩‍👧', "O'Brien <3"];
 
-const message = (found: string) =>
-  `the name must not contain line breaks, control characters or characters that change the text direction (found ${found})`;
+const message = (codePoint: string) =>
+  `the name must not contain line breaks, control characters or characters that change the text direction (found ${codePoint})`;
 
 onBothDrivers(
   'names',
@@ -96,8 +96,8 @@ onBothDrivers(
     for (const place of Object.keys(places)) {
       test(`${place}: rejects invisible characters and accepts every script`, async () => {
         const give = places[place] ?? assert.fail();
-        for (const [found, character] of Object.entries(rejected)) {
-          assert.equal(await give(`Acme${character}Bcc: x`), message(found), found);
+        for (const [codePoint, character] of Object.entries(rejected)) {
+          assert.equal(await give(`Acme${character}Bcc: x`), message(codePoint), codePoint);
         }
         for (const name of accepted) assert.equal(await give(`${name} ${fresh('n')}`), '', name);
       });
@@ -105,14 +105,14 @@ onBothDrivers(
 
     test('members are identified by email addresses, which cannot contain these characters', async () => {
       const profile = await optionOf(admin, '/setup/o/acme/members/invite', 'read-only');
-      for (const [found, character] of Object.entries(rejected)) {
+      for (const [codePoint, character] of Object.entries(rejected)) {
         const email = `ada${character}x@people.example`;
         const answer = await ofAcme('members', 'invite', { email, profile });
-        assert.equal(problemOf(answer), 'that is not an email address', found);
+        assert.equal(problemOf(answer), 'that is not an email address', codePoint);
         await assert.rejects(
           command('user', 'create', email, '--org', 'acme', '--profile', 'read-only'),
           { message: 'that is not an email address' },
-          found,
+          codePoint,
         );
       }
     });

@@ -64,12 +64,12 @@ function* words(text: string): Generator<{ word: string; whole: boolean; line: n
 
 describe('no file under engine/ or plugins/ names a shipped resource or one of its fields', () => {
   test('the check finds names in identifiers and strings', () => {
-    const found = [...words("const a = leadScore; // account\nuse('my_contact', x.lead_score) /* case */")];
+    const actual = [...words("const a = leadScore; // account\nuse('my_contact', x.lead_score) /* case */")];
     assert.deepEqual(
-      found.filter(({ word }) => resourceNames.has(word)).map(({ word, line }) => `${word}:${line}`),
+      actual.filter(({ word }) => resourceNames.has(word)).map(({ word, line }) => `${word}:${line}`),
       ['lead:1', 'contact:2', 'lead:2'],
     );
-    assert.ok(found.some(({ word, whole }) => whole && word === 'lead_score'));
+    assert.ok(actual.some(({ word, whole }) => whole && word === 'lead_score'));
     assert.ok(files.length > 40, 'every file is checked');
   });
 

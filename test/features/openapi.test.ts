@@ -94,22 +94,22 @@ onBothDrivers('The API description', (instance) => {
   test('every described path accepts exactly the described methods, and others return 405', async () => {
     for (const [template, item] of Object.entries(object(document.paths))) {
       const path = template.replace(/\{\w+\}/g, missing);
-      const told = methods.filter((method) => Object.hasOwn(object(item), method));
+      const expected = methods.filter((method) => Object.hasOwn(object(item), method));
       const other = await instance().call(`PROPFIND ${path}`);
       assert.equal(other.status, 405, `${path}: ${other.text}`);
       const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
       // HEAD and OPTIONS are described in prose, because separate operations would double the reads.
-      const inWords = ['options', ...(told.includes('get') ? ['head'] : [])];
+      const inWords = ['options', ...(expected.includes('get') ? ['head'] : [])];
       assert.deepEqual(
-        told.filter((method) => inWords.includes(method)),
+        expected.filter((method) => inWords.includes(method)),
         [],
         template,
       );
-      assert.deepEqual([...allowed].sort(), [...told, ...inWords].sort(), template);
-      for (const method of [...told, ...inWords.filter((method) => method === 'head')]) {
-        const served = await instance().call(`${method.toUpperCase()} ${path}`);
+      assert.deepEqual([...allowed].sort(), [...expected, ...inWords].sort(), template);
+      for (const method of [...expected, ...inWords.filter((method) => method === 'head')]) {
+        const response = await instance().call(`${method.toUpperCase()} ${path}`);
         // 501: a partner endpoint without a secret. 404: an unknown payment hook.
-        assert.ok([400, 401, 404, 501].includes(served.status), `${method} ${path}: ${served.status}`);
+        assert.ok([400, 401, 404, 501].includes(response.status), `${method} ${path}: ${response.status}`);
       }
     }
   });
@@ -128,8 +128,8 @@ onBothDrivers('The API description', (instance) => {
       for (const more of ['', '/:id', '/:id/history', '/batch', '/import'])
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
-    const known = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(known.length, 5 * definitions.length);
+    const templates = paths.filter((path) => path.startsWith('/api/v1/'));
+    assert.equal(templates.length, 5 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'TRACE' }), `${path} is a route`);
     }
@@ -185,8 +185,8 @@ onBothDrivers('The API description', (instance) => {
             ? [{ body: fullBody(definition, 'told', ids) }, { body: {} }]
             : [{}];
           const check = async (status: number, call: Call, id = ids[definition.name] ?? '', query = '') => {
-            const found = await instance().call(requestOf(operation, definition, id) + query, call);
-            assert.equal(found.status, status, found.text);
+            const response = await instance().call(requestOf(operation, definition, id) + query, call);
+            assert.equal(response.status, status, response.text);
           };
           for (const body of bodies) {
             await check(401, body);
@@ -220,8 +220,8 @@ onBothDrivers('The API description', (instance) => {
           `PROPFIND ${pathOf(definition, '1')}`,
           `POST ${pathOf(definition, '1')}`,
         ]) {
-          const found = await instance().call(request, { key: organization.key });
-          assert.deepEqual([found.status, isError(found.json)], [405, true]);
+          const response = await instance().call(request, { key: organization.key });
+          assert.deepEqual([response.status, isError(response.json)], [405, true]);
         }
       });
 
@@ -233,13 +233,13 @@ onBothDrivers('The API description', (instance) => {
         for (const accepted of [{}, JSON.parse(body)])
           assert.ok(accepts(accepted), ajv.errorsText(accepts.errors));
         for (const name of Object.keys(object(resolved(schema).properties))) {
-          const wrong = { [name]: { wrong: true } };
-          assert.ok(!accepts(wrong), name);
-          const found = await instance().call(`POST ${pathOf(definition)}`, {
+          const invalid = { [name]: { wrong: true } };
+          assert.ok(!accepts(invalid), name);
+          const response = await instance().call(`POST ${pathOf(definition)}`, {
             key: organization.key,
-            body: wrong,
+            body: invalid,
           });
-          assert.equal(found.status, 400, name);
+          assert.equal(response.status, 400, name);
         }
       });
     });

@@ -46,13 +46,13 @@ onBothDrivers(
 
     /** Returns the organization's number of rows in every table with an organization column. */
     const rowsOf = async ({ id }: Organization): Promise<Record<string, number>> => {
-      const found: Record<string, number> = {};
+      const counts: Record<string, number> = {};
       for (const name of await tenantTables()) {
         const { rows } = await sql<{ count: string }>`
           select count(*) as count from ${sql.table(name)} where organization_id = ${id}`.execute(tables());
-        found[name] = Number(rows[0]?.count);
+        counts[name] = Number(rows[0]?.count);
       }
-      return found;
+      return counts;
     };
     const tenantTables = async (): Promise<readonly string[]> => {
       const { rows } = await sql<{ table_name: string }>`
@@ -73,9 +73,12 @@ onBothDrivers(
       };
       const counts = await rowsOf({ id } as Organization);
       // A table can be filled once the tables it refers to have rows, so this takes several rounds.
-      for (let left = (await tenantTables()).filter((name) => counts[name] === 0); left.length > 0; ) {
+      for (
+        let remaining = (await tenantTables()).filter((name) => counts[name] === 0);
+        remaining.length > 0;
+      ) {
         const later: string[] = [];
-        for (const name of left) {
+        for (const name of remaining) {
           const { rows: columns } = await sql<{ name: string; type: string; target: string | null }>`
             select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, (
               select t.relname from pg_constraint k join pg_class t on t.oid = k.confrelid
@@ -103,8 +106,8 @@ onBothDrivers(
             later.push(name);
           }
         }
-        assert.ok(later.length < left.length, `no row can be inserted into ${later.join(', ')}`);
-        left = later;
+        assert.ok(later.length < remaining.length, `no row can be inserted into ${later.join(', ')}`);
+        remaining = later;
       }
     };
     const anyId = async (table: string, organization: string): Promise<unknown> => {
@@ -185,10 +188,10 @@ onBothDrivers(
     });
 
     test('rotates a key, with or without an overlap during which the old key works', async () => {
-      const made = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
-      const next = await run('key', 'rotate', String(made.json.id), '--org', 'acme');
+      const original = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
+      const next = await run('key', 'rotate', String(original.json.id), '--org', 'acme');
       assert.equal(next.json.name, 'old');
-      for (const { json } of [made, next]) {
+      for (const { json } of [original, next]) {
         assert.equal((await instance().call('GET /auth/me', { key: String(json.key) })).status, 200);
       }
       await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
@@ -203,7 +206,8 @@ onBothDrivers(
       const base = '/setup/organizations';
       const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
       const browser = await signIn(instance(), person);
-      const made = (slug: string) => browser.submit(`${base}/new`, `${base}/new`, { name: 'New & Co', slug });
+      const create = (slug: string) =>
+        browser.submit(`${base}/new`, `${base}/new`, { name: 'New & Co', slug });
       assert.ok(!(await browser.get(base)).text.includes(`${base}/new`));
       assert.equal((await browser.get(`${base}/new`)).status, 403);
       const mayMake = async (who: 'nobody' | 'administrators') => {
@@ -215,9 +219,12 @@ onBothDrivers(
       };
       await mayMake('administrators');
       assert.ok((await browser.get(base)).text.includes(`href="${base}/new"`));
-      const taken = await made('globex');
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
-      assert.equal((await made('made')).headers.get('location')?.split('?')[0], base);
+      const conflict = await create('globex');
+      assert.deepEqual(
+        [conflict.status, problemOf(conflict)],
+        [400, 'the organization "globex" already exists'],
+      );
+      assert.equal((await create('made')).headers.get('location')?.split('?')[0], base);
       assert.equal((await browser.get('/setup/o/made/keys')).status, 200);
       const [{ id = '' } = {}] = await tables()
         .selectFrom('crm_organizations')
@@ -246,18 +253,21 @@ onBothDrivers(
           await browser.get(`${base}/nope/${what}`),
         ];
         assert.deepEqual([foreign.status, none.status], [403, 403]);
-        const said = ({ text }: { text: string }) =>
+        const mainOf = ({ text }: { text: string }) =>
           /<main.*<\/main>/s.exec(text)?.[0].replaceAll(/acme|nope/g, '');
         assert.equal(
-          said(foreign)?.replace(/[\w-]{10,}<\/code>/, ''),
-          said(none)?.replace(/[\w-]{10,}<\/code>/, ''),
+          mainOf(foreign)?.replace(/[\w-]{10,}<\/code>/, ''),
+          mainOf(none)?.replace(/[\w-]{10,}<\/code>/, ''),
         );
       }
       const rename = (fields: Record<string, string>) =>
         browser.submit(`${base}/paged/rename`, `${base}/paged/rename`, fields);
-      const taken = await rename({ name: 'Paged & Co', slug: 'globex' });
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
-      assert.ok(readable(taken.text).includes('value="Paged & Co"'), 'the input is kept');
+      const conflict = await rename({ name: 'Paged & Co', slug: 'globex' });
+      assert.deepEqual(
+        [conflict.status, problemOf(conflict)],
+        [400, 'the organization "globex" already exists'],
+      );
+      assert.ok(readable(conflict.text).includes('value="Paged & Co"'), 'the input is kept');
       assert.equal((await rename({ name: 'Paged & Co', slug: 'paged' })).status, 303);
       assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));
       const exported = await browser.get(`${base}/paged/export`);
@@ -265,8 +275,8 @@ onBothDrivers(
       assert.match(exported.text, /^\{"kind":"organization","organization":\{.*"Paged & Co"/);
       const remove = (slug: string) =>
         browser.submit(`${base}/paged/delete`, `${base}/paged/delete`, { slug });
-      const wrong = await remove('acme');
-      assert.deepEqual([wrong.status, problemOf(wrong)], [400, 'type “paged” to confirm the deletion']);
+      const response = await remove('acme');
+      assert.deepEqual([response.status, problemOf(response)], [400, 'type “paged” to confirm the deletion']);
       const forged = await browser.post(`${base}/paged/delete`, { slug: 'paged' });
       assert.equal(forged.status, 403, 'a form without its token');
       assert.equal((await instance().call('GET /auth/me', { key: paged.key })).status, 200);
@@ -289,10 +299,13 @@ onBothDrivers(
           .map((line) => JSON.parse(line) as Record<string, unknown> & { kind: string });
         const kinds = Map.groupBy(lines, ({ kind }) => kind);
         assert.deepEqual([...kinds.keys()], ['organization', 'profile', 'member', 'record', 'change']);
-        const { text: served } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
+        const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
         });
-        assert.ok(text.includes(`{"kind":"record","resource":"opportunities","record":${served}}\n`), served);
+        assert.ok(
+          text.includes(`{"kind":"record","resource":"opportunities","record":${recordText}}\n`),
+          recordText,
+        );
         const records = await rowsOf(acme);
         for (const { name } of instance().resources) {
           assert.equal(

@@ -44,7 +44,7 @@ onBothDrivers(
     });
     const ask = (method: string, path: string, body?: unknown, call: Call = {}) =>
       instance().call(`${method} /api/v1/${path}`, { key: acme.key, body, ...call });
-    const refused = ({ status, json }: Awaited<ReturnType<Instance['call']>>) => {
+    const assertRejected = ({ status, json }: Awaited<ReturnType<Instance['call']>>) => {
       assert.deepEqual([status, json.code], [403, 'quota_exceeded'], JSON.stringify(json));
       assert.match(
         String(json.error),
@@ -54,8 +54,8 @@ onBothDrivers(
     const home = async () => readable((await admin.get('/setup/o/acme')).text);
     const count = async () => {
       const headers = { prefer: 'count=exact' };
-      const got = await ask('GET', 'leads', undefined, { headers });
-      return Number(got.headers.get('x-total-count'));
+      const response = await ask('GET', 'leads', undefined, { headers });
+      return Number(response.headers.get('x-total-count'));
     };
 
     describe('records', () => {
@@ -63,7 +63,7 @@ onBothDrivers(
 
       test('rejects creates, batches, imports and forms once the quota is used up, and nothing else', async () => {
         const batch = { records: [{ last_name: 'D' }, { last_name: 'E' }, { last_name: 'F' }] };
-        refused(await ask('POST', 'leads/batch', batch));
+        assertRejected(await ask('POST', 'leads/batch', batch));
         assert.equal(await count(), 3, 'a batch that does not fit writes nothing');
         assert.match(await home(), /Records: 3 of 5\./);
         const keyed = { headers: { 'idempotency-key': 'one' } };
@@ -77,8 +77,8 @@ onBothDrivers(
         const imported = await ask('POST', 'leads/import', undefined, { body: lines, headers });
         assert.equal(imported.json.created, 1);
         for (const each of [undefined, { 'idempotency-key': 'two' }])
-          refused(await ask('POST', 'cases', { subject: 'F' }, each && { headers: each }));
-        refused(await ask('POST', 'leads/import', undefined, { body: lines, headers }));
+          assertRejected(await ask('POST', 'cases', { subject: 'F' }, each && { headers: each }));
+        assertRejected(await ask('POST', 'leads/import', undefined, { body: lines, headers }));
         const form = await admin.submit('/setup/o/acme/data/leads/new', '/setup/o/acme/data/leads/new', {
           last_name: 'F',
         });
@@ -97,7 +97,7 @@ onBothDrivers(
             headers: { 'x-inbound-secret': 'the-secret-of-inbound-leads', 'x-org-slug': slug },
             body: { email: 'f@people.example' },
           });
-        refused(await inbound('acme'));
+        assertRejected(await inbound('acme'));
         assert.equal((await inbound('other')).status, 201);
         const [customer] = customers;
         assert.ok(customer);
@@ -111,7 +111,7 @@ onBothDrivers(
           },
           body: paid,
         });
-        refused(payment);
+        assertRejected(payment);
         const page = await integrate(instance(), acme, 'meta-lead-ads');
         await deliver(instance(), page, leadgenBody({ leadgen: '"123456789"' }));
         const item = () =>
@@ -128,7 +128,7 @@ onBothDrivers(
       test('deletes free quota immediately, and a new quota applies immediately', async () => {
         assert.equal((await ask('DELETE', 'leads/3')).status, 200);
         await until(async () => (await ask('POST', 'leads', { last_name: 'H' })).status === 201, 'have room');
-        refused(await ask('POST', 'leads', { last_name: 'I' }));
+        assertRejected(await ask('POST', 'leads', { last_name: 'I' }));
         await set({ records: 2, organizations: { acme: { records: 0 } } });
         assert.equal((await ask('POST', 'leads', { last_name: 'I' })).status, 201);
         assert.doesNotMatch(await home(), /Records: /);
@@ -142,14 +142,14 @@ onBothDrivers(
         await set({ organizations: { counted: { records: 3 } } });
         const four = await batch({ records: named('A', 1, 'B', 2, 'C', 3) });
         assert.equal(four.status, 200, 'three invalid records need no quota');
-        refused(await batch({ records: named('D') }));
+        assertRejected(await batch({ records: named('D') }));
         assert.equal((await batch({ records: named(1, 2) })).status, 200, 'nothing to create');
         const upsert = (body: object) => ask('POST', 'people/batch', body, { key: counted.key });
         const matched = { match: ['email'], records: [{ email: 'a@people.example' }] };
-        refused(await upsert(matched));
+        assertRejected(await upsert(matched));
         await set({ organizations: { counted: { records: 4 } } });
         assert.equal((await upsert(matched)).status, 200);
-        refused(await upsert(matched));
+        assertRejected(await upsert(matched));
       });
 
       test('records admitted during a count are added to it', async () => {
@@ -237,7 +237,7 @@ onBothDrivers(
         const { status } = await ask('POST', 'leads', { last_name: 'S' });
         return status === 403;
       }, 'count the written values');
-      refused(await ask('POST', 'leads', { last_name: 'S' }));
+      assertRejected(await ask('POST', 'leads', { last_name: 'S' }));
       assert.match(await home(), /Storage in MB: 1 of 1\. You cannot create more\./);
     });
 
@@ -246,10 +246,10 @@ onBothDrivers(
       const create = '/setup/o/acme/keys/create';
       const page = await admin.get(create);
       const profile = /<option value="(\d+)">/.exec(page.text)?.[1] ?? '';
-      const made = () => admin.submit(create, create, { name: 'K', profile, expires: '30' });
-      const both = await Promise.all([made(), made()]);
+      const createKey = () => admin.submit(create, create, { name: 'K', profile, expires: '30' });
+      const both = await Promise.all([createKey(), createKey()]);
       assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two concurrent requests');
-      const again = await made();
+      const again = await createKey();
       assert.equal(again.status, 400);
       assert.match(problemOf(again), /has reached its limit of 2 API keys/);
       assert.match(await home(), /API keys: 2 of 2\. You cannot create more\./);

@@ -58,14 +58,14 @@ onBothDrivers(
       );
       assert.ok(requests.length >= 50);
       for (const request of requests) {
-        const refused = await instance().call(request, key);
-        assert.equal(refused.status, 429);
+        const response = await instance().call(request, key);
+        assert.equal(response.status, 429);
         if (!request.startsWith('HEAD')) {
-          assertErrorShape(refused);
-          assert.equal(refused.json.code, 'rate_limited');
+          assertErrorShape(response);
+          assert.equal(response.json.code, 'rate_limited');
         }
-        assert.equal(Number(refused.headers.get('retry-after')), fields(refused).seconds);
-        assert.equal(fields(refused).left, 0);
+        assert.equal(Number(response.headers.get('retry-after')), fields(response).seconds);
+        assert.equal(fields(response).left, 0);
       }
       assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
     });
@@ -104,7 +104,7 @@ onBothDrivers(
 
     test('another node learns the count after its own first requests', async () => {
       const { id, key } = await acme.makeKey();
-      for (let sent = 0; sent < limit; sent++) {
+      for (let count = 0; count < limit; count++) {
         assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
       }
       const deadline = performance.now() + 10_000;
@@ -142,7 +142,7 @@ onBothDrivers(
       });
       const start = performance.now();
       try {
-        for (let sent = 0; sent < limit; sent++) await instance().call('GET /api/v1/leads', { key });
+        for (let count = 0; count < limit; count++) await instance().call('GET /api/v1/leads', { key });
       } finally {
         Object.assign(database, { run });
       }
@@ -170,8 +170,8 @@ onBothDrivers(
 );
 
 test('rejects an invalid limit in one line', () => {
-  for (const given of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
-    assert.throws(() => readConfig({ RATE_LIMIT: given }), {
+  for (const value of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
+    assert.throws(() => readConfig({ RATE_LIMIT: value }), {
       message: 'RATE_LIMIT must be a number of requests for each s, min or h, such as 60/min',
     });
   }

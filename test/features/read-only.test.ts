@@ -32,7 +32,7 @@ const settings = {
 };
 const file = settingsFile(settings, { ...variables, ...partnerSecrets });
 /** Routes that start and end sessions, which are always allowed. */
-const served = [
+const allowedRoutes = [
   ...['/auth/login', '/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'],
   ...['/setup/login', '/setup/login/second-factor', '/setup/login/passkey', '/setup/logout'],
   ...['/setup/me/end-session', '/setup/me/logout-everywhere'],
@@ -75,9 +75,9 @@ for (const driver of drivers) {
       });
     };
     before(async () => {
-      const found = await routesOf(() => startInstance(driver, { environment: file.environment }));
-      instance = found.built;
-      routes = found.routes(instance.app);
+      const router = await routesOf(() => startInstance(driver, { environment: file.environment }));
+      instance = router.built;
+      routes = router.routes(instance.app);
       acme = await instance.organization('acme');
       await instance.organization(organization);
       const all = ['create', 'read', 'update', 'delete'] as const;
@@ -90,11 +90,11 @@ for (const driver of drivers) {
         const [method = '', ...others] = route.methods;
         // Routes for all other methods of a path return 405.
         if (['GET', 'HEAD', 'OPTIONS'].includes(method) || others.length > 0) continue;
-        if (!served.includes(route.url)) writes.push(...(await writesTo(method, route)));
+        if (!allowedRoutes.includes(route.url)) writes.push(...(await writesTo(method, route)));
       }
     });
     after(() => instance.close());
-    const kept = async () =>
+    const storedTables = async () =>
       (await dump(instance))
         .split(/^(?=\w+:$)/m)
         .filter((table) => !bookkeeping.includes(table.split(':')[0] ?? ''));
@@ -107,16 +107,17 @@ for (const driver of drivers) {
     test('every writing route returns 503 with Retry-After and changes nothing', async () => {
       await turn(true);
       await waits();
-      const before = await kept();
+      const before = await storedTables();
       assert.ok(writes.length > 60, `${writes.length} routes that write`);
       for (const [request, send] of writes) {
-        const got = await send();
-        assert.equal(got.status, 503, `${request}: ${got.status} ${got.text.slice(0, 200)}`);
-        assert.equal(got.headers.get('retry-after'), '60', request);
-        if (request.includes(' /setup')) assert.match(readable(got.text), /read-only during maintenance/);
-        else assert.equal(got.json.code, 'read_only', request);
+        const response = await send();
+        assert.equal(response.status, 503, `${request}: ${response.status} ${response.text.slice(0, 200)}`);
+        assert.equal(response.headers.get('retry-after'), '60', request);
+        if (request.includes(' /setup'))
+          assert.match(readable(response.text), /read-only during maintenance/);
+        else assert.equal(response.json.code, 'read_only', request);
       }
-      assert.deepEqual(await kept(), before);
+      assert.deepEqual(await storedTables(), before);
     });
 
     test('reads, logins and logouts still work, and pages show the state', async () => {
@@ -139,7 +140,7 @@ for (const driver of drivers) {
       );
       assert.equal((await admin.submit('/setup/o/acme', '/setup/logout')).status, 303);
       assert.equal((await visitor(instance).get('/setup/login')).status, 200);
-      for (const path of served.filter((each) => each.startsWith('/setup'))) {
+      for (const path of allowedRoutes.filter((each) => each.startsWith('/setup'))) {
         assert.notEqual((await visitor(instance).post(path, {})).status, 503, path);
       }
     });
@@ -164,7 +165,7 @@ for (const driver of drivers) {
       });
       const line = '{"last_name":"Imported"}\n';
       const response = new Promise<string>((resolve, reject) => {
-        sending.on('response', (got) => resolve(text(got)));
+        sending.on('response', (response) => resolve(text(response)));
         sending.on('error', reject);
       });
       const count = async () => {

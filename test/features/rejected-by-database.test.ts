@@ -93,14 +93,14 @@ onBothDrivers(
             rejected(await ask(`PUT leads/${id}`, { company }), constraint);
             rejected(await ask(`PATCH leads/${id}`, { company }), constraint);
           });
-          const found = lines.filter(({ msg }) => msg === 'the database rejected a write');
-          assert.deepEqual([found.length, found[0]?.rule, found[0]?.level], [4, constraint, 40]);
+          const entries = lines.filter(({ msg }) => msg === 'the database rejected a write');
+          assert.deepEqual([entries.length, entries[0]?.rule, entries[0]?.level], [4, constraint, 40]);
           assert.match(
-            String(found[0]?.reason),
+            String(entries[0]?.reason),
             { check: /violates check constraint/, before: /company no before is on the list/ }[kind] ??
               new RegExp(`^${kind}$`),
           );
-          assert.ok(!JSON.stringify(found).includes('Failing row'), 'without the row');
+          assert.ok(!JSON.stringify(entries).includes('Failing row'), 'without the row');
           assert.equal(await count(), all);
         });
 
@@ -110,11 +110,13 @@ onBothDrivers(
           const records = companies.map((each) => ({ company: each }));
           const stopped = await ask('POST leads/batch', { records });
           assert.deepEqual([stopped.status, stopped.json.code], [400, 'items_refused']);
-          const wrong = companies.flatMap((each, index) => (each === company ? [`records[${index}]`] : []));
+          const locations = companies.flatMap((each, index) =>
+            each === company ? [`records[${index}]`] : [],
+          );
           const fields = stopped.json.fields as { field: string; message: string }[];
           assert.deepEqual(
             fields.map(({ field }) => field),
-            wrong,
+            locations,
           );
           assert.ok(fields.every(({ message }) => message.includes(constraint)));
           assert.equal(await count(), all, 'nothing was written');
@@ -131,7 +133,7 @@ onBothDrivers(
             );
           });
           assert.equal(lines.filter(({ msg }) => msg === 'the database rejected a write').length, 1);
-          assert.equal(await count(), all + companies.length - wrong.length);
+          assert.equal(await count(), all + companies.length - locations.length);
         });
 
         test('an import reports the rejected lines', async () => {
@@ -187,8 +189,8 @@ onBothDrivers(
     });
 
     test('deletes and batch patches report rejected records', async () => {
-      const made = await ask('POST leads/batch', { records: [{ company: 'kept' }, { company: 'fine' }] });
-      const ids = (made.json.results as { id: number }[]).map(({ id }) => id);
+      const creation = await ask('POST leads/batch', { records: [{ company: 'kept' }, { company: 'fine' }] });
+      const ids = (creation.json.results as { id: number }[]).map(({ id }) => id);
       rejected(await ask(`DELETE leads/${ids[0]}`), 'leads_kept');
       const records = ids.map((id, index) => ({ id, company: index === 0 ? 'no check' : 'fine' }));
       const patched = await ask('PATCH leads/batch', { records, on_error: 'continue' });

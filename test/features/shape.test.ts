@@ -194,7 +194,8 @@ onBothDrivers(
           headers: headers as Record<string, string>,
           gets: gets as number,
           ...(gets === 304 && {
-            and: ({ text, headers: sent }) => assert.deepEqual([text, sent.get('etag')], ['', null]),
+            and: ({ text, headers: responseHeaders }) =>
+              assert.deepEqual([text, responseHeaders.get('etag')], ['', null]),
           }),
         }),
       ),
@@ -243,9 +244,9 @@ onBothDrivers(
 
     test('a statement contains only the columns and joins that it needs', async () => {
       const textOf = async (request: string) => {
-        const made = await recordStatements(instance().database, () => call(request));
-        assert.equal(made.length, 1);
-        return made[0]?.text ?? '';
+        const statements = await recordStatements(instance().database, () => call(request));
+        assert.equal(statements.length, 1);
+        return statements[0]?.text ?? '';
       };
       for (const path of [`/api/v1/cases/${values.case}`, '/api/v1/cases']) {
         const one = await textOf(`GET ${path}?fields=subject,contact_name`);
@@ -310,7 +311,7 @@ onBothDrivers(
           const query = `sort=id&fields=${fields.join()}&expand=${expand.join()}`;
           const expected = (text: string) => {
             const all = members(text);
-            const wanted = definition.fields.filter(
+            const expectedFields = definition.fields.filter(
               (field) => fields.length === 0 || field.name === 'id' || fields.includes(field.name),
             );
             const parsed = JSON.parse(text) as Record<string, unknown>;
@@ -318,7 +319,7 @@ onBothDrivers(
               .filter((field) => expand.includes(field.name))
               .map((field) => `"${field.name}":${textOf(field.to, parsed[field.name])}`);
             const parts = [
-              ...wanted.map((field) => all.get(field.name)),
+              ...expectedFields.map((field) => all.get(field.name)),
               ...(referred.length > 0 ? [`"expanded":{${referred.join()}}`] : []),
             ];
             return `{${parts.join()}}`;

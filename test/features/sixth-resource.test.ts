@@ -265,8 +265,8 @@ onBothDrivers(
         (await titles('sort=billable&dir=desc')).flat(),
         order((number) => Number(number % 3 === 0), -1),
       );
-      const numbered = (wanted: (number: number) => boolean) =>
-        order((number) => number, 1).filter((_, number) => wanted(number));
+      const numbered = (predicate: (number: number) => boolean) =>
+        order((number) => number, 1).filter((_, number) => predicate(number));
       const filtered = async (query: string) => (await titles(`sort=id&${query}`)).flat();
       assert.deepEqual(
         await filtered('phase=Done'),
@@ -309,8 +309,8 @@ onBothDrivers(
       assert.equal(itself.json.parent_label, 'XX-0 Itself');
 
       await instance().call(`PUT ${path}`, { key, body: { title: 'Child', parent_id: Number(parent) } });
-      const gone = await instance().call(`DELETE /api/v1/projects/${parent}`, { key });
-      assert.deepEqual([gone.status, gone.text], [200, '{"ok":true}']);
+      const deletion = await instance().call(`DELETE /api/v1/projects/${parent}`, { key });
+      assert.deepEqual([deletion.status, deletion.text], [200, '{"ok":true}']);
       assert.equal((await instance().call(`GET /api/v1/projects/${parent}`, { key })).status, 404);
       assert.equal((await instance().call(`DELETE /api/v1/projects/${parent}`, { key })).status, 404);
       const orphan = await instance().call(`GET ${path}`, { key });

@@ -107,8 +107,8 @@ onBothDrivers(
     test('?org= and pages resolve a former slug to its organization, for its members only', async () => {
       const { json } = await instance().call('POST /auth/login', { body: administratorOf(acme) });
       const key = String(json.access_token);
-      const asked = await instance().call('GET /api/v1/leads?org=acme', { key });
-      assert.equal(asked.status, 200);
+      const response = await instance().call('GET /api/v1/leads?org=acme', { key });
+      assert.equal(response.status, 200);
       const admin = await signIn(instance(), administratorOf(acme));
       for (const [from, to] of [
         ['/setup/o/acme', '/setup/o/acme-group'],
@@ -139,11 +139,11 @@ onBothDrivers(
         body: { id: 'one', email },
       });
       assert.equal(paid.json.lead_id, lead.json.id, paid.text);
-      const sent = await instance().call('POST /api/booking-forms/whatsapp', {
+      const response = await instance().call('POST /api/booking-forms/whatsapp', {
         headers: { authorization: `Bearer ${formToken}` },
         body: { to: '+49 40 66969 974', message: 'Booked.' },
       });
-      assert.equal(sent.status, 200, sent.text);
+      assert.equal(response.status, 200, response.text);
       const user = await transaction(instance().database, (within) =>
         findOrLinkUser(
           within,
@@ -182,12 +182,12 @@ onBothDrivers(
       assert.match(readable((await admin.get('/setup/o/acme-group')).text), /Records: \d of 3\./);
       const keys = '/setup/o/acme-group/keys';
       const profile = (await run('profile', 'list', '--org', 'acme-group')).json.profiles as { id: string }[];
-      const refused = await admin.submit(`${keys}/create`, `${keys}/create`, {
+      const response = await admin.submit(`${keys}/create`, `${keys}/create`, {
         name: 'Second',
         profile: profile[0]?.id ?? '',
         expires: 'never',
       });
-      assert.match(readable(refused.text), /limit of 1/);
+      assert.match(readable(response.text), /limit of 1/);
     });
 
     test('a slug named in config.yaml can be neither changed nor claimed', async () => {
@@ -213,9 +213,9 @@ onBothDrivers(
       const away = await rename(named, 'free');
       assert.match(problemOf(away), /the slug "named" cannot be changed/);
       assert.equal((await rename(named, named)).status, 303, 'its name can be changed');
-      const taken = await rename('other', wanted);
+      const response = await rename('other', wanted);
       assert.deepEqual(
-        [taken.status, problemOf(taken)],
+        [response.status, problemOf(response)],
         [400, 'the slug "wanted" is reserved. Choose another one.'],
       );
       const created = await admin.submit(`${base}/new`, `${base}/new`, { name: 'New', slug: wanted });

@@ -130,10 +130,10 @@ for (const driver of drivers) {
 
     before(async () => {
       subscribe('fastify.initialization', watch);
-      const found = await routesOf(() => startInstance(driver));
+      const router = await routesOf(() => startInstance(driver));
       unsubscribe('fastify.initialization', watch);
-      instance = found.built;
-      routes = found.routes(instance.app);
+      instance = router.built;
+      routes = router.routes(instance.app);
       for (const slug of ['acme', 'beta']) {
         const organization = await instance.organization(slug);
         organizations.push(organization);

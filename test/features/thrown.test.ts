@@ -14,7 +14,7 @@ const failed = 'the server failed';
 const database = 'The database did not respond as expected';
 
 /** The admin UI's texts for errors of the API. */
-const said: Readonly<Record<string, string>> = {
+const pageTexts: Readonly<Record<string, string>> = {
   [failed]: 'Something went wrong. Try again later.',
   'not found': 'Page not found.',
 };
@@ -84,8 +84,8 @@ for (const driver of drivers) {
      * Throws a value in a request, and checks that its message is never returned or logged and that it is logged once
      * if required.
      */
-    async function check(what: unknown, status: number, text: string): Promise<Record<string, unknown>[]> {
-      next = what;
+    async function check(value: unknown, status: number, text: string): Promise<Record<string, unknown>[]> {
+      next = value;
       const all: Record<string, unknown>[] = [];
       for (const [method, path] of [
         ['POST', '/auth/login'],
@@ -104,7 +104,7 @@ for (const driver of drivers) {
         const request = isPage
           ? /\b[0-9a-f]{8}-[0-9a-z]+\b/.exec(answer.text)?.[0]
           : String(answer.json.request_id);
-        if (isPage) assert.ok(answer.text.includes(`<p>${said[text] ?? text}</p>`), answer.text);
+        if (isPage) assert.ok(answer.text.includes(`<p>${pageTexts[text] ?? text}</p>`), answer.text);
         else assert.equal(answer.json.error, text);
         assert.deepEqual(
           lines.map((line) => [line.level, line.status, line.route, line.request_id]),

@@ -103,16 +103,16 @@ for (const driver of drivers) {
 
     test('a failing collector does not affect requests and is logged once', async () => {
       collector.respond(400);
-      const asked = collector.requests.length;
+      const requestCount = collector.requests.length;
       const lines = await logged(async () => {
         for (let count = 0; count < 3; count++) {
           assert.equal((await instance.call('GET /api/v1/leads', { key: acme.key })).status, 200);
-          await until(() => collector.requests.length > asked + count, 'try to send');
+          await until(() => collector.requests.length > requestCount + count, 'try to send');
         }
         collector.respond(200);
         await instance.call('GET /api/v1/leads', { key: acme.key, headers: { 'x-request-id': 'again' } });
         await spansOf('again');
-        await until(() => collector.requests.length > asked + 3, 'send');
+        await until(() => collector.requests.length > requestCount + 3, 'send');
         await new Promise((resolve) => setTimeout(resolve, 50));
       });
       assert.deepEqual(

@@ -46,13 +46,13 @@ onBothDrivers(
     };
 
     test('POST, PUT and PATCH return 409 with the ID of the record that has the same value', async () => {
-      const [taken, other] = [await post({ email: 'a@x', code: 7 }), await post({ email: 'b@x' })];
-      isDuplicate(await send(`POST ${path}`, { email: 'a@x' }), taken, 'email');
-      isDuplicate(await send(`PUT ${path}/${other}`, { email: 'a@x' }), taken, 'email');
-      isDuplicate(await send(`PATCH ${path}/${other}`, { code: 7 }), taken, 'code');
+      const [first, other] = [await post({ email: 'a@x', code: 7 }), await post({ email: 'b@x' })];
+      isDuplicate(await send(`POST ${path}`, { email: 'a@x' }), first, 'email');
+      isDuplicate(await send(`PUT ${path}/${other}`, { email: 'a@x' }), first, 'email');
+      isDuplicate(await send(`PATCH ${path}/${other}`, { code: 7 }), first, 'code');
       for (const method of ['PUT', 'PATCH']) {
         assert.equal(
-          (await send(`${method} ${path}/${taken}`, { email: 'a@x', code: 7 })).status,
+          (await send(`${method} ${path}/${first}`, { email: 'a@x', code: 7 })).status,
           200,
           'its own',
         );

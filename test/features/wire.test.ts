@@ -21,7 +21,7 @@ interface Reply {
 
 /** Parses the responses of a connection. Bodies have a Content-Length, but responses to HEAD have no body. */
 function replies(text: string, isHead = false): Reply[] {
-  const found: Reply[] = [];
+  const responses: Reply[] = [];
   for (let rest = text; rest !== ''; ) {
     const end = rest.indexOf(crlf + crlf);
     assert.ok(end > 0, `no head in ${JSON.stringify(rest.slice(0, 200))}`);
@@ -33,10 +33,10 @@ function replies(text: string, isHead = false): Reply[] {
     ) as Record<string, string>;
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0);
     const start = end + 4;
-    found.push({ status, headers, body: rest.slice(start, start + length) });
+    responses.push({ status, headers, body: rest.slice(start, start + length) });
     rest = rest.slice(start + length);
   }
-  return found;
+  return responses;
 }
 
 describe('HTTP on the wire', { concurrency: 1 }, () => {
@@ -211,8 +211,8 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
       assert.ok(answer);
       assertError(answer, 431);
     }
-    const [served] = await exchanged(head(list, `X-Long: ${'x'.repeat(15_000)}`, close));
-    assert.equal(served?.status, 200);
+    const [response] = await exchanged(head(list, `X-Long: ${'x'.repeat(15_000)}`, close));
+    assert.equal(response?.status, 200);
   });
 
   test('rejects a very long URL with 404 or 431', async () => {
@@ -304,9 +304,9 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
     const socket = await opened(instance.url);
     const requests = ['/api/v1/leads', '/api/v1/nothing', '/api/v1/leads'];
     socket.send(requests.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
-    const got = () => socket.text().match(/HTTP\/1\.1 \d{3}/g) ?? [];
-    await until(() => got().length === 3, 'three answers');
-    assert.deepEqual(got(), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
+    const statusLines = () => socket.text().match(/HTTP\/1\.1 \d{3}/g) ?? [];
+    await until(() => statusLines().length === 3, 'three answers');
+    assert.deepEqual(statusLines(), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
     socket.close();
   });
 });

@@ -1,4 +1,5 @@
-// Every statement that a request starts goes through admission, for the organization that asked: every route of the router.
+// Every statement started by a request, on every route of the router, goes through admission for the organization of
+// the request.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Watched, watchAdmission } from '../support/admitted.ts';
@@ -23,7 +24,7 @@ const { environment } = settingsFile(
   { ...variables, ...partnerSecrets },
 );
 
-/** Work that no request starts, by what only its statements have. A request's statement here has lost its request. */
+/** Matches statements of background work. A request's statement that matches has lost its request. */
 const background = [
   /^(begin|commit|rollback|transaction)\b/i,
   /^(events_look|ledger_lag)$/,
@@ -35,14 +36,14 @@ const background = [
   /pg_try_advisory_xact_lock|pg_stat|analyze/i,
   /^\s*(insert into|update|delete from) "?crm_(sessions|api_keys|name_uses|request_counts|resource_views|inbox|outbox|event)/i,
   /_last_used|for update( of \w+)? skip locked/,
-  // Channel events that the routes stored before are processed later; retention.
+  // Later processing of channel events that earlier routes stored, and retention.
   /meta_leadgen_id|crm_(received_messages|secret_uses|erasures)|hashtextextended/,
 ];
 
 /** Look-ups of a session and its memberships, which are cached for a moment. Their organization is still unknown. */
 const authentication = /from "crm_(sessions|memberships)" as "[sm]"/;
 
-/** The body that a route's own clients send. */
+/** Returns the body that a route's own clients send. */
 function bodyOf({ method, expected: { type, shape } }: Target): Buffer | undefined {
   if (method === 'GET') return undefined;
   return Buffer.from(
@@ -53,7 +54,7 @@ function bodyOf({ method, expected: { type, shape } }: Target): Buffer | undefin
 }
 
 for (const driver of drivers) {
-  describe(`statements of requests (${driver})`, () => {
+  describe(`request statements (${driver})`, () => {
     let instance: Instance;
     let client: Client;
     let watched: Watched;
@@ -61,13 +62,13 @@ for (const driver of drivers) {
     const targets: Target[] = [];
     before(async () => {
       client = startClient();
-      const found = await routesOf(() => startInstance(driver, { environment }));
-      instance = found.built;
+      const router = await routesOf(() => startInstance(driver, { environment }));
+      instance = router.built;
       const screens = await openScreens(instance);
       await instance.organization(organization);
       acme = screens.acme.id;
       const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
-      for (const route of found.routes(instance.app)) targets.push(...(await targetsOf(world, route)));
+      for (const route of router.routes(instance.app)) targets.push(...(await targetsOf(world, route)));
       await screens.settled();
       watched = await watchAdmission(instance);
     });
@@ -77,7 +78,7 @@ for (const driver of drivers) {
       await instance?.close();
     });
 
-    test('each holds a slot; those of an organization hold one of its own', async () => {
+    test('each statement holds a slot, and organization statements hold a slot of that organization', async () => {
       const statuses = new Map<number, number>();
       const problems: string[] = [];
       for (const target of targets) {

@@ -1,4 +1,5 @@
-// Scheduled backups: made while the service serves, one at a time, kept by number and age; a failure is remembered and shown.
+// Scheduled backups: created while the service is running, one at a time, deleted by count and age. A failure is
+// stored and displayed.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +23,7 @@ for (const driver of drivers) {
     let instance: Served;
     let key = '';
     const signal = new AbortController().signal;
-    const made = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
+    const backupFiles = () => readdirSync(backups).filter((name) => name.endsWith('.backup'));
     const make = (more: Partial<BackupSettings> = {}, environment: Partial<Served> = instance) =>
       backUpIfDue(
         {
@@ -49,15 +50,15 @@ for (const driver of drivers) {
       folder.remove();
     });
 
-    test('one line of config.yaml is enough', async () => {
+    test('are enabled by one line of config.yaml', async () => {
       const tables = tablesOf(instance.database);
-      await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'make the first', 60_000);
-      const { lastSuccess: first, lastRun: ended } = await lastBackups(tables);
-      assert.deepEqual(first, ended);
-      assert.equal(ended?.error, null);
-      assert.deepEqual([join(backups, made()[0] ?? '')], [ended.file]);
-      assert.equal(readFileSync(ended.file).length, ended.bytes);
-      assert.equal(await make(), undefined, 'not again before it is time');
+      await until(async () => (await lastBackups(tables)).lastRun !== undefined, 'the first backup', 60_000);
+      const { lastSuccess: first, lastRun: latest } = await lastBackups(tables);
+      assert.deepEqual(first, latest);
+      assert.equal(latest?.error, null);
+      assert.deepEqual([join(backups, backupFiles()[0] ?? '')], [latest.file]);
+      assert.equal(readFileSync(latest.file).length, latest.bytes);
+      assert.equal(await make(), undefined, 'no second backup before the interval ends');
       const told = new Map<string, number>();
       const settings = { current: { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } } };
       await backupMetrics({ database: instance.database, settings }).read((name, value) =>
@@ -65,12 +66,12 @@ for (const driver of drivers) {
       );
       assert.deepEqual(Object.fromEntries(told), {
         crm_backup_interval_seconds: 86_400,
-        crm_backup_last_success_timestamp_seconds: ended.started_at.getTime() / 1000,
-        crm_backup_size_bytes: ended.bytes,
+        crm_backup_last_success_timestamp_seconds: latest.started_at.getTime() / 1000,
+        crm_backup_size_bytes: latest.bytes,
       });
     });
 
-    test('others write concurrently, and of two nodes one makes it', async () => {
+    test('allow concurrent writes and are created by only one of two nodes', async () => {
       await forget();
       let isOver = false;
       const during: number[] = [];
@@ -91,11 +92,11 @@ for (const driver of drivers) {
       assert.ok(leads.length < during.length);
     });
 
-    // Files and failures are the same on either driver.
+    // Files and failures are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
 
-    test('are kept by number and by age, and nothing else is touched', async () => {
-      const [last = '', ...others] = made().sort().reverse();
+    test('are deleted by count and age, without touching other files', async () => {
+      const [last = '', ...others] = backupFiles().sort().reverse();
       for (const name of others) rmSync(join(backups, name));
       const names = ['2026-01-01T000000Z', '2026-01-02T000000Z', '2026-01-03T000000Z'].map(
         (time) => `crm-${time}.backup`,
@@ -110,21 +111,25 @@ for (const driver of drivers) {
         [names[2], last, newest?.slice(backups.length + 1), 'mine.backup', 'notes.txt'].sort(),
       );
       const long = new Date(Date.now() - 3 * 86_400_000);
-      for (const name of made()) utimesSync(join(backups, name), long, long);
+      for (const name of backupFiles()) utimesSync(join(backups, name), long, long);
       await forget();
       await make({ keep: 10, keep_days: 2 });
-      assert.equal(made().filter((name) => name.startsWith('crm-')).length, 1, 'but for the last one');
+      assert.equal(
+        backupFiles().filter((name) => name.startsWith('crm-')).length,
+        1,
+        'except for the last one',
+      );
     });
 
-    test('a failure is remembered and shown, and does not count as one', async () => {
+    test('store and display a failure, and do not count it as a backup', async () => {
       await forget();
-      const wrong = join(settingsFile, 'folder');
+      const invalidFolder = join(settingsFile, 'folder');
       await assert.rejects(
-        make({ folder: wrong }),
+        make({ folder: invalidFolder }),
         /cannot be used: a component of its path is not a folder/,
       );
-      const { lastRun: ended, lastSuccess: whole } = await lastBackups(tablesOf(instance.database));
-      assert.match(ended?.error ?? '', /a component of its path is not a folder/);
+      const { lastRun: latest, lastSuccess: whole } = await lastBackups(tablesOf(instance.database));
+      assert.match(latest?.error ?? '', /a component of its path is not a folder/);
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
       const findings = async () =>
@@ -137,7 +142,7 @@ for (const driver of drivers) {
       const admin = await signIn(instance, { email, password });
       const home = async () => readable((await admin.get('/setup/o/demo')).text);
       assert.match(await home(), /The backup of 20.* failed\. No backup exists\./);
-      assert.equal(await make(), undefined, 'it waits before it tries again');
+      assert.equal(await make(), undefined, 'the retry is delayed');
       await tablesOf(instance.database)
         .updateTable('crm_backups')
         .set({ started_at: new Date(Date.now() - 16 * 60_000) })

@@ -1,4 +1,4 @@
-// Many records by one request: what is written, what is reported for each record, and when nothing is written.
+// Many records in one request: which are written, what is reported for each, and when nothing is written.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -25,7 +25,7 @@ onBothDrivers(
   (instance) => {
     let alpha: Organization;
     let key: string;
-    /** Ids in another organization. */
+    /** IDs in another organization. */
     let foreign: { readonly account: number; readonly person: number };
     before(async () => {
       alpha = await instance().organization('alpha');
@@ -46,12 +46,12 @@ onBothDrivers(
       return json.results as readonly Result[];
     };
     const statuses = (answer: Answer) => results(answer).map(({ status }) => status);
-    /** New records by one batch. @returns their ids */
-    const made = async (...records: object[]) =>
+    /** Creates records in one batch. @returns their IDs */
+    const createAll = async (...records: object[]) =>
       results(await send(`POST ${batch}`, { records })).map(({ id }) => id ?? assert.fail());
     const get = async (id: number | undefined) => (await instance().call(`GET ${path}/${id}`, { key })).json;
-    /** Refused, naming the places, and nothing of anything is written. */
-    const refused = async (request: string, body: unknown, ...places: string[]) => {
+    /** Asserts that a request is rejected with these locations and writes nothing. */
+    const assertRejected = async (request: string, body: unknown, ...places: string[]) => {
       const before = await rowHashes(instance(), alpha.id);
       const answer = await send(request, body);
       assert.equal(answer.status, 400, answer.text);
@@ -66,52 +66,66 @@ onBothDrivers(
       return answer;
     };
 
-    test('a thousand new records, in their order', async () => {
+    test('creates a thousand records in order', async () => {
       const records = Array.from({ length: 1000 }, (_, index) => ({
         email: `n${index}@example.com`,
         name: index % 2 === 0 ? null : `"\\ ${index} {,} 世界`,
       }));
       const done = results(await send(`POST ${batch}`, { records }));
-      const found = await all();
+      const rows = await all();
       assert.deepEqual(
         done,
-        found.map(({ id }) => ({ status: 201, id: Number(numberText(id)) })),
+        rows.map(({ id }) => ({ status: 201, id: Number(numberText(id)) })),
       );
       assert.deepEqual(
-        found.map(({ email, name }) => [email, name]),
+        rows.map(({ email, name }) => [email, name]),
         records.map(({ email, name }) => [email, name ?? 'nobody']),
       );
     });
 
-    test('stop: nothing is written, and every wrong record is named', async () => {
+    test('on_error=stop writes nothing and reports every invalid record', async () => {
       const [account] = [(await send('POST /api/v1/accounts', {})).json.id];
-      await made({ email: 'taken@example.com', account_id: account, since: '2026-01-01' });
+      await createAll({ email: 'taken@example.com', account_id: account, since: '2026-01-01' });
       const right = { email: 'right@example.com' };
       const post = (...records: unknown[]) => [`POST ${batch}`, { records: [right, ...records] }] as const;
-      await refused(...post({ age: 'x', since: 'y' }, 7), 'records[1].age', 'records[1].since', 'records[2]');
-      await refused(...post({}, { account_id: Number(missing) }), 'records[2].account_id');
-      await refused(...post({ account_id: foreign.account }), 'records[1].account_id');
-      await refused(...post({ email: 'taken@example.com' }), 'records[1].email');
-      await refused(
+      await assertRejected(
+        ...post({ age: 'x', since: 'y' }, 7),
+        'records[1].age',
+        'records[1].since',
+        'records[2]',
+      );
+      await assertRejected(...post({}, { account_id: Number(missing) }), 'records[2].account_id');
+      await assertRejected(...post({ account_id: foreign.account }), 'records[1].account_id');
+      await assertRejected(...post({ email: 'taken@example.com' }), 'records[1].email');
+      await assertRejected(
         ...post({ account_id: account, since: '2026-01-01' }),
         'records[1].account_id',
         'records[1].since',
       );
-      await refused(...post({ code: 3 }, {}, { code: 3 }), 'records[1].code', 'records[3].code');
-      const id = (await made({ email: 'patched@example.com' }))[0];
+      await assertRejected(...post({ code: 3 }, {}, { code: 3 }), 'records[1].code', 'records[3].code');
+      const id = (await createAll({ email: 'patched@example.com' }))[0];
       const patch = (...records: unknown[]) =>
         [`PATCH ${batch}`, { records: [{ id, age: 5 }, ...records] }] as const;
-      await refused(...patch({ id: Number(missing), age: 1 }), 'records[1]');
-      await refused(...patch({ id: foreign.person, age: 1 }), 'records[1]');
-      await refused(...patch({ age: 1 }, { id: '7' }), 'records[1].id', 'records[2].id');
-      await refused(...patch({ id, age: 6 }), 'records[0].id', 'records[1].id');
-      await refused(`PATCH ${batch}`, { records: [{ id, email: 'taken@example.com' }] }, 'records[0].email');
-      await refused(`DELETE ${batch}`, { ids: [id, Number(missing), foreign.person] }, 'ids[1]', 'ids[2]');
-      await refused(`DELETE ${batch}`, { ids: [id, 'x', id] }, 'ids[0]', 'ids[1]', 'ids[2]');
+      await assertRejected(...patch({ id: Number(missing), age: 1 }), 'records[1]');
+      await assertRejected(...patch({ id: foreign.person, age: 1 }), 'records[1]');
+      await assertRejected(...patch({ age: 1 }, { id: '7' }), 'records[1].id', 'records[2].id');
+      await assertRejected(...patch({ id, age: 6 }), 'records[0].id', 'records[1].id');
+      await assertRejected(
+        `PATCH ${batch}`,
+        { records: [{ id, email: 'taken@example.com' }] },
+        'records[0].email',
+      );
+      await assertRejected(
+        `DELETE ${batch}`,
+        { ids: [id, Number(missing), foreign.person] },
+        'ids[1]',
+        'ids[2]',
+      );
+      await assertRejected(`DELETE ${batch}`, { ids: [id, 'x', id] }, 'ids[0]', 'ids[1]', 'ids[2]');
     });
 
-    test('continue: each record has a result of its own, and what is right is written', async () => {
-      const [taken = 0] = await made({ email: 'continue@example.com', code: 100 });
+    test('on_error=continue returns one result per record and writes the valid records', async () => {
+      const [taken = 0] = await createAll({ email: 'continue@example.com', code: 100 });
       const before = (await all()).length;
       const records = [
         { email: 'first@example.com' },
@@ -159,11 +173,11 @@ onBothDrivers(
         `account_id ${foreign.account} `,
         `account_id ${missing} `,
       );
-      assert.deepEqual(JSON.parse(asMissing), done[6], 'foreign looks like missing');
-      const found = await all();
-      assert.equal(found.length, before + 2);
+      assert.deepEqual(JSON.parse(asMissing), done[6], 'the error is the same as for a missing record');
+      const rows = await all();
+      assert.equal(rows.length, before + 2);
       assert.deepEqual(
-        found.slice(-2).map(({ email }) => email),
+        rows.slice(-2).map(({ email }) => email),
         ['first@example.com', 'last@example.com'],
       );
 
@@ -180,20 +194,20 @@ onBothDrivers(
       });
       assert.deepEqual(statuses(patched), [200, 404, 404, 409, 400]);
       const [, none, other] = results(patched);
-      assert.deepEqual(none, other, 'foreign looks like missing');
+      assert.deepEqual(none, other, 'the error is the same as for a missing record');
       assert.deepEqual(none, { status: 404, error: 'Not found', code: 'not_found' });
       assert.deepEqual([(await get(a)).age, (await get(b)).email], [50, 'last@example.com']);
-      const removed = await send(`DELETE ${batch}`, {
+      const deletion = await send(`DELETE ${batch}`, {
         ids: [a, Number(missing), foreign.person, 1.5, b],
         on_error: 'continue',
       });
-      assert.deepEqual(statuses(removed), [200, 404, 404, 400, 200]);
+      assert.deepEqual(statuses(deletion), [200, 404, 404, 400, 200]);
       assert.equal((await all()).length, before);
     });
 
-    test('a thousand changes take about four times as long as a quarter of them, by id and by unique fields', async () => {
+    test('takes linear time for up to a thousand changes, by ID and by unique fields', async () => {
       const emails = Array.from({ length: 1000 }, (_, index) => ({ email: `many${index}@example.com` }));
-      const ids = (await made(...emails)).map((id) => ({ id }));
+      const ids = (await createAll(...emails)).map((id) => ({ id }));
       for (const [request, items, more] of [
         [`PATCH ${batch}`, ids, {}],
         [`POST ${batch}`, emails, { match: ['email'] }],
@@ -207,24 +221,24 @@ onBothDrivers(
           return ms;
         };
         let [quarter, whole] = [Infinity, Infinity];
-        // The least times count: whatever else the machine does only makes them longer.
+        // Other work on the machine only adds time, so the minimum counts.
         for (let round = 0; round < 3 || (whole >= 9 * quarter && round < 10); round++) {
           quarter = Math.min(quarter, await took(250, `a${round}`));
           whole = Math.min(whole, await took(1000, `b${round}`));
         }
-        assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, and a quarter of them ${quarter} ms`);
+        assert.ok(whole < 9 * quarter, `${request}: ${whole} ms, a quarter of the records ${quarter} ms`);
       }
     });
 
-    test('nothing is right, and everything is missing', async () => {
-      const wrong = await send(`POST ${batch}`, { records: [1, { age: 'x' }], on_error: 'continue' });
-      assert.deepEqual(statuses(wrong), [400, 400]);
-      const gone = await send(`DELETE ${batch}`, { ids: [Number(missing)], on_error: 'continue' });
-      assert.deepEqual(statuses(gone), [404]);
+    test('reports batches in which every record is invalid or missing', async () => {
+      const invalid = await send(`POST ${batch}`, { records: [1, { age: 'x' }], on_error: 'continue' });
+      assert.deepEqual(statuses(invalid), [400, 400]);
+      const deletion = await send(`DELETE ${batch}`, { ids: [Number(missing)], on_error: 'continue' });
+      assert.deepEqual(statuses(deletion), [404]);
     });
 
-    test('PATCH: the given fields change, the others stay; null is the default', async () => {
-      const [a, b] = await made({ name: 'a', age: 7, code: 201 }, { name: 'b', age: 8, code: 202 });
+    test('PATCH changes only the fields in the body, and null sets the default', async () => {
+      const [a, b] = await createAll({ name: 'a', age: 7, code: 201 }, { name: 'b', age: 8, code: 202 });
       const records = [
         { id: b, age: null, code: '9'.length },
         { id: a, name: 'changed', created_at: 'ignored' },
@@ -233,12 +247,12 @@ onBothDrivers(
         { status: 200, id: b },
         { status: 200, id: a },
       ]);
-      const shown = async (id: number | undefined) => {
+      const valuesOf = async (id: number | undefined) => {
         const { name, age, code } = await get(id);
         return [name, age, code];
       };
       assert.deepEqual(
-        [await shown(a), await shown(b)],
+        [await valuesOf(a), await valuesOf(b)],
         [
           ['changed', 7, 201],
           ['b', 1, 1],
@@ -246,8 +260,8 @@ onBothDrivers(
       );
     });
 
-    test('match: what is there is changed as by PATCH, the others are new', async () => {
-      const [known] = await made({ email: 'known@example.com', name: 'kept', age: 9 });
+    test('match updates existing records like PATCH and creates the others', async () => {
+      const [existing] = await createAll({ email: 'known@example.com', name: 'kept', age: 9 });
       const account = (await send('POST /api/v1/accounts', {})).json.id;
       const records = [
         { email: 'new@example.com', age: 3 },
@@ -260,8 +274,8 @@ onBothDrivers(
         done.map(({ status }) => status),
         [201, 200, 201, 201],
       );
-      assert.equal(done[1]?.id, known);
-      const { name, age, account_id } = await get(known);
+      assert.equal(done[1]?.id, existing);
+      const { name, age, account_id } = await get(existing);
       assert.deepEqual([name, age, account_id], ['kept', 1, account]);
       const again = results(await send(`POST ${batch}`, { records, match: ['email'] }));
       assert.deepEqual(
@@ -281,12 +295,12 @@ onBothDrivers(
         records: [{ email: 'other@example.com', account_id: account, since }],
       };
       const other = await send(`POST ${batch}`, { ...others, on_error: 'continue' });
-      assert.deepEqual(statuses(other), [409], 'another unique of it is taken');
+      assert.deepEqual(statuses(other), [409], 'another unique field has a duplicate');
     });
 
-    test('match: needs values, one record for each, and a grant for both', async () => {
+    test('match requires values, one record per value, and both grants', async () => {
       const match = ['email'];
-      await refused(
+      await assertRejected(
         `POST ${batch}`,
         { match, records: [{}, { email: '' }, { email: null }] },
         'records[0].email',
@@ -298,7 +312,12 @@ onBothDrivers(
         { email: 'two@example.com' },
         { email: 'one@example.com' },
       ];
-      await refused(`POST ${batch}`, { match, records: twice }, 'records[0].email', 'records[2].email');
+      await assertRejected(
+        `POST ${batch}`,
+        { match, records: twice },
+        'records[0].email',
+        'records[2].email',
+      );
       assert.deepEqual(
         statuses(await send(`POST ${batch}`, { match, records: twice, on_error: 'continue' })),
         [400, 201, 400],
@@ -326,7 +345,7 @@ onBothDrivers(
       assert.deepEqual([unread[0]?.status, unread[0]?.existing_id], [409, undefined]);
     });
 
-    test('permissions: create, update, delete, and nothing else', async () => {
+    test('requires the create, update or delete grant', async () => {
       for (const [request, action, body] of [
         [`POST ${batch}`, 'create', { records: [{}] }],
         [`PATCH ${batch}`, 'update', { records: [{ id: 1 }], on_error: 'continue' }],
@@ -343,26 +362,26 @@ onBothDrivers(
       }
     });
 
-    test('every record is in the activity, as what happened to it', async () => {
-      const [known] = await made({ email: 'active@example.com' });
+    test('records each created, updated and deleted record in the activity', async () => {
+      const [existing] = await createAll({ email: 'active@example.com' });
       const from = (await activityOf(instance(), alpha.id)).length;
       const records = [{ email: 'active@example.com' }, { email: 'active2@example.com' }];
       const [, added] = results(await send(`POST ${batch}`, { records, match: ['email'] }));
       await send(`PATCH ${batch}`, {
         records: [
-          { id: known, age: 2 },
+          { id: existing, age: 2 },
           { id: added?.id, age: 3 },
         ],
       });
-      await send(`DELETE ${batch}`, { ids: [known, added?.id] });
-      const seen = (await activityOf(instance(), alpha.id)).slice(from);
-      const told = seen.map((each) => each.did).sort();
-      const expected = ['update', 'update', 'delete'].map((action) => `${action} people ${known}`);
+      await send(`DELETE ${batch}`, { ids: [existing, added?.id] });
+      const entries = (await activityOf(instance(), alpha.id)).slice(from);
+      const actions = entries.map((each) => each.did).sort();
+      const expected = ['update', 'update', 'delete'].map((action) => `${action} people ${existing}`);
       const other = ['create', 'update', 'delete'].map((action) => `${action} people ${added?.id}`);
-      assert.deepEqual(told, [...expected, ...other].sort());
+      assert.deepEqual(actions, [...expected, ...other].sort());
     });
 
-    test('Idempotency-Key: sent again, the same results and nothing new', async () => {
+    test('Idempotency-Key: a repeated request returns the same results and writes nothing', async () => {
       const body = { records: [{ name: 'once' }, { age: 'x' }], on_error: 'continue' };
       const once = { 'idempotency-key': 'batch-1' };
       const first = await send(`POST ${batch}`, body, once);
@@ -381,7 +400,7 @@ onBothDrivers(
       assert.deepEqual(statuses(await send(`POST ${batch}`, match)), [200]);
     });
 
-    test('the body as a whole: what it must be', async () => {
+    test('rejects an invalid body', async () => {
       const many = Array.from({ length: 1001 }, () => ({}));
       for (const [request, body] of [
         [`POST ${batch}`, {}],
@@ -406,7 +425,7 @@ onBothDrivers(
         (unknown.fields as { field: string }[]).map(({ field }) => field),
         ['records[0].nmae', 'records[0].id'],
       );
-      const [id] = await made({});
+      const [id] = await createAll({});
       assert.deepEqual(statuses(await send(`PATCH ${batch}`, { records: [{ id, age: 3 }] }, strict)), [200]);
       for (const name of ['if-match', 'if-none-match']) {
         const answer = await send(`PATCH ${batch}`, { records: [{ id, age: 4 }] }, { [name]: '*' });
@@ -414,7 +433,7 @@ onBothDrivers(
       }
     });
 
-    test('the path: GET is that of an id that no record has, other methods are refused', async () => {
+    test('GET on the batch path returns 404, and other methods return 405', async () => {
       for (const [request, status] of [
         [`GET ${batch}`, 404],
         [`HEAD ${batch}`, 404],
@@ -429,7 +448,7 @@ onBothDrivers(
       assert.deepEqual([options.status, options.headers.get('allow')], [204, 'POST, PATCH, DELETE, OPTIONS']);
     });
 
-    test('8 MiB are taken, more are not', async () => {
+    test('accepts 8 MiB and rejects larger bodies', async () => {
       const records = (bytes: number) => {
         const text = 'x'.repeat(Math.floor((bytes - 30) / 8) - 12);
         return { records: Array.from({ length: 8 }, () => ({ name: text })) };

@@ -1,4 +1,4 @@
-// Bodies of POST and PUT: their form as a whole, and values of wrong JSON types.
+// Bodies of POST and PUT: their form as a whole, and values with the wrong JSON type.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { kinds, wrongValues } from '../support/every-type.ts';
@@ -15,7 +15,7 @@ import {
 import { errorOf } from '../support/scenario.ts';
 import { writesOf } from '../support/writes.ts';
 
-/** What is asked of a value of each JSON format or type, in words. */
+/** Error messages by JSON format or type. */
 const expected: Readonly<Record<string, string>> = {
   string: 'a string',
   int32: 'an integer from -2147483648 to 2147483647',
@@ -36,12 +36,12 @@ onBothDrivers('bodies', (instance) => {
       const errorMessage = ({ name, type, to }: (typeof definition.fields)[number]) =>
         `${name} must be ${to === undefined ? expected[String(type.json.format ?? type.json.type)] : 'the id of a record (an integer) or null'}`;
 
-      test(`${definition.name}: each field refuses every value of another type; nothing is written`, async () => {
+      test(`${definition.name}: each field rejects all values of other types, and nothing is written`, async () => {
         await writes.nothing(async () => {
           for (const field of writable(definition)) {
             const message = errorMessage(field);
-            for (const wrong of wrongValues(field.type)) {
-              const body = objectText([[field.name, wrong]]);
+            for (const value of wrongValues(field.type)) {
+              const body = objectText([[field.name, value]]);
               await writes.refused(definition, { body }, (answer) =>
                 assert.deepEqual(
                   errorOf(answer),
@@ -54,11 +54,11 @@ onBothDrivers('bodies', (instance) => {
         });
       });
 
-      test(`${definition.name}: all wrong fields at the same time, right ones beside them; nothing is written`, async () => {
+      test(`${definition.name}: reports all invalid fields at the same time, and nothing is written`, async () => {
         const fields = writable(definition);
         await writes.nothing(async () => {
-          for (const wrong of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {
-            const body = objectText(fields.map(({ name }) => [name, wrong]));
+          for (const value of ['{}', '[]', '[null]', '{"$ne":null}', '{"$raw":"1"}']) {
+            const body = objectText(fields.map(({ name }) => [name, value]));
             await writes.refused(definition, { body }, ({ json }) => {
               const problems = json.fields as { field: string; message: string }[];
               assert.deepEqual(
@@ -84,7 +84,7 @@ onBothDrivers('bodies', (instance) => {
       });
     }
 
-    test('the table of kinds holds every JSON type', () => {
+    test('the table of kinds contains every JSON type', () => {
       assert.deepEqual([...new Set(Object.values(kinds).map((text) => typeof JSON.parse(text)))].sort(), [
         'boolean',
         'number',
@@ -94,7 +94,7 @@ onBothDrivers('bodies', (instance) => {
     });
   });
 
-  describe('Body that is empty, not JSON, not an object, or not sent as application/json', () => {
+  describe('Bodies that are empty, not JSON, not an object, or not sent as application/json', () => {
     const bytes = (...values: number[]) => Uint8Array.from(values);
     const around = (...values: number[]) =>
       Uint8Array.from([...Buffer.from('{"name":"'), ...values, ...Buffer.from('"}')]);
@@ -152,15 +152,15 @@ onBothDrivers('bodies', (instance) => {
           [")]}',\n{}", 1],
         ] as const
       ).map(([body, column]) => [JSON.stringify(body), body, column] as const),
-      ['a byte that is none', around(0xff), 'utf8'],
-      ['a lone continuation', around(0x80), 'utf8'],
+      ['an invalid byte', around(0xff), 'utf8'],
+      ['a lone continuation byte', around(0x80), 'utf8'],
       ['an overlong NUL', around(0xc0, 0x80), 'utf8'],
       ['an encoded surrogate', around(0xed, 0xa0, 0x80), 'utf8'],
       ['past U+10FFFF', around(0xf4, 0x90, 0x80, 0x80), 'utf8'],
-      ['a cut sequence', around(0xe4, 0xb8), 'utf8'],
+      ['a truncated sequence', around(0xe4, 0xb8), 'utf8'],
       ['Latin-1', around(0xfc), 'utf8'],
-      ['UTF-16 with a mark', bytes(0xff, 0xfe, ...Buffer.from('{}', 'utf16le')), 'utf8'],
-      ['UTF-16 without a mark', bytes(...Buffer.from('{}', 'utf16le')), 2],
+      ['UTF-16 with a byte order mark', bytes(0xff, 0xfe, ...Buffer.from('{}', 'utf16le')), 'utf8'],
+      ['UTF-16 without a byte order mark', bytes(...Buffer.from('{}', 'utf16le')), 2],
       ['gzip', bytes(0x1f, 0x8b, 8, 0, 0, 0, 0, 0), 'utf8'],
       ...[
         ...[
@@ -219,7 +219,7 @@ onBothDrivers('bodies', (instance) => {
       });
     }
 
-    test('no body at all', async () => {
+    test('rejects a request without a body', async () => {
       for (const definition of definitions) {
         for (const headers of [{}, { 'content-type': json }]) {
           await writes.refused(definition, { headers }, (answer) =>
@@ -246,10 +246,10 @@ onBothDrivers('bodies', (instance) => {
         'application/json\t;a=b',
       ],
     ]) {
-      test(`Content-Type: ${JSON.stringify(type)} is JSON`, async () => {
+      test(`accepts Content-Type: ${JSON.stringify(type)} as JSON`, async () => {
         for (const definition of definitions) {
           await writes.served(definition, { body: '{}', headers: { 'content-type': type } });
-          // The same rules hold however it is written: a parser may not be reached without its validator.
+          // No parser can be reached without its validator.
           const field = writable(definition)[0]?.name ?? '';
           const call = { body: objectText([[field, '{}']]), headers: { 'content-type': type } };
           await writes.refused(definition, call, ({ json }) => assert.ok(Array.isArray(json.fields)));
@@ -259,13 +259,13 @@ onBothDrivers('bodies', (instance) => {
 
     for (const [name, body] of [
       ['a byte order mark is skipped', (field: string) => `\uFEFF{"${field}":"x"}`],
-      ['white space around', (field: string) => ` \t\r\n{ "${field}" : "x" }\n `],
+      ['surrounding white space', (field: string) => ` \t\r\n{ "${field}" : "x" }\n `],
       [
-        'an escaped key is that key',
+        'escaped keys are decoded',
         (field: string) => `{"\\u00${field.charCodeAt(0).toString(16)}${field.slice(1)}":"\\u0078"}`,
       ],
       [
-        'duplicate keys: the last wins',
+        'the last of duplicate keys wins',
         (field: string) => `{"${field}":"first","${field}":{},"${field}":"x"}`,
       ],
     ] as const) {

@@ -1,6 +1,7 @@
-// The cost of any input is linear and bounded: every route of the router, with hostile heads and with hostile bodies of
-// every content type it accepts, up to its own limit, plain and compressed. Cost is CPU time of the thread, relative to
-// a calibration loop in the same process, and bytes allocated; nothing may fail, and errors stay small.
+// The cost of any input is linear and bounded. Every route of the router gets hostile heads, and hostile bodies of
+// every content type it accepts, up to its own limit, plain and compressed. Cost is the thread's CPU time relative to
+// a calibration loop in the same process, and the number of allocated bytes. No request may fail with a server error,
+// and errors stay small.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -27,24 +28,27 @@ import { entries, organization, variables } from '../support/payments.ts';
 import { startProvider } from '../support/providers.ts';
 import { openScreens } from '../support/screens.ts';
 
-/** Longest time without a return to the event loop, in runs of the calibration loop, which takes 2 ms if nothing else runs. */
+/** Maximum time without a return to the event loop, in runs of the calibration loop (2 ms on an idle machine). */
 const mostStall = 50;
-/** Most CPU time, in runs of the calibration loop: of a request, of each MiB of its body, and of each line of a file. */
+/**
+ * Maximum CPU time of a request, of each MiB of its body, and of each line of a file, in runs of the calibration
+ * loop.
+ */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
-/** Most bytes allocated: by a request, by each byte of its body, and by each line of a file. */
+/** Maximum bytes allocated by a request, for each byte of its body, and for each line of a file. */
 const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
-/** Most bytes of an error response in JSON. */
+/** Maximum bytes of an error response in JSON. */
 const mostErrorBytes = 64 * 1024;
 /**
- * A request that costs too much is tried again so often, later each time; the smallest cost counts: the collector of
- * garbage runs when it likes, and the service has work of its own. A slow parser is slow each time.
+ * Maximum number of attempts for a request that costs too much, with growing delays. The lowest cost counts, because
+ * garbage collection and background work add cost at random. A slow parser is slow in every attempt.
  */
 const tries = 10;
 const mebibyte = 1024 * 1024;
 
 const newlines = (count: number, byte: number): number => (byte === 10 ? count + 1 : count);
 
-/** The size of a body, before it is compressed. */
+/** Size of a body before compression. */
 interface Size {
   readonly bytes: number;
   /** Lines of a file. */
@@ -52,7 +56,7 @@ interface Size {
 }
 const none: Size = { bytes: 0, lines: 0 };
 const bodiless = ['GET', 'HEAD'];
-/** Answers that only come when credentials and signatures are right, so that the bodies are read. */
+/** Responses that require correct credentials and signatures, which proves that the bodies are read. */
 const mustReach = [
   'POST a record 201',
   'POST a record 400',
@@ -76,11 +80,11 @@ const mustReach = [
   'a form with a file 400',
   'a form with a file 403',
 ];
-/** Number of turns in which targets of a kind get the smaller bodies: each gets one body in so many. */
+/** Targets of the same kind take turns with the smaller bodies: each target gets one body out of this many. */
 const shares = 20;
-/** Bytes of a body where another route of the same kind gets it at full size. */
+/** Bytes of a body that another route of the same kind gets at full size. */
 const smaller = 64 * 1024;
-/** Bytes of a file where another driver gets it at full size. */
+/** Bytes of a file that another driver gets at full size. */
 const smallest = 4 * 1024;
 
 const graph = await startProvider();
@@ -99,20 +103,20 @@ const { environment } = settingsFile(
 );
 
 for (const driver of drivers) {
-  describe(`what a stranger sends (${driver})`, () => {
+  describe(`hostile requests (${driver})`, () => {
     let instance: Instance;
     let routes: Route[];
     const targets: Target[] = [];
     const files: FileTarget[] = [];
     let client: Client;
-    /** What did not hold, all of it. */
+    /** All violations. */
     const problems: string[] = [];
     afterEach(() => assert.deepEqual(problems.splice(0), []));
     before(async () => {
       client = startClient();
-      const found = await routesOf(() => startInstance(driver, { environment }));
-      instance = found.built;
-      routes = found.routes(instance.app);
+      const router = await routesOf(() => startInstance(driver, { environment }));
+      instance = router.built;
+      routes = router.routes(instance.app);
       const screens = await openScreens(instance);
       await instance.organization(organization);
       const world = { instance, screens, acme: screens.acme, clerk: await screens.administrator() };
@@ -126,10 +130,10 @@ for (const driver of drivers) {
       await instance.close();
     });
 
-    /** The shortest time that the calibration loop has taken. */
+    /** Shortest time of the calibration loop so far. */
     let unitMs = calibrate();
 
-    /** What a request costs more than it may; its calibration loop runs when it has been slow. */
+    /** Returns the exceeded limits of a request. Runs the calibration loop again if the request was slow. */
     function excessOf({ stallMs, cpuMs, allocated }: Work, { bytes, lines }: Size): string[] {
       const most = mostCpu.request + (mostCpu.mebibyte * bytes) / mebibyte + mostCpu.line * lines;
       const mostBytes = mostAllocated.request + mostAllocated.byte * bytes + mostAllocated.line * lines;
@@ -144,30 +148,34 @@ for (const driver of drivers) {
       ];
     }
 
-    /** Sends a request until it costs no more than it may, or has cost more each time. @param size of its body, decoded */
+    /**
+     * Sends a request until its cost is within the limits or the attempts are used up.
+     * @param size size of its body after decoding
+     */
     async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
-      let got: Got | undefined;
+      let response: Got | undefined;
       let excess: string[] = [];
-      // The embedded database works on this thread too: there the work is its own.
+      // The embedded database also works on this thread, so its own work counts there.
       const measured = driver === 'postgresql';
       for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
         if (attempt > 0) await pause(attempt * 20);
         const work = await workOf(async () => {
-          got = await send();
+          response = await send();
         });
         excess = measured ? excessOf(work, size) : [];
         if (excess.length === 0) break;
       }
-      assert.ok(got);
+      assert.ok(response);
       problems.push(...excess.map((what) => `${name}: ${what}`));
-      const { status, headers, text, size: sizeOfResponse, failed = '' } = got;
+      const { status, headers, text, size: sizeOfResponse, failed = '' } = response;
       if (status >= 500 && status !== 501 && status !== 503) problems.push(`${name}: ${status} ${text}`);
       if (status === 0 && !/ECONNRESET|EPIPE/.test(failed)) problems.push(`${name}: ${failed}`);
       const isJson = String(headers['content-type']).startsWith('application/json');
       if (status >= 400 && isJson && sizeOfResponse > mostErrorBytes)
         problems.push(`${name}: an error of ${sizeOfResponse} bytes`);
-      if (status > 0 && headers['x-content-type-options'] !== 'nosniff') problems.push(`${name}: no nosniff`);
-      return got;
+      if (status > 0 && headers['x-content-type-options'] !== 'nosniff')
+        problems.push(`${name}: nosniff is missing`);
+      return response;
     }
 
     const sendTo = (
@@ -180,7 +188,7 @@ for (const driver of drivers) {
       return client.send({ ...request, headers: { ...headers(bytes ?? Buffer.alloc(0), path), ...more } });
     };
 
-    test('the router has the routes of every part', () => {
+    test('the router has routes of every part of the service', () => {
       for (const part of ['/api/v1/', '/auth/', '/setup/', '/webhooks/', '/docs', '/api/booking-forms/']) {
         assert.ok(
           routes.some(({ url }) => url.startsWith(part)),
@@ -210,7 +218,7 @@ for (const driver of drivers) {
           }
         }
       };
-      // Routes of a module share the code that reads heads; queries are parsed by each kind of route.
+      // Routes of a module share the code that reads heads, but each kind of route parses queries itself.
       const module = ({ method, route }: Target) => `${method} ${route.url.split('/').slice(0, 3).join('/')}`;
       await distribute(Map.groupBy(targets, module).values(), Object.keys(heads), (target, name) =>
         send(target, '', heads[name] ?? {}),
@@ -225,7 +233,7 @@ for (const driver of drivers) {
       const sent = new Map<string, Set<string>>();
       for (const { route } of targets) sent.set(route.url, new Set(usualTypes));
       for (const { route, expected } of files) sent.get(route.url)?.add(expected.type);
-      // The batches and imports of all resources are alike.
+      // The batch and import routes are the same for all resources.
       const alike = (url: string) => url.replace(/^\/api\/v1\/\w+\/(batch|import)$/, '/api/v1/leads/$1');
       for (const route of routes) {
         const types = sent.get(alike(route.url));
@@ -233,7 +241,7 @@ for (const driver of drivers) {
           for (const type of await documentedTypes({ instance }, { method, route }))
             assert.ok(types?.has(type.replace('merge-patch+', '')), `${method} ${route.url}: ${type}`);
         }
-        // Where any type is parsed, the description names those that are accepted.
+        // If a route parses any type, the description lists the accepted ones.
         if (route.parses('application/anything')) continue;
         for (const type of ['text/csv', 'application/x-ndjson', 'multipart/form-data']) {
           const isSent = files.some(
@@ -245,7 +253,7 @@ for (const driver of drivers) {
       }
     });
 
-    /** Statuses by kind of target. */
+    /** Kinds of targets with the statuses they returned. */
     const reached = new Set<string>();
 
     test('hostile bodies', async () => {
@@ -254,7 +262,7 @@ for (const driver of drivers) {
         for (const [place, target] of alike.entries()) {
           for (const [index, body] of hostileBodies(target.expected).entries()) {
             const full = index % alike.length === place;
-            // What differs between drivers is what the database refuses, whichever route it comes from.
+            // Drivers differ only in what the database rejects, so the embedded driver gets each body on one route.
             if (driver === 'embedded' && !full) continue;
             // The other targets of a kind take turns with smaller bodies.
             if (!full && (index + place) % shares > 0) continue;
@@ -262,7 +270,7 @@ for (const driver of drivers) {
             const size = full && driver === 'postgresql' ? limit : Math.min(limit, smaller);
             const status = await sendBody(target, body, size);
             reached.add(`${target.kind} ${status}`);
-            // Refused before the body was read: no other body is read either.
+            // Rejected before the body was read, which is the same for all bodies.
             if (status === 405) break;
           }
         }
@@ -276,7 +284,8 @@ for (const driver of drivers) {
           reached.add(`${target.kind} ${await sendBody(target, body, size)}`);
         }
       }
-      for (const way of mustReach) assert.ok(reached.has(way), `${way}, not ${[...reached].join(', ')}`);
+      for (const way of mustReach)
+        assert.ok(reached.has(way), `${way} is missing in ${[...reached].join(', ')}`);
     });
 
     async function sendBody(
@@ -286,15 +295,15 @@ for (const driver of drivers) {
     ): Promise<number> {
       const plain = bytes(Math.min(limit, most));
       const raw = encoding === undefined ? plain : gzipSync(plain, { level: 1 });
-      const what = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
+      const label = `${target.method} ${target.route.url}, ${name} (${plain.length} bytes)`;
       const isFile = 'field' in target.expected;
       const size = { bytes: plain.length, lines: isFile ? plain.reduce(newlines, 0) : 0 };
       const headers = { 'content-type': type, ...(encoding && { 'content-encoding': encoding }) };
-      const got = await exchange(what, () => sendTo(target, target.path, raw, headers), size);
-      return got.status;
+      const response = await exchange(label, () => sendTo(target, target.path, raw, headers), size);
+      return response.status;
     }
 
-    test('what was stored is processed, or refused once: nothing of it fails again and again', async () => {
+    test('stored events are processed or rejected, without failing repeatedly', async () => {
       const rows = await tablesOf(instance.database).selectFrom('crm_inbox').select(['error']).execute();
       assert.ok(rows.length > 0);
       assert.deepEqual(

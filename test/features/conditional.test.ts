@@ -1,4 +1,4 @@
-// Conditional requests: a record's entity tag changes whenever its text does, and decides whether a request is served.
+// Conditional requests: a record's entity tag changes with its text, and decides whether a request is served.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { takesAtMost } from '../support/clock.ts';
@@ -41,7 +41,7 @@ onBothDrivers(
 
     for (const definition of definitions) {
       describe(definition.name, () => {
-        test('the tag is equal to the one in the last response, and new after each write', async () => {
+        test('the tag matches the last response and changes with each write', async () => {
           const made = await make(instance(), key, definition);
           const path = pathOf(definition, made.id);
           const read = await call(`GET ${path}`);
@@ -53,7 +53,7 @@ onBothDrivers(
           assert.equal(tagOf(await call(`GET ${path}`)), tagOf(put));
         });
 
-        test('a stale If-Match is 412 and writes nothing; the right one writes', async () => {
+        test('a stale If-Match returns 412 without writing, and a current one writes', async () => {
           const made = await make(instance(), key, definition);
           const path = pathOf(definition, made.id);
           const stale = tagOf(made.answer);
@@ -66,19 +66,19 @@ onBothDrivers(
               { 'if-none-match': current },
               { 'if-none-match': '*' },
             ]) {
-              const refused = await call(`${method} ${path}`, header, {});
-              assert.equal(refused.status, 412, refused.text);
-              assertErrorShape(refused);
+              const response = await call(`${method} ${path}`, header, {});
+              assert.equal(response.status, 412, response.text);
+              assertErrorShape(response);
               assert.equal((await call(`GET ${path}`)).text, asItIs);
             }
           }
-          const gone = await call(`DELETE ${path}`, { 'if-match': `"x", ${current}` });
-          assert.deepEqual([gone.status, gone.text], [200, '{"ok":true}']);
+          const deletion = await call(`DELETE ${path}`, { 'if-match': `"x", ${current}` });
+          assert.deepEqual([deletion.status, deletion.text], [200, '{"ok":true}']);
         });
       });
     }
 
-    describe('what a header says', () => {
+    describe('header values', () => {
       let lead: { path: string; tag: string };
       before(async () => {
         lead = await create('leads', { company: 'Told' });
@@ -87,14 +87,14 @@ onBothDrivers(
         call(`PUT ${lead.path}`, { [header]: value.replace('TAG', lead.tag) }, { company: 'Told' });
 
       for (const value of ['TAG', '*', ' * ', '"x", TAG', 'TAG,"x"', ',, TAG ,', '"x",W/"y", TAG']) {
-        test(`If-Match: ${value} is met`, async () => {
+        test(`If-Match: ${value} matches`, async () => {
           const answer = await put('if-match', value);
           assert.equal(answer.status, 200, answer.text);
           lead.tag = tagOf(answer);
         });
       }
       for (const value of ['"x"', 'W/TAG', '"x", W/TAG', '""', '"x,y", "z"', '"1"']) {
-        test(`If-Match: ${value} is not met`, async () =>
+        test(`If-Match: ${value} does not match`, async () =>
           assert.equal((await put('if-match', value)).status, 412));
       }
       for (const header of ['if-match', 'if-none-match']) {
@@ -131,22 +131,22 @@ onBothDrivers(
           }
         });
       }
-      test('blanks without end are read in linear time', async () => {
+      test('long runs of blanks are read in linear time', async () => {
         const value = `"a",${' '.repeat(15_000)}x`;
-        // Each took a hundred times as much when the time was quadratic.
+        // Quadratic parsing took a hundred times as long.
         await takesAtMost(20, async () => {
-          for (let sent = 0; sent < 5; sent++)
+          for (let count = 0; count < 5; count++)
             assert.equal((await call(`GET ${lead.path}`, { 'if-match': value })).status, 400);
         });
       });
-      test('GET: If-Match comes before If-None-Match', async () => {
+      test('GET evaluates If-Match before If-None-Match', async () => {
         const both = { 'if-match': '"x"', 'if-none-match': lead.tag };
         assert.equal((await call(`GET ${lead.path}`, both)).status, 412);
         assert.equal((await call(`GET ${lead.path}`, { ...both, 'if-match': lead.tag })).status, 304);
       });
     });
 
-    test('checks come in their order: 401, 403, 400, 404, 400 for a reference, 412', async () => {
+    test('errors are checked in the order 401, 403, 400, 404, 400 for a reference, 412', async () => {
       const { path, tag } = await create('contacts');
       const put = (headers: Record<string, string>, body: unknown, to = path, as?: string) =>
         instance().call(`PUT ${to}`, { ...(as === undefined ? {} : { key: as }), headers, body });
@@ -162,15 +162,15 @@ onBothDrivers(
       assert.equal((await put(stale, { account_id: Number(missing) }, path, key)).status, 412);
     });
 
-    test('the tag changes with the name of a joined record, and with its end', async () => {
+    test('the tag changes when a joined record is renamed or deleted', async () => {
       const account = await create('accounts', { name: 'Before' });
       const contact = await create('contacts', { account_id: account.id });
       const { path } = await create('cases', { account_id: account.id, contact_id: contact.id });
-      const seen = new Map<string, string>();
-      const look = async (what: string) => {
+      const texts = new Map<string, string>();
+      const look = async (step: string) => {
         const answer = await call(`GET ${path}`);
-        assert.ok(!seen.has(tagOf(answer)), `${what}: ${tagOf(answer)}`);
-        seen.set(tagOf(answer), answer.text);
+        assert.ok(!texts.has(tagOf(answer)), `${step}: ${tagOf(answer)}`);
+        texts.set(tagOf(answer), answer.text);
         return answer;
       };
       const before = await look('made');
@@ -182,7 +182,7 @@ onBothDrivers(
       await call(`DELETE ${account.path}`);
       const nulled = await look('without the account');
       assert.equal(nulled.json.account_id, null);
-      assert.ok(String(nulled.json.updated_at) > String(renamed.json.updated_at), 'a change like any other');
+      assert.ok(String(nulled.json.updated_at) > String(renamed.json.updated_at), 'the record is updated');
       await call(`DELETE ${contact.path}`);
       await look('without the contact');
       const put = await call(
@@ -193,7 +193,7 @@ onBothDrivers(
       assert.equal(put.status, 200, put.text);
     });
 
-    test('a record that refers to itself has one tag, read or written', async () => {
+    test('a record that refers to itself has the same tag in reads and writes', async () => {
       const { path, id } = await create('parts', { name: 'loop' });
       for (const name of ['first', 'second']) {
         const put = await call(`PUT ${path}`, {}, { name, parent_id: id });
@@ -204,7 +204,7 @@ onBothDrivers(
       }
     });
 
-    test('the version is not a field: not in answers, not in lists, not to be written', async () => {
+    test('the version is not a field in responses, lists or bodies', async () => {
       const ids = await oneOfEach(instance(), key, 'plain');
       for (const definition of definitions) {
         for (const path of [pathOf(definition), pathOf(definition, ids[definition.name])]) {

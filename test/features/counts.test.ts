@@ -1,4 +1,4 @@
-// Prefer: count=…: how many records all pages have.
+// Prefer: count=… returns the number of records on all pages.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -23,7 +23,10 @@ onBothDrivers('Prefer: count', (instance) => {
   });
   const get = (query: string, prefer: string): Promise<Answer> =>
     instance().call(`GET /api/v1/leads?${query}`, { key: alpha.key, headers: { prefer } });
-  const told = ({ headers }: Answer) => [headers.get('x-total-count'), headers.get('preference-applied')];
+  const countHeaders = ({ headers }: Answer) => [
+    headers.get('x-total-count'),
+    headers.get('preference-applied'),
+  ];
 
   for (const [query, prefer, ...expected] of [
     ['', 'count=exact', '12345', 'count=exact'],
@@ -43,13 +46,13 @@ onBothDrivers('Prefer: count', (instance) => {
     test(`?${query} with ${prefer}: ${expected[0]}`, async () => {
       const answer = await get(query, prefer);
       assert.equal(answer.status, 200, answer.text);
-      assert.deepEqual(told(answer), expected);
+      assert.deepEqual(countHeaders(answer), expected);
     });
   }
 
-  test('many are estimated, never as fewer than were counted', async () => {
+  test('estimates large counts, never below the number already counted', async () => {
     const answer = await get('', 'count=estimated');
-    const [total, applied] = told(answer);
+    const [total, applied] = countHeaders(answer);
     assert.equal(applied, 'count=estimated');
     assert.ok(Number(total) > 10_000 && Number(total) < 16_000, String(total));
   });
@@ -60,7 +63,7 @@ onBothDrivers('Prefer: count', (instance) => {
         test(`a large organization, ?${query} with count=${counting}`, async () => {
           const answer = await get(query, `count=${counting}`);
           assert.equal(answer.status, 200, answer.text);
-          const [total, applied] = told(answer);
+          const [total, applied] = countHeaders(answer);
           assert.equal(applied, `count=${counting}`);
           if (counting === 'exact') assert.equal(total, query.includes('Old') ? '12300' : '12345');
           else assert.ok(Number(total) > 10_000 && Number(total) < 16_000, String(total));
@@ -69,25 +72,25 @@ onBothDrivers('Prefer: count', (instance) => {
     }
   }
 
-  describe('pages of a cursor', () => {
-    test('count all records, not those that are left', async () => {
+  describe('cursor pages', () => {
+    test('count all records, not only the remaining ones', async () => {
       for (const counting of ['exact', 'estimated']) {
         const first = await get('status=New', `count=${counting}`);
         const [, next = ''] = /^<[^?>]*\?([^>]*)>/.exec(first.headers.get('link') ?? '') ?? [];
-        assert.deepEqual(told(await get(next, `count=${counting}`)), ['45', `count=${counting}`]);
+        assert.deepEqual(countHeaders(await get(next, `count=${counting}`)), ['45', `count=${counting}`]);
       }
       const far = await get('', 'count=exact');
       const [, next = ''] = /^<[^?>]*\?([^>]*)>/.exec(far.headers.get('link') ?? '') ?? [];
       const second = await get(next, 'count=estimated');
-      assert.ok(Number(told(second)[0]) > 10_000);
+      assert.ok(Number(countHeaders(second)[0]) > 10_000);
       const [, third = ''] =
         /[,<] *<?[^?>]*\?([^>]*)>; rel="next"/.exec(second.headers.get('link') ?? '') ?? [];
       for (const counting of ['exact', 'estimated'])
-        assert.ok(Number(told(await get(third, `count=${counting}`))[0]) > 10_000, counting);
+        assert.ok(Number(countHeaders(await get(third, `count=${counting}`))[0]) > 10_000, counting);
     });
   });
 
-  test('other operations have none', async () => {
+  test('other operations ignore the preference', async () => {
     const { status, headers } = await instance().call('POST /api/v1/leads', {
       key: alpha.key,
       body: {},

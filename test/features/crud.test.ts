@@ -1,4 +1,4 @@
-// Create, read, replace, delete: what each operation answers and what a record is afterwards, field by field.
+// Create, read, replace, delete: the response of each operation and the resulting record, field by field.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
@@ -26,14 +26,14 @@ import {
   writable,
 } from '../support/records.ts';
 
-/** The contract's defaults beside the empty values, as the decisions list them. */
+/** Defaults in the contract other than the empty values. */
 const defaults: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   leads: { status: 'Open - Not Contacted' },
   opportunities: { stage: 'Prospecting' },
   cases: { status: 'New', priority: 'Medium' },
 };
 
-/** What a field is that never got a value; by its JSON type alone, not by what the engine holds of it. */
+/** Returns the value of a field that was never set, derived from its JSON type alone rather than from the engine. */
 function emptyValue({ name }: ResourceDefinition, field: Field) {
   if (field.nullable) return null;
   if (field.type.json.type !== 'string') return { number: '0' };
@@ -50,7 +50,7 @@ onBothDrivers('crud', (instance) => {
   before(async () => {
     alpha = await instance().organization('alpha');
     ids = await oneOfEach(instance(), alpha.key, 'alpha');
-    // A user of another organization may make keys here too: users are not bound to one.
+    // Users are not bound to an organization, so a user of another organization can create keys here.
     const { user } = await instance().organization('beta');
     other = { user, key: (await alpha.makeKey({ user })).key };
   });
@@ -67,12 +67,12 @@ onBothDrivers('crud', (instance) => {
     return exactRecord(answer.text);
   };
 
-  /** A record as a body without anything makes it. */
+  /** Asserts that a record is the result of an empty body. */
   function assertEmpty(definition: ResourceDefinition, record: ExactRecord, user: string | null): void {
     assert.deepEqual(
       Object.keys(record),
       definition.fields.map(({ name }) => name),
-      'exactly the declared fields, in their order',
+      'exactly the declared fields, in order',
     );
     for (const field of definition.fields) {
       const value = record[field.name] ?? null;
@@ -86,18 +86,18 @@ onBothDrivers('crud', (instance) => {
 
   describe('Required on create: nothing by default', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: POST of {} makes a record`, async () => {
-        const { record, answer, id: made } = await make(instance(), alpha.key, definition, '{}');
+      test(`${definition.name}: POST {} creates a record`, async () => {
+        const { record, answer, id: recordId } = await make(instance(), alpha.key, definition, '{}');
         assertEmpty(definition, record, alpha.user);
         const times = definition.fields.filter(({ set }) => set === 'created' || set === 'updated');
-        assert.equal(new Set(times.map(({ name }) => record[name])).size, 1, 'written once');
-        assert.equal(answer.headers.get('location'), pathOf(definition, made));
-        assert.deepEqual(await read(definition, made), record);
+        assert.equal(new Set(times.map(({ name }) => record[name])).size, 1, 'both timestamps are equal');
+        assert.equal(answer.headers.get('location'), pathOf(definition, recordId));
+        assert.deepEqual(await read(definition, recordId), record);
       });
     }
   });
 
-  describe('Absent, or null on a field not typed "or null"', () => {
+  describe('Absent, or null in a field not typed "or null"', () => {
     for (const definition of definitions) {
       test(`${definition.name}: null is the same as absent, for each field and for all`, async () => {
         const fields = writable(definition);
@@ -107,7 +107,7 @@ onBothDrivers('crud', (instance) => {
         }
       });
 
-      test(`${definition.name}: a plain string or number is never null in a response`, async () => {
+      test(`${definition.name}: plain strings and numbers are never null in responses`, async () => {
         const { record } = await make(instance(), alpha.key, definition);
         for (const field of definition.fields.filter(({ nullable }) => !nullable)) {
           assert.notEqual(record[field.name], null, field.name);
@@ -116,8 +116,8 @@ onBothDrivers('crud', (instance) => {
     }
   });
 
-  test('Shipped defaults: these and nothing else', () => {
-    const found = definitions.flatMap(({ name, fields }) =>
+  test('only the documented fields have shipped defaults', () => {
+    const actual = definitions.flatMap(({ name, fields }) =>
       fields
         .filter((field) => field.default !== null && field.default !== '' && field.default !== 0)
         .map((field) => [name, field.name, field.default]),
@@ -125,24 +125,24 @@ onBothDrivers('crud', (instance) => {
     const listed = Object.entries(defaults).flatMap(([name, fields]) =>
       Object.entries(fields).map(([field, value]) => [name, field, value]),
     );
-    assert.deepEqual(found.sort(), listed.sort());
+    assert.deepEqual(actual.sort(), listed.sort());
   });
 
   describe('a record with every field', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: POST, GET, list and PUT answer with the same record`, async () => {
+      test(`${definition.name}: POST, GET, list and PUT return the same record`, async () => {
         const body = fullBody(definition, 'full', ids);
-        const { record, id: made, answer } = await make(instance(), alpha.key, definition, body);
-        const sent = exactRecord(body);
+        const { record, id: recordId, answer } = await make(instance(), alpha.key, definition, body);
+        const input = exactRecord(body);
         for (const field of writable(definition)) {
-          assert.deepEqual(record[field.name], sent[field.name], field.name);
+          assert.deepEqual(record[field.name], input[field.name], field.name);
         }
-        const got = await instance().call(`GET ${pathOf(definition, made)}`, { key: alpha.key });
-        assert.equal(got.text, answer.text, 'byte for byte');
+        const response = await instance().call(`GET ${pathOf(definition, recordId)}`, { key: alpha.key });
+        assert.equal(response.text, answer.text, 'byte for byte');
         const list = await instance().call(`GET ${pathOf(definition)}?dir=desc&sort=id`, { key: alpha.key });
         assert.ok(list.text.includes(answer.text), 'byte for byte');
         const renewed = definition.fields.filter(({ set }) => set === 'updated').map(({ name }) => name);
-        const put = await replace(definition, made, body);
+        const put = await replace(definition, recordId, body);
         for (const { name } of definition.fields) {
           if (!renewed.includes(name)) assert.deepEqual(put[name], record[name], name);
         }
@@ -157,40 +157,51 @@ onBothDrivers('crud', (instance) => {
     }
   });
 
-  describe('PUT: the result equals what POST of the same body would have made', () => {
+  describe('PUT has the same result as POST with the same body', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: {} turns every writable field back to its default`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
-        assertEmpty(definition, await replace(definition, made, '{}'), alpha.user);
+      test(`${definition.name}: {} resets every writable field to its default`, async () => {
+        const { id: recordId } = await make(
+          instance(),
+          alpha.key,
+          definition,
+          fullBody(definition, 'old', ids),
+        );
+        assertEmpty(definition, await replace(definition, recordId, '{}'), alpha.user);
       });
 
-      test(`${definition.name}: a field alone is kept, all others turn back`, async () => {
+      test(`${definition.name}: a body with one field resets all others`, async () => {
         const full = fullBody(definition, 'old', ids);
-        const { id: made } = await make(instance(), alpha.key, definition, full);
+        const { id: recordId } = await make(instance(), alpha.key, definition, full);
         for (const field of writable(definition)) {
           const body = objectText([[field.name, sample(field, 'new', ids)]]);
-          const record = await replace(definition, made, body);
-          for (const one of writable(definition)) {
-            const expected = one === field ? exact(sample(field, 'new', ids)) : emptyValue(definition, one);
-            assert.deepEqual(record[one.name], expected, `${one.name} after ${body}`);
+          const record = await replace(definition, recordId, body);
+          for (const other of writable(definition)) {
+            const expected =
+              other === field ? exact(sample(field, 'new', ids)) : emptyValue(definition, other);
+            assert.deepEqual(record[other.name], expected, `${other.name} after ${body}`);
           }
-          await replace(definition, made, full);
+          await replace(definition, recordId, full);
         }
       });
 
-      test(`${definition.name}: read-only fields are preserved, updated_at and last_modified_by_id set`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition, fullBody(definition, 'old', ids));
+      test(`${definition.name}: keeps read-only fields, sets updated_at and last_modified_by_id`, async () => {
+        const { id: recordId } = await make(
+          instance(),
+          alpha.key,
+          definition,
+          fullBody(definition, 'old', ids),
+        );
         for (const field of untouched(definition)) {
           const value = kindOf(field) === 'timestamp' ? '2026-05-05T05:05:05Z' : `kept ${field.name}`;
           const text = `update "${definition.name}" set "${field.name}" = $2::text::${field.type.columns?.(field)[0]?.type} where id = $1::bigint`;
-          await instance().database.run({ name: `set ${field.name}`, text, values: [made, value] });
+          await instance().database.run({ name: `set ${field.name}`, text, values: [recordId, value] });
         }
-        const old = await read(definition, made);
+        const old = await read(definition, recordId);
         for (const field of untouched(definition)) {
           assert.notDeepEqual(old[field.name], emptyValue(definition, field), `${field.name} has a value`);
         }
         for (const body of ['{}', fullBody(definition, 'new', ids)]) {
-          const now = await replace(definition, made, body, other.key);
+          const now = await replace(definition, recordId, body, other.key);
           for (const { name, set, readOnly, through } of definition.fields) {
             if (!readOnly || through !== undefined) continue;
             if (set === 'editor') assert.deepEqual(now[name], id(other.user), name);
@@ -198,7 +209,7 @@ onBothDrivers('crud', (instance) => {
               assert.ok(instant(String(now[name])) > instant(String(old[name])), name);
             else assert.deepEqual(now[name], old[name], name);
           }
-          assert.deepEqual(await read(definition, made), now, 'the answer is what is stored');
+          assert.deepEqual(await read(definition, recordId), now, 'the response matches the stored record');
         }
       });
     }
@@ -206,9 +217,9 @@ onBothDrivers('crud', (instance) => {
 
   describe('DELETE', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: 200 {"ok":true}, never 204; then the record is missing`, async () => {
-        const { id: made } = await make(instance(), alpha.key, definition);
-        const request = pathOf(definition, made);
+      test(`${definition.name}: returns 200 {"ok":true} instead of 204, and the record is missing afterwards`, async () => {
+        const { id: recordId } = await make(instance(), alpha.key, definition);
+        const request = pathOf(definition, recordId);
         const answer = await instance().call(`DELETE ${request}`, { key: alpha.key });
         assert.deepEqual([answer.status, answer.text], [200, '{"ok":true}']);
         for (const method of ['GET', 'PUT', 'DELETE']) {
@@ -216,25 +227,25 @@ onBothDrivers('crud', (instance) => {
           assert.equal((await instance().call(`${method} ${request}`, call)).status, 404, method);
         }
         const list = await instance().call(`GET ${pathOf(definition)}?sort=id&dir=desc`, { key: alpha.key });
-        assert.ok(!dataOf(list).some((record) => numberText(record.id) === made));
+        assert.ok(!dataOf(list).some((record) => numberText(record.id) === recordId));
       });
     }
   });
 
-  describe('DELETE or GET that says Content-Type: application/json and has no body', () => {
+  describe('DELETE and GET with Content-Type: application/json and no body', () => {
     for (const definition of definitions) {
       for (const headers of [
         { 'content-type': 'application/json' },
         { 'content-type': 'application/json; charset=utf-8' },
       ]) {
-        test(`${definition.name}: ${headers['content-type']} is served normally`, async () => {
-          const { id: made, answer } = await make(instance(), alpha.key, definition);
+        test(`${definition.name}: accepts ${headers['content-type']}`, async () => {
+          const { id: recordId, answer } = await make(instance(), alpha.key, definition);
           const call = { key: alpha.key, headers };
           const list = await instance().call(`GET ${pathOf(definition)}`, call);
           assert.equal(list.status, 200);
-          const got = await instance().call(`GET ${pathOf(definition, made)}`, call);
-          assert.deepEqual([got.status, got.text], [200, answer.text]);
-          const deleted = await instance().call(`DELETE ${pathOf(definition, made)}`, call);
+          const response = await instance().call(`GET ${pathOf(definition, recordId)}`, call);
+          assert.deepEqual([response.status, response.text], [200, answer.text]);
+          const deleted = await instance().call(`DELETE ${pathOf(definition, recordId)}`, call);
           assert.deepEqual([deleted.status, deleted.text], [200, '{"ok":true}']);
         });
       }
@@ -252,7 +263,7 @@ onBothDrivers('crud', (instance) => {
           return { definition, field, link, target, show: field.show ?? [] };
         }),
     );
-    test('there are the two of the contract', () => {
+    test('the contract has two', () => {
       assert.deepEqual(
         joined.map(({ definition, field, show }) => [definition.name, field.name, ...show]),
         [
@@ -275,38 +286,40 @@ onBothDrivers('crud', (instance) => {
         ['markup and quotes', show.map((name) => [name, '"<b>\\"é🌍"']), show.map(() => '<b>"é🌍').join(' ')],
       ];
       for (const [name, body, expected] of values) {
-        test(`${field.name}, ${name}: "${expected}" in POST, GET, list and PUT`, async () => {
-          const shown = await make(instance(), alpha.key, target, objectText(body));
-          const link_to = objectText([[link.name, shown.id]]);
-          const { record, id: made } = await make(instance(), alpha.key, definition, link_to);
+        test(`${field.name}, ${name}: returns "${expected}" in POST, GET, list and PUT`, async () => {
+          const joinedRecord = await make(instance(), alpha.key, target, objectText(body));
+          const link_to = objectText([[link.name, joinedRecord.id]]);
+          const { record, id: recordId } = await make(instance(), alpha.key, definition, link_to);
           const list = await instance().call(`GET ${pathOf(definition)}`, { key: alpha.key });
-          const listed = dataOf(list).find((one) => numberText(one.id) === made);
-          const put = await replace(definition, made, link_to);
-          for (const one of [record, await read(definition, made), listed, put]) {
+          const listed = dataOf(list).find((one) => numberText(one.id) === recordId);
+          const put = await replace(definition, recordId, link_to);
+          for (const one of [record, await read(definition, recordId), listed, put]) {
             assert.equal(one?.[field.name], expected);
           }
-          const unlinked = await replace(definition, made, '{}');
-          assert.equal(unlinked[field.name], '', 'no link');
+          const unlinked = await replace(definition, recordId, '{}');
+          assert.equal(unlinked[field.name], '', 'no reference');
         });
       }
 
-      test(`${field.name} follows a change of the other record`, async () => {
-        const shown = await make(instance(), alpha.key, target, objectText(part('Old')));
-        const { id: made } = await make(instance(), alpha.key, definition, { [link.name]: Number(shown.id) });
-        await replace(target, shown.id, objectText(part('New')));
+      test(`${field.name} follows a change to the joined record`, async () => {
+        const joinedRecord = await make(instance(), alpha.key, target, objectText(part('Old')));
+        const { id: recordId } = await make(instance(), alpha.key, definition, {
+          [link.name]: Number(joinedRecord.id),
+        });
+        await replace(target, joinedRecord.id, objectText(part('New')));
         const expected = show.map((name) => `New ${name}`).join(' ');
-        assert.equal((await read(definition, made))[field.name], expected);
+        assert.equal((await read(definition, recordId))[field.name], expected);
       });
     }
   });
 
   describe('a key without a user', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: owner and created-by are null, on PUT they are kept`, async () => {
+      test(`${definition.name}: a new record has no owner or creator, and PUT keeps the creator`, async () => {
         const { key } = await alpha.makeKey();
         assertEmpty(definition, (await make(instance(), key, definition)).record, null);
-        const { id: made } = await make(instance(), alpha.key, definition);
-        const now = await replace(definition, made, {}, key);
+        const { id: recordId } = await make(instance(), alpha.key, definition);
+        const now = await replace(definition, recordId, {}, key);
         for (const { name, set } of definition.fields) {
           if (set === 'creator') assert.deepEqual(now[name], id(alpha.user), name);
           if (set === 'editor') assert.equal(now[name], null, name);

@@ -1,4 +1,4 @@
-// A page costs the same wherever a cursor begins it: what the server reads for the last of 1,000 pages, and for the first.
+// Pages cost the same at any cursor: compares the blocks the server reads for the first and the last of 1,000 pages.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Instance, type Organization, startInstance } from '../support/instance.ts';
@@ -25,7 +25,10 @@ describe('the cost of pages by cursor', () => {
 
   const get = (path: string) => instance.call(`GET ${path}`, { key: acme.key });
 
-  /** Blocks that the server reads for a page; a number, unlike milliseconds, that a busy machine does not change. */
+  /**
+   * Returns the number of blocks that the server reads for a page. Unlike time, it does not depend on other work on
+   * the machine.
+   */
   async function blocks(path: string): Promise<number> {
     const [statement] = await recordStatements(instance.database, async () => {
       const { status, json } = await get(path);
@@ -54,7 +57,7 @@ describe('the cost of pages by cursor', () => {
       const [, next = ''] = /^<([^>]*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? [];
       const last = await blocks(next);
       assert.equal((await get(next)).json.page, records / 20);
-      // A page of the index or of the table may begin within these 20 records.
+      // Within these 20 records, a page can start on the next page of the index or table.
       assert.ok(last <= 1.2 * first + 3, `${first} blocks for the first page, ${last} for the last`);
     });
   }

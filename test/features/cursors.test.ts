@@ -1,4 +1,4 @@
-// Cursors: walking by Link headers, in every order, also while others write; and whose cursor is taken where.
+// Cursors: following Link headers in every order, also during writes, and where each cursor is accepted.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -11,13 +11,13 @@ import { dataOf, type ExactRecord, exactRecord, numberText, walk } from '../supp
 import { errorOf } from '../support/scenario.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** The target of a link of a response. */
+/** Returns the target of a link in a response. */
 function linkOf(answer: Answer, relation: string): string | undefined {
   const links = (answer.headers.get('link') ?? '').split(', ');
   return links.map((link) => /^<(.*)>; rel="(\w+)"$/.exec(link)).find((link) => link?.[2] === relation)?.[1];
 }
 
-/** A resource whose records may lack a creator and an editor although its fields do not say `nullable`. */
+/** A resource whose records can lack a creator and an editor although the fields are not declared `nullable`. */
 const signed = {
   file: 'signed.yaml',
   text: `fields:
@@ -36,13 +36,13 @@ onBothDrivers(
     let alpha: Organization;
     let beta: Organization;
     const get = (path: string, key = alpha.key) => instance().call(`GET ${path}`, { key });
-    /** Follows the links from a list to its end. */
+    /** Follows the links of a list to its end. */
     async function follow(
       path: string,
       between: (page: number) => Promise<unknown> = async () => undefined,
       key = alpha.key,
     ): Promise<readonly ExactRecord[]> {
-      const seen: ExactRecord[] = [];
+      const records: ExactRecord[] = [];
       let page = 0;
       for (let next: string | undefined = path; next !== undefined; next = linkOf(await lastAnswer, 'next')) {
         page++;
@@ -50,10 +50,10 @@ onBothDrivers(
         const answer = await lastAnswer;
         assert.equal(answer.status, 200, answer.text);
         assert.equal(answer.json.page, page);
-        seen.push(...dataOf(answer));
+        records.push(...dataOf(answer));
         await between(page);
       }
-      return seen;
+      return records;
     }
     let lastAnswer: Promise<Answer>;
     const post = async (path: string, body: string, key = alpha.key) => {
@@ -62,9 +62,9 @@ onBothDrivers(
       return numberText(exactRecord(answer.text).id);
     };
     const definitionOf = (name: string): ResourceDefinition => {
-      const found = instance().resources.find((each) => each.name === name);
-      assert.ok(found);
-      return found.definition;
+      const resource = instance().resources.find((each) => each.name === name);
+      assert.ok(resource);
+      return resource.definition;
     };
 
     before(async () => {
@@ -94,7 +94,7 @@ onBothDrivers(
       }
     });
 
-    test('every order, every field type, with nulls and equal values: the same as by pages', async () => {
+    test('every order and field type, with nulls and equal values, returns the same records as pages', async () => {
       for (const sort of definitionOf('loose').sort.choices.keys()) {
         for (const dir of ['asc', 'desc']) {
           const query = `sort=${sort}&dir=${dir}`;
@@ -105,7 +105,7 @@ onBothDrivers(
       }
     });
 
-    test('records without a creator or editor are listed, wherever a page ends', async () => {
+    test('lists records without a creator or editor at every page boundary', async () => {
       const path = '/api/v1/signed';
       // Pages end before, within, between and exactly at the two blocks.
       for (const [signed, unsigned] of [
@@ -133,7 +133,7 @@ onBothDrivers(
       }
     });
 
-    test('filters and searches keep theirs', async () => {
+    test('links keep filters and searches', async () => {
       for (const query of [
         'status=New',
         'status=New&status=Old&sort=last_name',
@@ -150,7 +150,7 @@ onBothDrivers(
     });
 
     describe('Link', () => {
-      test('next where a page is full, first always; the other parameters stay', async () => {
+      test('full pages link to the next page, every page links to the first, and both keep the other parameters', async () => {
         const first = await get('/api/v1/leads?page=2&status=New&status=&x=a%26b&org=beta');
         assert.equal(first.json.page, 2);
         assert.equal(linkOf(first, 'first'), '/api/v1/leads?status=New&status=&x=a%26b&org=beta');
@@ -170,7 +170,7 @@ onBothDrivers(
         assert.deepEqual(second.json.data, (await get('/api/v1/leads?status=New&page=3')).json.data);
       });
 
-      test('parameters too long to repeat: none, and headers that clients take', async () => {
+      test('omits links that would be too long for clients', async () => {
         for (const [length, has] of [
           [3990, true],
           [4100, false],
@@ -187,16 +187,16 @@ onBothDrivers(
         assert.deepEqual([last.status, dataOf(last).length], [200, 0]);
       });
 
-      test('strict mode knows the parameter', async () => {
+      test('strict mode accepts the parameter', async () => {
         const next = linkOf(await get('/api/v1/cases'), 'next') ?? linkOf(await get('/api/v1/leads'), 'next');
         const headers = { prefer: 'handling=strict' };
         assert.equal((await instance().call(`GET ${next}`, { key: alpha.key, headers })).status, 200);
       });
     });
 
-    describe('a foreign or altered cursor is 400', () => {
+    describe('rejects cursors from another context and altered cursors', () => {
       const message = 'cursor is invalid. Follow the next URL from the Link header unchanged.';
-      const refused = async (path: string, key = alpha.key) => {
+      const assertRejected = async (path: string, key = alpha.key) => {
         const answer = await get(path, key);
         assert.deepEqual(
           [answer.status, errorOf(answer)],
@@ -207,10 +207,10 @@ onBothDrivers(
       const nextOf = async (path: string) => linkOf(await get(path), 'next') ?? '';
       const cursorOf = (url: string) => new URL(url, 'http://x').searchParams.get('cursor') ?? '';
 
-      test('of another organization, resource, order or filter', async () => {
+      test('from another organization, resource, order or filter', async () => {
         const next = await nextOf('/api/v1/leads?status=New');
         assert.equal((await get(next)).status, 200);
-        await refused(next, beta.key);
+        await assertRejected(next, beta.key);
         const cursor = cursorOf(next);
         for (const path of [
           `leads?cursor=${cursor}`,
@@ -224,17 +224,17 @@ onBothDrivers(
           `cases?status=New&cursor=${cursor}`,
           `loose?status=New&cursor=${cursor}`,
         ]) {
-          await refused(`/api/v1/${path}`);
+          await assertRejected(`/api/v1/${path}`);
         }
       });
 
-      test('altered anywhere, cut, repeated, or made up', async () => {
+      test('altered at any position, truncated, repeated or forged', async () => {
         const cursor = cursorOf(await nextOf('/api/v1/leads'));
         for (let at = 0; at < cursor.length; at++) {
           const other = cursor[at] === 'A' ? 'B' : 'A';
-          await refused(`/api/v1/leads?cursor=${cursor.slice(0, at)}${other}${cursor.slice(at + 1)}`);
+          await assertRejected(`/api/v1/leads?cursor=${cursor.slice(0, at)}${other}${cursor.slice(at + 1)}`);
         }
-        const made = Buffer.from('["2","2026-01-01T00:00:00Z","1"]').toString('base64url');
+        const forgery = Buffer.from('["2","2026-01-01T00:00:00Z","1"]').toString('base64url');
         for (const wrong of [
           '',
           'x',
@@ -242,25 +242,25 @@ onBothDrivers(
           cursor.slice(1),
           cursor.slice(0, -1),
           `${cursor}.`,
-          `${made}.`,
-          `${made}.x`,
-          `${made}.${cursor.split('.')[1]}`,
+          `${forgery}.`,
+          `${forgery}.x`,
+          `${forgery}.${cursor.split('.')[1]}`,
           '%00',
           'x'.repeat(9000),
         ]) {
-          await refused(`/api/v1/leads?cursor=${wrong}`);
+          await assertRejected(`/api/v1/leads?cursor=${wrong}`);
         }
-        await refused(`/api/v1/leads?cursor=${cursor}&cursor=${cursor}`);
+        await assertRejected(`/api/v1/leads?cursor=${cursor}&cursor=${cursor}`);
       });
 
-      test('with page', async () => {
+      test('combined with page', async () => {
         const { status, json } = await get(`${await nextOf('/api/v1/leads')}&page=2`);
         const text = 'page cannot be combined with cursor';
         assert.deepEqual([status, json.error], [400, text]);
       });
     });
 
-    test('each record that is there throughout is seen exactly once while others write', async () => {
+    test('returns each record that exists throughout exactly once during writes', async () => {
       let organizations = 0;
       await fc.assert(
         fc.asyncProperty(
@@ -277,7 +277,7 @@ onBothDrivers(
           async (sort, dir, writes) => {
             const { key, id } = await instance().organization(`walk-${++organizations}`);
             const path = '/api/v1/leads';
-            // In one batch, so that many timestamps are equal; every third has no owner.
+            // One batch creates equal timestamps. Every third record has no owner.
             await instance().database.run({
               name: '',
               text: `insert into leads (organization_id, created_at, updated_at, last_name, owner_id)
@@ -300,7 +300,7 @@ onBothDrivers(
                   const body = { last_name: name };
                   if (does === 'insert') return instance().call(`POST ${path}`, { key, body });
                   const chosen = existing[at % existing.length] ?? '';
-                  // An update of something else does not move a record.
+                  // Updates to other fields do not move a record.
                   if (does === 'delete' || sort === 'last_name' || sort === 'updated_at') touched.add(chosen);
                   const method = does === 'update' ? 'PUT' : 'DELETE';
                   return instance().call(`${method} ${path}/${chosen}`, {
@@ -323,7 +323,7 @@ onBothDrivers(
 );
 
 describe('cursors of an instance', () => {
-  test('an address that the instance knows makes links absolute', async () => {
+  test('links are absolute if the instance has a public URL', async () => {
     const environment = { PUBLIC_URL: 'https://crm.example' };
     const instance = await startInstance('postgresql', { environment });
     try {
@@ -335,7 +335,7 @@ describe('cursors of an instance', () => {
     }
   });
 
-  test('a secret that is being replaced still verifies, one that is gone does not', () => {
+  test('accepts the previous secret during a rotation, and rejects it after its removal', () => {
     const [old, current] = ['o', 'n'].map((letter) => letter.repeat(32)) as [string, string];
     const by = (...authSecrets: string[]) =>
       signing(instanceSecrets({ authSecrets, dataFolder: '' }), 'cursors of lists');

@@ -1,4 +1,4 @@
-// Clients that go away, at each stage of a request and on each kind of route: no failure of ours, and nothing is lost.
+// Clients that disconnect at each stage of a request, on each kind of route: nothing is lost or logged as a failure.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -38,7 +38,7 @@ onBothDrivers(
     for (const [name, line, fields] of routes) {
       describe(name, () => {
         for (const [when, [framing, bytes]] of Object.entries(ways)) {
-          test(`${when}: nothing is logged as an error`, async () => {
+          test(`${when}: logs no error`, async () => {
             const [type = '', ...more] = [...fields()].reverse();
             const lines = await logged(async () => {
               const requests = new Set<string>();
@@ -60,10 +60,10 @@ onBothDrivers(
                   bytes,
                 ].join('\r\n'),
               );
-              await until(async () => requests.size === 1, 'the request has arrived');
+              await until(async () => requests.size === 1, 'the request to arrive');
               socket.close();
               await arrived;
-              // What follows on another connection is served.
+              // The next request on another connection is served.
               const answer = await instance().call('GET /api/v1/leads', { key: acme.key });
               assert.equal(answer.status, 200);
             });

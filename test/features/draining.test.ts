@@ -1,4 +1,4 @@
-// While the process stops: what is under way is answered, what comes on connections still open is sent elsewhere.
+// While the process stops, requests in progress are completed, and later requests on open connections get a 503.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { opened } from '../support/wire.ts';
 
 const crlf = '\r\n';
 
-test('a connection that is kept alive: what is under way is answered, what comes next gets a 503', async () => {
+test('completes requests in progress on kept-alive connections and answers later ones with 503', async () => {
   const instance = await startInstance('postgresql');
   const { key } = await instance.organization('acme');
   const head = (line: string, ...fields: string[]) =>
@@ -19,20 +19,21 @@ test('a connection that is kept alive: what is under way is answered, what comes
 
   const [begun, next] = [await opened(instance.url), await opened(instance.url)];
   const answers = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
-  // One request is answered on each, so that both are kept alive; then one is in its body, the other in its head.
+  // Each connection has completed one request and is kept alive. One then sends part of a body, the other part of a
+  // head.
   for (const [socket, more] of [
     [begun, post],
     [next, get.slice(0, 40)],
   ] as const) {
     socket.send(get);
-    await until(async () => answers(socket.text()).length === 1, 'the first answer');
+    await until(async () => answers(socket.text()).length === 1, 'the first response');
     socket.send(more);
   }
   const { server } = instance.app;
   const connections = () =>
     new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
   assert.equal(await connections(), 2);
-  // A request on a third connection is answered after the bytes that were sent before it have been read.
+  // The response on a third connection proves that the bytes sent before have been read.
   await instance.call('GET /api/v1/leads', { key, headers: { connection: 'close' } });
 
   const closed = instance.close();
@@ -48,7 +49,7 @@ test('a connection that is kept alive: what is under way is answered, what comes
   }
 });
 
-test('a response that began before it closes arrives whole, and its connection ends with it', async () => {
+test('completes responses in progress and closes their connections', async () => {
   const instance = await startInstance('postgresql');
   const { key } = await instance.organization('acme');
   for (let count = 0; count < 10; count++) {
@@ -59,7 +60,7 @@ test('a response that began before it closes arrives whole, and its connection e
   socket.write(
     ['GET /api/v1/leads HTTP/1.1', 'Host: crm', `Authorization: Bearer ${key}`, '', ''].join(crlf),
   );
-  // Its head arrives; then the client stops reading.
+  // The head arrives, then the client stops reading.
   let received = 0;
   await new Promise<void>((resolve) => {
     socket.once('data', (chunk: Buffer) => {
@@ -80,10 +81,10 @@ test('a response that began before it closes arrives whole, and its connection e
   socket.resume();
   await closed;
   assert.ok(received > 10_000_000, String(received));
-  assert.ok(performance.now() - start < 20_000, 'not only when the connection times out');
+  assert.ok(performance.now() - start < 20_000, 'closed before the connection times out');
 });
 
-test('idle connections: a request sent while the service closes gets a 503 or a clean close, never a reset', async () => {
+test('idle connections: a request sent during shutdown gets a 503 or a clean close, never a reset', async () => {
   const instance = await startInstance('postgresql');
   const { key } = await instance.organization('acme');
   const head = (line: string, ...fields: string[]) =>
@@ -119,11 +120,11 @@ test('idle connections: a request sent while the service closes gets a 503 or a 
   const closed = instance.app.close();
   for (const [index, { socket, text }] of clients.entries()) {
     const send = () => {
-      // The head in two parts: the second one arrives when the first may have met a closed connection.
+      // The head is sent in two parts. The second can arrive on a connection that has closed since the first.
       socket.write(post.slice(0, 30));
       setImmediate(() => socket.write(post.slice(30)));
     };
-    // Before the service closes its side, while it does, and after the client has seen it.
+    // Before the service closes its side, during the close, and after the client has noticed it.
     if (index % 3 === 0) send();
     else if (index % 3 === 1) setImmediate(() => setImmediate(send));
     else socket.once('end', send);
@@ -138,6 +139,6 @@ test('idle connections: a request sent while the service closes gets a 503 or a 
   await Promise.all([closed, ...late]);
   const statuses = clients.flatMap(({ text }) => text.match(/HTTP\/1\.1 \d{3}/g) ?? []);
   assert.deepEqual([...new Set(statuses)].sort(), ['HTTP/1.1 200', 'HTTP/1.1 503']);
-  assert.equal(statuses.filter((status) => status.endsWith('200')).length, 18, 'nothing is executed');
+  assert.equal(statuses.filter((status) => status.endsWith('200')).length, 18, 'no late request is executed');
   await instance.close();
 });

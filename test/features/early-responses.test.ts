@@ -1,5 +1,5 @@
-// A response that comes before the body has arrived reaches clients that send first and read later, as Python's standard
-// library does; the connection is never reset under them.
+// Responses sent before the body has arrived reach clients that send first and read later (like Python's standard
+// library), without a connection reset.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
@@ -19,7 +19,7 @@ const types = [
 ];
 const framings = ['length', 'chunked'] as const;
 const codings = ['identity', 'gzip'] as const;
-/** Bytes beyond the limit of a route. */
+/** Bytes beyond a route's limit. */
 const surplus = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, 'a');
 
@@ -33,7 +33,7 @@ interface Upload {
   readonly connection?: 'close' | 'keep-alive';
 }
 
-/** Sends a whole request before it reads a byte. @returns the status. @throws when the connection is reset */
+/** Sends a complete request before reading. @returns the status. @throws if the connection is reset */
 async function upload(
   base: string,
   { line, key, type, framing, coding, bytes, connection }: Upload,
@@ -89,26 +89,26 @@ describe('early responses', { concurrency: 1 }, () => {
   before(async () => {
     const { environment } = settingsFile({ partners: { inbound_leads: { secrets: ['${INBOUND}'] } } });
     const limit = { IMPORT_MAX_MB: '1' };
-    const found = await routesOf(() =>
+    const router = await routesOf(() =>
       startInstance('postgresql', {
         environment: { ...environment, ...limit, INBOUND: 'the secret of inbound leads' },
       }),
     );
-    instance = found.built;
-    routes = found.routes(instance.app);
+    instance = router.built;
+    routes = router.routes(instance.app);
     acme = await instance.organization('acme');
     channel = (await integrate(instance, acme, 'telegram')).path;
   });
   after(() => instance.close());
 
-  test('on every route, for clients that close the connection', async () => {
+  test('reach clients that close the connection, on every route', async () => {
     const statuses: Record<number, number> = {};
     let turn = 0;
     const seen = new Set<string>();
     for (const { methods, url, bodyLimit } of routes) {
       for (const method of methods.filter((each) => !['GET', 'HEAD', 'OPTIONS', 'TRACE'].includes(each))) {
         const line = `${method} ${url.replaceAll(/:\w+(\([^)]*\))?/g, '1').replaceAll('*', 'x')}`;
-        // Resources have the same routes.
+        // All resources have the same routes.
         const kind = line.replace(/\/api\/v1\/(?!leads)[a-z_]+/, '/api/v1/*');
         if (seen.has(kind)) continue;
         seen.add(kind);
@@ -134,7 +134,7 @@ describe('early responses', { concurrency: 1 }, () => {
   for (const connection of ['close', 'keep-alive'] as const) {
     for (const coding of codings) {
       for (const framing of framings) {
-        test(`413 for every content type: ${connection}, ${coding}, ${framing}`, async () => {
+        test(`return 413 for every content type: ${connection}, ${coding}, ${framing}`, async () => {
           for (const type of types) {
             const targets: readonly (readonly [line: string, bytes: number])[] = [
               ['POST /api/v1/leads', 2 * surplus],
@@ -148,7 +148,7 @@ describe('early responses', { concurrency: 1 }, () => {
               if (line !== `POST ${channel}`) assert.equal(status, 413, `${line} ${type}`);
             }
           }
-          // An import reads its body itself.
+          // Imports read their bodies themselves.
           const imports = { line: 'POST /api/v1/leads/import', key: acme.key, framing, coding, connection };
           for (const type of ['text/csv', 'application/x-ndjson', 'application/json']) {
             const status = await upload(instance.url, { ...imports, type, bytes: 4 * surplus });
@@ -159,7 +159,7 @@ describe('early responses', { concurrency: 1 }, () => {
     }
   }
 
-  test('a small body that decompresses beyond the limit', async () => {
+  test('return 413 for a small body that decompresses beyond the limit', async () => {
     const body = gzipSync(Buffer.alloc(4 * surplus, ' '));
     const response = await fetch(`${instance.url}/api/v1/leads`, {
       method: 'POST',
@@ -174,7 +174,7 @@ describe('early responses', { concurrency: 1 }, () => {
     assert.equal(response.status, 413);
   });
 
-  test('what is discarded is bounded: an endless body is cut', async () => {
+  test('discard a bounded number of bytes, then close an endless request', async () => {
     const endless = {
       line: 'POST /api/v1/leads',
       key: acme.key,

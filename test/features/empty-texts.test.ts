@@ -1,4 +1,4 @@
-// A text that was never given is empty, and a record can be sent back as it was read, whatever its patterns say.
+// Texts that were never set are empty, and a record can be sent back as it was read, regardless of its patterns.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onBothDrivers } from '../support/instance.ts';
@@ -36,9 +36,9 @@ onBothDrivers(
         body: 'name,code\nNut,\nScrew,SC-1\nBad,x\n',
       });
       assert.deepEqual([imported.json.created, imported.json.failed], [2, 1]);
-      for (const wrong of [' ', 'x']) {
-        const refused = await call(`PATCH parts/${json.id}`, { code: wrong });
-        assert.deepEqual([refused.status, refused.json.error], [400, 'code must match ^[A-Z]{2}-[0-9]+$']);
+      for (const value of [' ', 'x']) {
+        const response = await call(`PATCH parts/${json.id}`, { code: value });
+        assert.deepEqual([response.status, response.json.error], [400, 'code must match ^[A-Z]{2}-[0-9]+$']);
       }
     });
   },

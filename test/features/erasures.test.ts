@@ -1,4 +1,5 @@
-// Erasures in the background: requested in the browser, searched in small steps, done once whichever process dies.
+// Background erasures: requested in the browser, searched in small steps, and carried out exactly once even if a
+// process dies.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
@@ -24,7 +25,7 @@ onBothDrivers('erasures in the background', (instance) => {
   const erasures = () => tablesOf(instance().database).selectFrom('crm_erasures');
   const find = '/setup/o/acme/forgetting/find';
 
-  test('a search reads a bounded number of rows with each statement', async () => {
+  test('each search statement reads a bounded number of rows', async () => {
     const records = Array.from({ length: 500 }, (_, n) => ({ last_name: `Row ${n}` }));
     await call('POST /api/v1/leads/batch', { records });
     await call('POST /api/v1/leads', { last_name: 'Needleworth' });
@@ -32,7 +33,7 @@ onBothDrivers('erasures in the background', (instance) => {
     const { admission } = database;
     const limits: number[] = [];
     const erasure = createErasure(instance().resources);
-    const found = await erasure.find(
+    const result = await erasure.find(
       {
         run: (query) =>
           admission.run('export', acme.id, async () => {
@@ -43,17 +44,17 @@ onBothDrivers('erasures in the background', (instance) => {
       },
       { organization: acme.id, records: [], texts: ['Needleworth'] },
     );
-    assert.equal(found.mentions.get('leads')?.length, 1);
+    assert.equal(result.mentions.get('leads')?.length, 1);
     assert.ok(Math.max(...limits) < 500, String(Math.max(...limits)));
     assert.ok(limits.length > 10);
   });
 
-  test('the request returns before the search, which another organization does not see, and which can be canceled', async () => {
+  test('the request returns before the search, which can be canceled and is invisible to other organizations', async () => {
     const browser = await signIn(instance(), administratorOf(acme));
     const other = await signIn(instance(), administratorOf(globex));
-    const sent = await browser.submit(find, find, { texts: 'Wintermute' });
-    assert.equal(sent.status, 303);
-    const location = sent.headers.get('location') ?? assert.fail();
+    const response = await browser.submit(find, find, { texts: 'Wintermute' });
+    assert.equal(response.status, 303);
+    const location = response.headers.get('location') ?? assert.fail();
     const foreign = await other.get(location.replace('/acme/', '/globex/'));
     assert.equal(foreign.status, 404);
     assert.equal(problemOf(foreign), 'this search has expired. Start it again.');
@@ -66,7 +67,7 @@ onBothDrivers('erasures in the background', (instance) => {
     assert.deepEqual(await erasures().selectAll().where('id', '=', id).execute(), []);
   });
 
-  test('what a process left when it died is done by the next, once, and names no person afterwards', async () => {
+  test('another process completes an erasure after a crash, once, and leaves no personal data', async () => {
     const { id } = await call('POST /api/v1/leads', {
       last_name: 'Restartley',
       email: 'restartley@example.com',
@@ -81,14 +82,14 @@ onBothDrivers('erasures in the background', (instance) => {
       /restartley/i,
       'requests are sealed',
     );
-    // As if the process had died after it claimed the erasure: it has expired without being done.
+    // Simulates a process that died after claiming the erasure: the claim has expired.
     await tablesOf(instance().database)
       .updateTable('crm_erasures')
       .set({ state: 'erasing', claimed_until: new Date(Date.now() - 1000) })
       .where('id', '=', erasure)
       .execute();
     const again = await browser.post('/setup/o/acme/forgetting/forget', { ...form.values, word: 'erase' });
-    assert.equal(again.status, 400, 'it is confirmed already');
+    assert.equal(again.status, 400, 'the erasure has already been confirmed');
     // Any request wakes the worker.
     await browser.submit(find, find, { texts: 'nobody@example.com' });
     await until(
@@ -105,7 +106,7 @@ onBothDrivers('erasures in the background', (instance) => {
     assert.deepEqual([request, result], ['', '']);
   });
 
-  test('few at the same time for each organization', async () => {
+  test('limits concurrent erasures per organization', async () => {
     const busy = await instance().organization('busy');
     const rows = Array.from({ length: 3 }, () => ({
       ...{ organization_id: busy.id, state: 'searching' as const, request: '', result: '', error: '' },

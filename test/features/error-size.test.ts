@@ -4,11 +4,11 @@ import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 
 const strict = { prefer: 'handling=strict' };
-/** An object with so many unknown keys. */
+/** Returns an object with this many unknown keys. */
 const unknownKeys = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`key_${index}`, 1]));
-/** A lead with three wrong fields. */
-const wrong = { last_name: 1, email: 1, phone: 1 };
+/** A lead with three invalid fields. */
+const invalidLead = { last_name: 1, email: 1, phone: 1 };
 
 interface Problems {
   readonly fields?: readonly { readonly field: string; readonly message: string }[];
@@ -24,7 +24,7 @@ onBothDrivers('the size of error responses', (instance) => {
   const post = (path: string, body: object | string, headers: Record<string, string> = {}): Promise<Answer> =>
     instance().call(`POST /api/v1/leads${path}`, { key: acme.key, body, headers });
 
-  test('100 fields, and how many more', async () => {
+  test('lists 100 fields and the number of remaining ones', async () => {
     const all = await post('', unknownKeys(100), strict);
     assert.deepEqual([all.status, ...counted(all.json)], [400, 100, 0]);
     assert.ok(!('more' in all.json));
@@ -34,7 +34,7 @@ onBothDrivers('the size of error responses', (instance) => {
     assert.ok(text.length < 32 * 1024, `${text.length} characters`);
   });
 
-  test('long names are shortened, also between the halves of a character', async () => {
+  test('shortens long names without splitting surrogate pairs', async () => {
     const body = { ['🔑'.repeat(100_000)]: 1, [`a${'🔑'.repeat(100_000)}`]: 1 };
     const { status, json, text } = await post('', body, strict);
     assert.equal(status, 400);
@@ -48,8 +48,8 @@ onBothDrivers('the size of error responses', (instance) => {
     assert.deepEqual([report.status, report.json.ignored], [200, [`${'b'.repeat(100)}…`]]);
   });
 
-  test('batches: 100 fields in an error, 1,000 in the results', async () => {
-    const records = Array.from({ length: 1000 }, () => wrong);
+  test('batches list 100 fields in an error and 1,000 in the results', async () => {
+    const records = Array.from({ length: 1000 }, () => invalidLead);
     const stopped = await post('/batch', { records });
     assert.deepEqual([stopped.status, ...counted(stopped.json)], [400, 100, 2900]);
     const wide = await post('/batch', { records: [unknownKeys(5000)] }, strict);
@@ -70,8 +70,8 @@ onBothDrivers('the size of error responses', (instance) => {
     assert.ok(results.every((result) => 'error' in result && 'code' in result));
   });
 
-  test('the report of an import: 1,000 fields', async () => {
-    const lines = `${JSON.stringify(wrong)}\n`.repeat(1500);
+  test('import reports list 1,000 fields', async () => {
+    const lines = `${JSON.stringify(invalidLead)}\n`.repeat(1500);
     const { json } = await post('/import', lines, { 'content-type': 'application/x-ndjson' });
     const failed = json.lines as Problems[];
     assert.deepEqual([json.failed, failed.length, json.truncated], [1500, 1000, true]);

@@ -1,4 +1,4 @@
-// Errors for programs: a code, and the id of the request, which the caller may choose.
+// Errors for programs: an error code, and a request ID that the caller can choose.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
@@ -68,7 +68,7 @@ onBothDrivers('Errors', (instance) => {
     cases.map(({ code, ...scenario }) => ({ ...scenario, has: { code } })),
   );
 
-  for (const [what, request, status, code] of [
+  for (const [label, request, status, code] of [
     [
       'a head that is too large',
       `GET / HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`,
@@ -85,7 +85,7 @@ onBothDrivers('Errors', (instance) => {
     ],
     ['no address', 'GET /%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', 401, 'unauthenticated'],
   ] as const) {
-    test(`${what}: ${status} ${code}`, async () => {
+    test(`${label}: ${status} ${code}`, async () => {
       const socket = await opened(instance().url);
       socket.send(request);
       await socket.ended;
@@ -100,11 +100,11 @@ onBothDrivers('Errors', (instance) => {
       assertErrorShape({ status, headers, text: body, json });
       assert.equal(Number(head.split(' ')[1]), status);
       assert.equal(json.code, code);
-      if (what === 'an expectation') assert.equal(json.request_id, 'mine');
+      if (label === 'an expectation') assert.equal(json.request_id, 'mine');
     });
   }
 
-  test('the description lists every code, and accepts others', async () => {
+  test('the description lists every code and accepts new ones', async () => {
     const { json } = await instance().call('GET /docs/openapi.json');
     const { ErrorCode: code } = (json.components as { schemas: Record<string, Record<string, unknown>> })
       .schemas;
@@ -119,7 +119,7 @@ onBothDrivers('Errors', (instance) => {
         key: callers.admin ?? '',
         ...(id !== undefined && { headers: { 'x-request-id': id } }),
       });
-    test('is new for each request without one', async () => {
+    test('each request without one gets a new ID', async () => {
       const ids = [await send(undefined), await send(undefined)].map(({ headers }) =>
         headers.get('x-request-id'),
       );
@@ -127,17 +127,17 @@ onBothDrivers('Errors', (instance) => {
       assert.notEqual(ids[0], ids[1]);
     });
     for (const id of ['a', '8e03978e-40d5-43dd-bc93-6894a57f9324', 'Root_1.2:3', 'x'.repeat(128)]) {
-      test(`${id.slice(0, 40)} is taken over`, async () => {
+      test(`${id.slice(0, 40)} is accepted`, async () => {
         assert.equal((await send(id)).headers.get('x-request-id'), id);
-        const refused = await send(id, 'GET /api/v1/leads?page=x');
-        assert.deepEqual([refused.status, refused.json.request_id], [400, id]);
+        const response = await send(id, 'GET /api/v1/leads?page=x');
+        assert.deepEqual([response.status, response.json.request_id], [400, id]);
       });
     }
     for (const id of ['', 'x'.repeat(129), 'two words', 'a,b', '<b>', '"x"', 'caf\u00e9', '\u00a0', "';--"]) {
       test(`${JSON.stringify(id.slice(0, 20))} is replaced`, async () =>
         assert.match(String((await send(id)).headers.get('x-request-id')), generated));
     }
-    test('is on every response, and in the activity', async () => {
+    test('appears in every response and in the activity', async () => {
       for (const request of [
         'GET /docs/openapi.json',
         'GET /setup/login',

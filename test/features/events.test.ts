@@ -1,4 +1,4 @@
-// The change feed: every change once, in an order that a reader may rely on, to those who may see it.
+// The change feed returns every change exactly once, in a dependable order, to callers allowed to see it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -19,7 +19,7 @@ import { type Answer, type Organization, onBothDrivers } from '../support/instan
 import { fresh, logIn, makePerson, secondNode } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-/** The events of a stream, by the names of their lines. */
+/** Yields the events of a stream as objects keyed by field name. */
 async function* events(response: Response): AsyncGenerator<Record<string, string>, undefined> {
   let text = '';
   for await (const chunk of response.body ?? []) {
@@ -61,16 +61,16 @@ onBothDrivers(
       assert.equal(answer.status, 201, answer.text);
       return Number(answer.json.id);
     };
-    const told = (changes: readonly Change[]) =>
+    const summaries = (changes: readonly Change[]) =>
       changes.map(({ action, resource, id, version }) => `${action} ${resource} ${id} v${version}`);
 
-    test('after a cursor: each change once, with the record before and after it', async () => {
+    test('returns each change after a cursor once, with the record before and after it', async () => {
       const start = await now();
       const id = await make('leads', { last_name: 'Ames' });
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { last_name: 'Bond' } });
       await instance().call(`DELETE /api/v1/leads/${id}`, { key: acme.key });
       const { changes, next } = await read(`after=${start}`);
-      assert.deepEqual(told(changes), [
+      assert.deepEqual(summaries(changes), [
         `create leads ${id} v1`,
         `update leads ${id} v2`,
         `delete leads ${id} v3`,
@@ -84,10 +84,14 @@ onBothDrivers(
         ],
       );
       assert.deepEqual((await read(`after=${next}`)).changes, []);
-      assert.deepEqual(told((await read(`after=${start}`)).changes), told(changes), 'it can be read again');
+      assert.deepEqual(
+        summaries((await read(`after=${start}`)).changes),
+        summaries(changes),
+        'the cursor can be used again',
+      );
     });
 
-    test('from the beginning, in pages', async () => {
+    test('returns pages from the beginning', async () => {
       const other = await instance().organization(fresh('pages'));
       const records = Array.from({ length: 600 }, (_, index) => ({ last_name: `n${index}` }));
       const answer = await instance().call('POST /api/v1/leads/batch', { key: other.key, body: { records } });
@@ -102,7 +106,7 @@ onBothDrivers(
       const cut = await read(`after=${second.next}`, other.key);
       assert.equal(cut.changes.length, 3);
       assert.equal((await read(`after=${cut.next}`, other.key)).changes.length, 1);
-      // The record before counts too, although it is in another row.
+      // The previous record counts towards the size of a page, although it is stored in another row.
       const id = await make('leads', large, other.key);
       const { next } = await read('after=now', other.key);
       for (const last_name of ['a', 'b', 'c', 'd'])
@@ -110,7 +114,7 @@ onBothDrivers(
       assert.equal((await read(`after=${next}`, other.key)).changes.length, 2);
     });
 
-    test('only what the caller may list, of its own organization', async () => {
+    test('returns only changes to resources that the caller can list, in its own organization', async () => {
       const other = await instance().organization(fresh('else'));
       const start = await now();
       await make('leads', { last_name: 'Theirs' }, other.key);
@@ -118,10 +122,10 @@ onBothDrivers(
       const account = await make('accounts', { name: 'Ours' });
       const clerk = await acme.keyWith([{ object: 'accounts', actions: ['list'] }]);
       const both = [`create leads ${lead} v1`, `create accounts ${account} v1`];
-      assert.deepEqual(told((await read(`after=${start}`)).changes), both);
-      assert.deepEqual(told((await read(`after=${start}&resources=leads`)).changes), both.slice(0, 1));
-      assert.deepEqual(told((await read(`after=${start}&resources=accounts,leads`)).changes), both);
-      assert.deepEqual(told((await read(`after=${start}`, clerk)).changes), both.slice(1));
+      assert.deepEqual(summaries((await read(`after=${start}`)).changes), both);
+      assert.deepEqual(summaries((await read(`after=${start}&resources=leads`)).changes), both.slice(0, 1));
+      assert.deepEqual(summaries((await read(`after=${start}&resources=accounts,leads`)).changes), both);
+      assert.deepEqual(summaries((await read(`after=${start}`, clerk)).changes), both.slice(1));
       const none = await acme.keyWith([{ object: 'accounts', actions: ['read'] }]);
       for (const [query, key, status] of [
         ['', none, 403],
@@ -141,28 +145,29 @@ onBothDrivers(
       assert.equal((await instance().call('POST /events', { key: acme.key, body: {} })).status, 405);
     });
 
-    test('waits for a change, without a connection of the database, and not longer than it says', async () => {
+    test('waits up to the requested time for a change, without holding a database connection', async () => {
       const start = await now();
-      const began = performance.now();
+      const startedAt = performance.now();
       const nothing = await read(`after=${start}&wait=1`);
       assert.deepEqual(nothing.changes, []);
-      assert.ok(performance.now() - began >= 950);
+      assert.ok(performance.now() - startedAt >= 950);
       const waiting = Array.from({ length: 40 }, () => read(`after=${nothing.next}&wait=20&resources=leads`));
       await pause(300);
       await make('accounts', { name: 'Not asked for' });
       await pause(300);
       const id = await make('leads', { last_name: 'Awaited' });
-      // They respond to the change, and not to the end of their time: before one that began last and waits for less.
+      // Each wait returns on the change rather than on its timeout: before a wait that started last and has a shorter
+      // timeout.
       const order: string[] = [];
       const later = read(`after=${await now()}&wait=10&resources=cases`).then(() => order.push('later'));
       for (const { changes } of await Promise.all(waiting))
-        assert.deepEqual(told(changes), [`create leads ${id} v1`]);
+        assert.deepEqual(summaries(changes), [`create leads ${id} v1`]);
       order.push('all');
       await later;
       assert.deepEqual(order, ['all', 'later']);
     });
 
-    test('of each organization only so many wait', async () => {
+    test('limits concurrent waits per organization', async () => {
       const other = await instance().organization(fresh('many'));
       const start = await now(other.key);
       const waiting = Array.from({ length: 51 }, () => get(`after=${start}&wait=2`, { key: other.key }));
@@ -170,7 +175,7 @@ onBothDrivers(
       assert.deepEqual(statuses, [...Array(50).fill(200), 503]);
     });
 
-    test('a stream has the same, and its ids continue it', async () => {
+    test('streams return the same changes, and their IDs can be used as cursors', async () => {
       const start = await now();
       const stop = new AbortController();
       const open = (headers: Record<string, string>) =>
@@ -178,14 +183,14 @@ onBothDrivers(
       const first = await make('leads', { last_name: 'One' });
       const response = await open({});
       assert.equal(response.headers.get('content-type'), 'text/event-stream');
-      assert.equal(response.headers.get('x-accel-buffering'), 'no', 'proxies pass it on as it comes');
+      assert.equal(response.headers.get('x-accel-buffering'), 'no', 'proxies do not buffer it');
       assert.equal(response.headers.get('cache-control'), 'no-store');
       const stream = events(response);
       const one = await next(stream);
-      assert.deepEqual(told([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
+      assert.deepEqual(summaries([JSON.parse(one.data ?? '')]), [`create leads ${first} v1`]);
       const second = await make('leads', { last_name: 'Two' });
       const two = await next(stream);
-      assert.deepEqual(told([JSON.parse(two.data ?? '')]), [`create leads ${second} v1`]);
+      assert.deepEqual(summaries([JSON.parse(two.data ?? '')]), [`create leads ${second} v1`]);
       const again = events(await open({ 'last-event-id': one.id ?? '' }));
       assert.deepEqual(JSON.parse((await next(again)).data ?? ''), JSON.parse(two.data ?? ''));
       const silent = await next(stream);
@@ -194,10 +199,10 @@ onBothDrivers(
       stop.abort();
     });
 
-    test('a stream starts immediately, also where it has nothing to show', async () => {
+    test('a stream starts immediately, even if it has nothing to send', async () => {
       const stop = new AbortController();
       const headers = { authorization: `Bearer ${acme.key}` };
-      // Heartbeats come every 10 s: the first one comes before a wait that began earlier and lasts half as long has ended.
+      // Heartbeats are sent every 10 s. The first arrives before an earlier 5 s wait has ended.
       let isOver = false;
       const wait = read(`after=${await now()}&wait=5&resources=cases`).then(() => {
         isOver = true;
@@ -211,7 +216,7 @@ onBothDrivers(
       await wait;
     });
 
-    test('a stream and a wait end where cursors of before are worth nothing', async () => {
+    test('streams and waits end when older cursors become invalid', async () => {
       const stop = new AbortController();
       const start = await now();
       const stream = events(
@@ -226,7 +231,7 @@ onBothDrivers(
       assert.equal((await waiting).json.code, 'cursor_expired');
     });
 
-    test('a stream and a wait stay in the organization with which they began', async () => {
+    test('streams and waits stay in the organization in which they started', async () => {
       const stop = new AbortController();
       const [from, to] = [
         await instance().organization(fresh('from')),
@@ -247,7 +252,7 @@ onBothDrivers(
         })
         .where('user_id', '=', person.id)
         .execute();
-      // A session is known for less than a second.
+      // Sessions are cached for less than a second.
       await pause(800);
       await make('leads', { last_name: 'Theirs' }, to.key);
       await make('leads', { last_name: 'Ours' }, from.key);
@@ -255,7 +260,7 @@ onBothDrivers(
       assert.equal((await waiting).json.code, 'not_a_member');
     });
 
-    test('a stream is one use of a session, however long it lasts', async () => {
+    test('a stream counts as one use of a session, however long it lasts', async () => {
       const stop = new AbortController();
       const person = await makePerson(instance(), [{ organization: acme }]);
       const { byCookie, session } = await logIn(instance(), person);
@@ -264,26 +269,26 @@ onBothDrivers(
       const used = instance().app.sessionLastUsed(session);
       await make('leads', { last_name: 'Shown' });
       await next(stream);
-      // Nothing where it was stored in the meantime.
+      // Undefined if the use has been stored in the meantime.
       assert.ok([used, undefined].includes(instance().app.sessionLastUsed(session)));
       stop.abort();
     });
 
-    test('a reader that takes nothing does not keep the service from stopping', async () => {
+    test('a stalled reader does not delay shutdown', async () => {
       const other = await instance().organization(fresh('slow'));
       for (let count = 0; count < 12; count++)
         await make('leads', { last_name: 'Large', description: 'x'.repeat(900_000) }, other.key);
       const node = await secondNode(instance());
       const { hostname, port } = new URL(node.url);
       const socket = connect(Number(port), hostname);
-      // It is cut.
+      // The service closes the connection.
       socket.on('error', () => {});
       socket.write(
         `GET /events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.key}\r\nAccept: text/event-stream\r\n\r\n`,
       );
       await once(socket, 'data');
       socket.pause();
-      // Until the kernel takes no more of it.
+      // Long enough for the kernel's buffers to fill up.
       await pause(1000);
       let isLate = false;
       const late = setTimeout(() => {
@@ -292,11 +297,11 @@ onBothDrivers(
       }, 20_000);
       await node.close();
       clearTimeout(late);
-      assert.ok(!isLate, 'it waits for no reader');
+      assert.ok(!isLate, 'shutdown does not wait for readers');
       socket.destroy();
     });
 
-    test('an instance that records nothing says so', async () => {
+    test('returns 501 if changes are not recorded', async () => {
       const node = await secondNode(instance(), { audit: false });
       const answer = await node.call('GET /events', { key: acme.key });
       assert.deepEqual([answer.status, answer.json.code], [501, 'not_recorded']);
@@ -306,7 +311,7 @@ onBothDrivers(
 
     // The embedded database has one connection.
     const whereSeveralConnect = driver === 'embedded' ? () => {} : test;
-    whereSeveralConnect('a transaction that is still running holds back what came after it', async () => {
+    whereSeveralConnect('holds back changes after a transaction in progress', async () => {
       const start = await now();
       const { database } = instance();
       let after = 0;
@@ -316,35 +321,35 @@ onBothDrivers(
         }>`select pg_backend_pid() as pid, pg_current_xact_id()`.execute(tables);
         after = await make('leads', { last_name: 'After' });
         assert.deepEqual((await read(`after=${start}`)).changes, []);
-        // Transactions of other databases of the server may be older for a moment.
+        // Transactions of the server's other databases can be older for a moment.
         await until(
           async () => (await findFeedBlocker(database)).pid === String(rows[0]?.pid),
           'it to be the oldest',
         );
       });
       await until(async () => (await read(`after=${start}`)).changes.length > 0, 'the change');
-      assert.deepEqual(told((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
+      assert.deepEqual(summaries((await read(`after=${start}`)).changes), [`create leads ${after} v1`]);
     });
 
-    describe('a cursor is refused where changes after it may be missing', () => {
-      const refused = async (cursor: string) => {
+    describe('rejects cursors that could miss changes', () => {
+      const assertExpired = async (cursor: string) => {
         const answer: Answer = await get(`after=${cursor}`);
         assert.equal(answer.status, 410, answer.text);
         assert.equal(answer.json.code, 'cursor_expired');
       };
-      test('beyond the end, as if the database had lost transactions; the end itself is served', async () => {
+      test('accepts the end of the feed, but nothing beyond it, as after lost transactions', async () => {
         const { read: placeOf, write } = feedCursors(
           feedSigning(instanceSecrets(instance().config)),
           acme.id,
         );
-        const start = placeOf(await now()) ?? assert.fail('a cursor is a place');
+        const start = placeOf(await now()) ?? assert.fail('cannot read the cursor');
         const after = (transactions: bigint) =>
           write({ ...start, transaction: String(BigInt(start.transaction) + transactions) });
         assert.equal((await get(`after=${after(0n)}`)).status, 200);
-        // Other transactions may begin in the meantime, but not as many.
-        await refused(after(1_000_000_000n));
+        // Other transactions can start in the meantime, but not this many.
+        await assertExpired(after(1_000_000_000n));
       });
-      test('older than what is kept', async () => {
+      test('older than the retention period', async () => {
         const { database } = instance();
         await make('leads', { last_name: 'Old' });
         const start = await now();
@@ -353,14 +358,14 @@ onBothDrivers(
           .set({ at: new Date(Date.now() - 40 * 86_400_000) })
           .execute();
         assert.ok((await changeLogRetention(tablesOf(database), 30)) > 0);
-        assert.equal((await get(`after=${start}`)).status, 200, 'it is younger');
+        assert.equal((await get(`after=${start}`)).status, 200, 'it is more recent');
         await tablesOf(database)
           .updateTable('crm_ledger_epochs')
           .set({ pruned_before: new Date() })
           .execute();
-        await refused(start);
+        await assertExpired(start);
       });
-      test('but not what begins with the oldest that is kept', async () => {
+      test('but not cursors starting at the oldest stored change', async () => {
         const { database } = instance();
         const records = Array.from({ length: 600 }, () => ({ last_name: 'Oldest' }));
         await instance().call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
@@ -372,15 +377,15 @@ onBothDrivers(
         const { status } = await get(`after=${page.next}`);
         assert.equal(status, 200);
       });
-      test('HEAD says so too', async () => {
+      test('also for HEAD', async () => {
         const expired = await now();
         const statuses = async () => {
-          const found: number[] = [];
+          const results: number[] = [];
           for (const query of ['after=now', 'after=x', `after=${expired}`])
-            found.push((await instance().call(`HEAD /events?${query}`, { key: acme.key })).status);
+            results.push((await instance().call(`HEAD /events?${query}`, { key: acme.key })).status);
           const nothing = await acme.keyWith([]);
-          found.push((await instance().call('HEAD /events?resources=leads', { key: nothing })).status);
-          return found;
+          results.push((await instance().call('HEAD /events?resources=leads', { key: nothing })).status);
+          return results;
         };
         assert.deepEqual(await statuses(), [200, 400, 200, 403]);
         const { database } = instance();
@@ -390,29 +395,29 @@ onBothDrivers(
           .execute();
         assert.deepEqual(await statuses(), [200, 400, 410, 403]);
       });
-      test('of another time of the database', async () => {
+      test('from another database', async () => {
         const { database } = instance();
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'elsewhere' }).execute();
         const start = await now();
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'restored' }).execute();
-        await refused(start);
+        await assertExpired(start);
         const id = await make('leads', { last_name: 'Kept' });
-        // As if it came from a server that had carried out more transactions.
+        // Simulates a change from a server with more completed transactions.
         await sql`update crm_ledger set transaction = '9000000000000000000' where object_id = ${id}`.execute(
           tablesOf(database),
         );
         await tablesOf(database).updateTable('crm_ledger_epochs').set({ source: 'moved' }).execute();
         await ensureEpoch(database, true);
-        assert.ok(told((await read('')).changes).includes(`create leads ${id} v1`));
+        assert.ok(summaries((await read('')).changes).includes(`create leads ${id} v1`));
       });
-      test('of before a time in which nothing was recorded', async () => {
+      test('from before a period without recording', async () => {
         const start = await now();
         await ensureEpoch(instance().database, true);
         assert.equal((await get(`after=${start}`)).status, 200);
         await ensureEpoch(instance().database, false);
         await ensureEpoch(instance().database, false);
         await ensureEpoch(instance().database, true);
-        await refused(start);
+        await assertExpired(start);
       });
     });
   },
@@ -427,34 +432,34 @@ describe('a stream', () => {
     organization: '1',
     signal,
     read: async () => empty,
-    // Something is written all the time that the reader did not ask for.
+    // Simulates constant writes that the reader did not request.
     wait: async () => pause(1),
     cursorOf: () => 'c',
     hold: () => () => {},
     heartbeatMs: 30,
   };
 
-  test('says that it is alive where only others have changes', async () => {
-    const began = performance.now();
+  test('sends heartbeats while only other callers have changes', async () => {
+    const startedAt = performance.now();
     const texts = stream(empty, parts);
     for (let count = 0; count < 3; count++)
       assert.equal(String((await texts.next()).value), ': heartbeat\nid: c\n\n');
-    assert.ok(performance.now() - began >= 58);
+    assert.ok(performance.now() - startedAt >= 58);
   });
 
-  test('counts what its reader has not taken', async () => {
-    let held = 0;
+  test('counts the bytes that its reader has not received', async () => {
+    let heldBytes = 0;
     const hold = (_organization: string, bytes: number) => {
-      held += bytes;
+      heldBytes += bytes;
       return () => {
-        held -= bytes;
+        heldBytes -= bytes;
       };
     };
     const page = { ...empty, entries: [{ change: 'x'.repeat(40_000), position: place }] };
     const texts = stream(page, { ...parts, hold });
     await texts.next();
-    assert.ok(held > 40_000);
+    assert.ok(heldBytes > 40_000);
     await texts.return(undefined);
-    assert.equal(held, 0);
+    assert.equal(heldBytes, 0);
   });
 });

@@ -1,4 +1,4 @@
-// Lists as CSV and NDJSON: the whole result, exact, at the pace of its reader.
+// Lists as CSV and NDJSON: complete, exact, and sent at the reader's pace.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
@@ -10,7 +10,7 @@ import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
 const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
-/** More than a batch of an order that an index has. */
+/** More than one batch of an indexed order. */
 const many = 1150;
 
 onBothDrivers(
@@ -48,15 +48,15 @@ onBothDrivers(
     const lines = (text: string) => text.split('\n').slice(0, -1);
     const ids = (text: string) => lines(text).map((line) => String(JSON.parse(line).id));
 
-    /** Every record of a list by its pages, as JSON text. */
+    /** Returns every record of a list, page by page, as JSON text. */
     async function byPages(query: string): Promise<unknown[]> {
-      const found: unknown[] = [];
+      const records: unknown[] = [];
       for (let path: string | undefined = `/api/v1/leads${query}`; path !== undefined; ) {
         const answer = await instance().call(`GET ${path}`, { key: alpha.key });
-        found.push(...(answer.json.data as unknown[]));
+        records.push(...(answer.json.data as unknown[]));
         path = /^<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
       }
-      return found;
+      return records;
     }
 
     scenarios(instance, world, [
@@ -111,7 +111,7 @@ onBothDrivers(
       ['application/json;q=0.5, application/x-ndjson', 'application/x-ndjson; charset=utf-8'],
       ['text/csv;q=0.5, application/x-ndjson;q=0.6', 'application/x-ndjson; charset=utf-8'],
     ]) {
-      test(`Accept: ${accept} gets ${type}`, async () => {
+      test(`Accept: ${accept} returns ${type}`, async () => {
         const answer = await get('', accept ?? '', beta.key);
         assert.deepEqual([answer.status, answer.headers.get('content-type')], [200, type]);
       });
@@ -127,7 +127,7 @@ onBothDrivers(
       '?status[ne]=New&owner_id[is_null]=true',
       '?status=Neither',
     ]) {
-      test(`?${query} is what its pages are, in both formats`, async () => {
+      test(`?${query} returns the same records as its pages, in both formats`, async () => {
         const pages = await byPages(query);
         const answer = await get(query, ndjson);
         assert.equal(answer.status, 200);
@@ -143,7 +143,7 @@ onBothDrivers(
       });
     }
 
-    test('it begins at a cursor, and needs its signature', async () => {
+    test('starts at a cursor and verifies its signature', async () => {
       const all = ids((await get('', ndjson)).text);
       const link = (await get('', '*/*')).headers.get('link') ?? '';
       const cursor = /cursor=([^>]+)>/.exec(link)?.[1];
@@ -151,7 +151,7 @@ onBothDrivers(
       assert.equal((await get(`?cursor=${cursor}`, ndjson, beta.key)).status, 400);
     });
 
-    test('an empty list is a header line, or nothing', async () => {
+    test('an empty list is a header line in CSV and empty in NDJSON', async () => {
       const names = instance()
         .resources.find(({ name }) => name === 'cases')
         ?.definition.fields.map(({ name }) => name);
@@ -164,11 +164,11 @@ onBothDrivers(
     test('values are exact: 64 bits, decimals, offsets, null and "", quotes, line ends, formulas', async () => {
       const body = `{"name":"=1+1","amount":123456789012345.6780,"stage":"","close_date":"2026-03-01T09:30:00.120+05:30",
       "description":"a \\"b\\", c\\r\\nd"}`;
-      const made = await instance().call('POST /api/v1/opportunities', { key: beta.key, body });
-      assert.equal(made.status, 201);
+      const response = await instance().call('POST /api/v1/opportunities', { key: beta.key, body });
+      assert.equal(response.status, 201);
       const list = (accept: string) =>
         instance().call('GET /api/v1/opportunities', { key: beta.key, ...as(accept) });
-      assert.equal((await list(ndjson)).text, `${made.text}\n`);
+      assert.equal((await list(ndjson)).text, `${response.text}\n`);
       const { text } = await list(csv);
       assert.match(text, /,123456789012345\.6780,/);
       assert.ok(text.includes(',2026-03-01T09:30:00.12+05:30,') && text.includes(',=1+1,'), text);
@@ -177,17 +177,17 @@ onBothDrivers(
       assert.equal(row?.account_id, '');
     });
 
-    test('who exported what is in the activity, and in no feed', async () => {
-      const did = async () =>
+    test('records the caller and the query in the activity, but not in the change feed', async () => {
+      const exportEntries = async () =>
         (await activityOf(instance(), beta.id)).filter((each) => each.did.startsWith('export'));
-      const before = await did();
+      const before = await exportEntries();
       await get('?status=New', csv, beta.key);
       await instance().call('HEAD /api/v1/leads', { key: beta.key, ...as(csv) });
-      const [one, ...more] = (await did()).slice(before.length);
-      assert.deepEqual([one?.did, one?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
+      const [entry, ...more] = (await exportEntries()).slice(before.length);
+      assert.deepEqual([entry?.did, entry?.actor.split(' ')[0], more], ['export leads null', 'key', []]);
     });
 
-    test('HEAD has the headers and reads nothing; gzip where it is accepted', async () => {
+    test('HEAD returns the headers without reading records, and gzip is used if accepted', async () => {
       const head = await instance().call('HEAD /api/v1/leads', { key: alpha.key, ...as(csv) });
       assert.deepEqual(
         [head.status, head.text, head.headers.get('content-type')],
@@ -210,22 +210,22 @@ onBothDrivers(
     });
 
     describe('readers', () => {
-      /** A reader that has the head of the response and reads no further. */
+      /** Opens an export and reads only the head of the response. */
       async function open(key = alpha.key): Promise<IncomingMessage> {
         const headers = {
           authorization: `Bearer ${key}`,
           accept: ndjson,
           'accept-encoding': 'identity',
         };
-        const sent = request(`${instance().url}/api/v1/leads?sort=id`, {
+        const outgoing = request(`${instance().url}/api/v1/leads?sort=id`, {
           headers,
           agent: false,
         });
-        sent.end();
-        const [response] = await once(sent, 'response');
+        outgoing.end();
+        const [response] = await once(outgoing, 'response');
         return response;
       }
-      /** Reads to the end, however that comes. */
+      /** Reads until the response ends or fails. */
       const endOf = (reader: IncomingMessage) =>
         new Promise((resolve) => {
           let size = 0;
@@ -236,12 +236,12 @@ onBothDrivers(
           reader.once('end', () => resolve({ complete: size }));
         });
       before(async () => {
-        // More than the buffers of a connection take.
+        // Exceeds the buffers of a connection.
         const text = `update leads set description = repeat('y', 20000) where organization_id = $1::bigint`;
         await instance().database.run({ name: '', text, values: [alpha.id] });
       });
 
-      test('two exports of an organization at a time, and all it needs besides; who goes away frees a turn', async () => {
+      test('limits an organization to two exports without blocking its other requests, and frees the slot of a disconnected reader', async () => {
         const readers = [await open(), await open()];
         assert.deepEqual(
           readers.map(({ statusCode }) => statusCode),
@@ -252,21 +252,21 @@ onBothDrivers(
         assert.equal((await get('', csv, beta.key)).status, 200);
         assert.equal((await get('', '*/*')).status, 200);
         for (const reader of readers) reader.destroy();
-        await until(async () => (await get('?status=Neither', csv)).status === 200, 'a turn');
+        await until(async () => (await get('?status=Neither', csv)).status === 200, 'a free slot');
       });
 
-      test('a failure in the middle ends the connection, not the response', async () => {
+      test('a failure midway closes the connection without completing the response', async () => {
         const reader = await open();
         const { database } = instance();
         await database.run({ name: '', text: 'alter table leads rename to leads_gone', values: [] });
-        const ended = await endOf(reader);
+        const outcome = await endOf(reader);
         await database.run({ name: '', text: 'alter table leads_gone rename to leads', values: [] });
-        assert.deepEqual(ended, { code: 'ECONNRESET', some: true });
+        assert.deepEqual(outcome, { code: 'ECONNRESET', some: true });
       });
     });
 
     if (driver === 'postgresql') {
-      test('no connection is held between two batches', async () => {
+      test('holds no transaction open between two batches', async () => {
         const idle = async () => {
           const [[count] = []] = await instance().database.run({
             name: '',
@@ -275,7 +275,7 @@ onBothDrivers(
           });
           return count;
         };
-        // Background work may be between two statements of its own.
+        // Background work can be between two statements of its own.
         await until(async () => (await idle()) === '0', 'hold none');
       });
     }

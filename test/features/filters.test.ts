@@ -1,4 +1,5 @@
-// Filters with operators: every operator on every field type that it suits, against what JavaScript finds.
+// Filters with operators: every operator on every field type that supports it, compared with results computed in
+// JavaScript.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -51,14 +52,14 @@ const instants = [
   '2026-02-28T19:00:00.000001Z',
   '0001-01-01T00:00:00+12:00',
 ];
-/** JSON texts to store, and to filter by. */
+/** JSON texts to store and to filter by. */
 const valuesOf = (type: FieldType): readonly string[] => {
   if (type.text !== undefined) return texts.map((text) => JSON.stringify(text));
   if (type.json.format === 'date-time') return instants.map((text) => JSON.stringify(text));
   return type.refers ? ['1', '2', '3'] : type.examples.map((example) => JSON.stringify(example));
 };
 
-/** Whether a record has to be found, as docs/reference.md has it. */
+/** Returns whether a filter matches a value, as documented in docs/reference.md. */
 function matches(type: FieldType, operator: OperatorName, has: Exact, values: readonly Exact[]): boolean {
   const compared = (value: Exact) => compareValues(type.json, has, value);
   const [value = null] = values;
@@ -118,10 +119,10 @@ onBothDrivers(
           const values = (words ?? valuesOf(type)).map(
             (text) => JSON.parse(text) as string | number | boolean,
           );
-          const asked = values.filter((value) => value !== '').map((value) => [value]);
-          if (repeatable) asked.push(values.filter((value) => value !== '').slice(0, 2));
+          const queries = values.filter((value) => value !== '').map((value) => [value]);
+          if (repeatable) queries.push(values.filter((value) => value !== '').slice(0, 2));
           let some = 0;
-          for (const wanted of asked) {
+          for (const wanted of queries) {
             const query = wanted
               .map((value) => `n_${name}[${operator}]=${encodeURIComponent(String(value))}`)
               .join('&');
@@ -136,12 +137,12 @@ onBothDrivers(
             assert.deepEqual(ids(dataOf(answer)), ids(expected), query);
             some += expected.length;
           }
-          assert.ok(some > 0, 'something is found');
+          assert.ok(some > 0, 'at least one record matches');
         });
       }
     }
 
-    test('filters of one field and of several must all hold', async () => {
+    test('multiple filters, on the same or different fields, must all match', async () => {
       const query = 'n_integer[gte]=0&n_integer[lt]=8&n_string[ne]=a&n_reference[is_null]=false';
       const expected = all.filter(
         (record) =>
@@ -157,13 +158,13 @@ onBothDrivers(
       assert.deepEqual(ids(dataOf(turned)), ids(expected));
     });
 
-    test('in is not split at commas; the name may be percent-encoded', async () => {
+    test('in does not split values at commas, and parameter names can be percent-encoded', async () => {
       assert.deepEqual(dataOf(await get('n_string[in]=a,ab')), []);
       const encoded = await get('n_string%5Bin%5D=a&n_string%5Bin%5D=ab');
       assert.deepEqual(encoded.text, (await get('n_string[in]=a&n_string[in]=ab')).text);
     });
 
-    test('an empty value is ignored', async () => {
+    test('ignores empty values', async () => {
       for (const operator of ['eq', 'ne', 'gt', 'in', 'starts_with', 'contains', 'is_null']) {
         const field = operator === 'gt' ? 'n_timestamp' : 'n_string';
         assert.deepEqual(ids(dataOf(await get(`${field}[${operator}]=`))), ids(all), operator);
@@ -179,7 +180,7 @@ onBothDrivers(
       code: 'invalid_input',
       fields: [{ field, message: `${field} ${text}` }],
     });
-    const refused: readonly (readonly [query: string, field: string, text: string])[] = [
+    const rejections: readonly (readonly [query: string, field: string, text: string])[] = [
       ['n_integer[gte]=x', 'n_integer[gte]', `must be ${fieldTypes.integer.expected}`],
       ['n_integer[in]=1&n_integer[in]=1.5', 'n_integer[in]', `must be ${fieldTypes.integer.expected}`],
       ['n_timestamp[lt]=2026-02-30T00:00:00Z', 'n_timestamp[lt]', `must be ${fieldTypes.timestamp.expected}`],
@@ -200,13 +201,13 @@ onBothDrivers(
         'is not a filter of this list. Available filters: n_boolean[eq], n_boolean[ne], n_boolean[gt], n_boolean[gte], n_boolean[lt], n_boolean[lte], n_boolean[in], n_boolean[is_null]',
       ],
     ];
-    for (const [query, field, text] of refused) {
+    for (const [query, field, text] of rejections) {
       test(`${query.slice(0, 60)} → 400`, async () => {
         const answer = await get(query);
         assert.deepEqual([answer.status, errorOf(answer)], [400, message(field, text)]);
       });
     }
-    test('a name with brackets that no filter has is 400 with what is accepted, a plain one is ignored', async () => {
+    test('rejects unknown names with brackets and lists the accepted filters, but ignores unknown plain names', async () => {
       for (const name of [
         'id[eq]',
         'page[]',
@@ -226,10 +227,10 @@ onBothDrivers(
         );
       }
       const empty = await get('id[eq]=');
-      assert.equal(empty.status, 400, 'whatever the value');
+      assert.equal(empty.status, 400, 'for any value');
       assert.equal((await get('nonsense=1')).status, 200);
     });
-    test('many unknown operators: the first few are named, once', async () => {
+    test('reports the first few unknown operators, each once', async () => {
       const query = Array.from({ length: 1000 }, (_, index) => `x${index}[eq]=1`).join('&');
       for (const headers of [{}, { prefer: 'handling=strict' }]) {
         const answer = await instance().call(`GET /api/v1/loose?${query}`, {
@@ -243,7 +244,7 @@ onBothDrivers(
         );
       }
     });
-    test('all errors are reported together', async () => {
+    test('reports all errors together', async () => {
       const { json } = await get('page=x&n_integer[gt]=x&n_string[like]=1&n_boolean=maybe');
       const fields = (json.fields as { field: string }[]).map(({ field }) => field);
       assert.deepEqual(fields, ['page', 'n_string[like]', 'n_integer[gt]', 'n_boolean']);
@@ -337,10 +338,10 @@ onBothDrivers('the filters of the five resources', (instance) => {
     },
   ]);
 
-  test('docs/reference.md lists them all', () => {
+  test('docs/reference.md lists all of them', () => {
     const page = readFileSync(join(projectFolder, 'docs/reference.md'), 'utf8');
     const rowOf = (name: string) => page.split('\n').find((line) => line.startsWith(`| ${name} `)) ?? '';
-    /** Fields and operators of a row: `a`, `b` eq in; `c` gt. */
+    /** Returns the fields and operators in a table row: `a`, `b` eq in; `c` gt. */
     const declaredIn = (row: string) =>
       (row.split('|')[2] ?? '').split(';').flatMap((part) => {
         const words = part
@@ -354,12 +355,12 @@ onBothDrivers('the filters of the five resources', (instance) => {
       const declared = definition.filters.map(
         ({ field, operators: names }) => `${field.name} ${names.join(' ')}`,
       );
-      const told = declaredIn(rowOf(`\`${definition.name}\``));
-      assert.deepEqual([...told, ...shared], declared);
+      const documentation = declaredIn(rowOf(`\`${definition.name}\``));
+      assert.deepEqual([...documentation, ...shared], declared);
     }
   });
 
-  describe('an index serves each', () => {
+  describe('every filter is served by an index', () => {
     test('leads have few indexes', () => {
       const leads = instance().resources.find(({ name }) => name === 'leads');
       assert.ok(leads);

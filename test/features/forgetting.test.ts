@@ -15,14 +15,17 @@ import { until } from '../support/process.ts';
 
 const email = 'Zoë.Quill@example.com';
 const phone = '+49 170 5550199';
-/** What nothing of the person may be left of, in any writing. */
+/** Patterns of the person's data, in any spelling, none of which may remain. */
 const traces = [/zo.{1,8}\.quill/i, /0?1?70\s*5550199/, /Quillfeather/];
 const other = 'somebody.else@example.com';
 
-/** Tables of tenants with texts that do not concern the people in records: names that members give, states, hashes, addresses, accounts. */
+/**
+ * Tables of organizations without personal data from records: names entered by members, states, hashes, IP addresses,
+ * accounts.
+ */
 const nobodys = [
   'crm_api_keys',
-  // Sealed, and for a limited time.
+  // Sealed and expires.
   'crm_erasures',
   'crm_event_resources',
   'crm_event_subscriptions',
@@ -48,8 +51,8 @@ onBothDrivers('erasure', (instance) => {
   const forget = (org: Organization, ...args: string[]) =>
     runCommand(instance(), ['person', 'forget', '--org', org.slug, ...args]);
   const person = { last_name: 'Quillfeather', email, phone };
-  /** Puts the person everywhere. @returns ids */
-  const known = async (org: Organization) => {
+  /** Stores the person's data in every kind of row. @returns IDs */
+  const storePerson = async (org: Organization) => {
     const { id } = await call('POST /api/v1/leads', person, org, { 'idempotency-key': `"k-${org.slug}"` });
     await call(`PATCH /api/v1/leads/${id}`, { description: 'Quillfeather called' }, org);
     const { id: deleted } = await call('POST /api/v1/leads', { ...person, company: 'x' }, org);
@@ -58,12 +61,12 @@ onBothDrivers('erasure', (instance) => {
     const { id: left } = await call('POST /api/v1/cases', { subject: 'A', contact_id: contact }, org);
     const channel = await integrate(instance(), org, 'whatsapp');
     const text = { type: 'text', text: { body: 'It is Quillfeather' }, from: '491705550199', id: 'wamid.1' };
-    const sent = await deliver(
+    const delivery = await deliver(
       instance(),
       channel,
       whatsappBody({ messages: [{ ...text, timestamp: '1767225600' }] }),
     );
-    assert.equal(sent.status, 200, sent.text);
+    assert.equal(delivery.status, 200, delivery.text);
     const tables = tablesOf(instance().database);
     await until(
       async () => {
@@ -88,7 +91,7 @@ onBothDrivers('erasure', (instance) => {
     globex = await instance().organization('globex');
   });
 
-  test('every table of an organization with texts is looked through, or known to have none of people', async () => {
+  test("every table with an organization's texts is searched or listed as free of personal data", async () => {
     const { rows } = await sql<{ name: string }>`select distinct t.table_name as name
       from information_schema.columns t join information_schema.columns o using (table_schema, table_name)
       where t.table_schema = current_schema() and t.data_type in ('text', 'jsonb', 'bytea') and o.column_name = 'organization_id'
@@ -97,11 +100,11 @@ onBothDrivers('erasure', (instance) => {
     assert.deepEqual(names.sort(), [...personalDataTables.keys()].sort());
   });
 
-  test('by command: shown first, then erased everywhere; other people are not', async () => {
-    const ids = await known(acme);
-    await known(globex);
-    const { id: kept } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
-    const wish = [
+  test('the command previews an erasure, then erases the person everywhere and leaves other people unchanged', async () => {
+    const ids = await storePerson(acme);
+    await storePerson(globex);
+    const { id: otherId } = await call('POST /api/v1/leads', { last_name: 'Else', email: other });
+    const criteria = [
       ...[
         '--records',
         `leads?email=${encodeURIComponent(email)}`,
@@ -109,9 +112,9 @@ onBothDrivers('erasure', (instance) => {
       ],
       ...['--text', 'Quillfeather'],
     ];
-    const shown = await forget(acme, ...wish);
-    assert.match(shown.text, /Nothing was erased/);
-    const before = shown.json as Record<string, Record<string, unknown>>;
+    const preview = await forget(acme, ...criteria);
+    assert.match(preview.text, /Nothing was erased/);
+    const before = preview.json as Record<string, Record<string, unknown>>;
     assert.deepEqual(before.records, { leads: [ids.id], contacts: [ids.contact] });
     assert.deepEqual(before.rows, {
       crm_idempotency: 1,
@@ -123,7 +126,7 @@ onBothDrivers('erasure', (instance) => {
     });
     assert.equal((await call(`GET /api/v1/leads/${ids.id}`)).email, email);
 
-    assert.deepEqual((await forget(acme, ...wish, '--erase')).json, { ...before, erased: true });
+    assert.deepEqual((await forget(acme, ...criteria, '--erase')).json, { ...before, erased: true });
     const history = await call(`GET /api/v1/leads/${ids.id}/history`);
     assert.deepEqual(
       (history.data as Record<string, unknown>[]).map(({ action, before: was, after }) => [
@@ -138,7 +141,7 @@ onBothDrivers('erasure', (instance) => {
       ],
     );
     assert.equal((await call(`GET /api/v1/cases/${ids.left}`)).contact_id, null);
-    assert.equal((await call(`GET /api/v1/leads/${kept}`)).email, other);
+    assert.equal((await call(`GET /api/v1/leads/${otherId}`)).email, other);
     assert.equal(
       (
         (await call(`GET /api/v1/leads?email=${encodeURIComponent(email)}`, undefined, globex))
@@ -146,17 +149,17 @@ onBothDrivers('erasure', (instance) => {
       ).length,
       1,
     );
-    const did = (await activityOf(instance(), acme.id)).map((each) => each.did);
-    assert.equal(did.at(-1), 'forget person null');
-    assert.match((await forget(acme, ...wish)).text, /No data about this person was found/);
+    const actions = (await activityOf(instance(), acme.id)).map((each) => each.did);
+    assert.equal(actions.at(-1), 'forget person null');
+    assert.match((await forget(acme, ...criteria)).text, /No data about this person was found/);
 
-    await forget(globex, ...wish, '--erase');
+    await forget(globex, ...criteria, '--erase');
     const everything = await dump(instance());
     for (const trace of traces) assert.doesNotMatch(everything, trace);
-    assert.ok(everything.includes(other), 'others are found by the same look');
+    assert.ok(everything.includes(other), 'the same search finds other people');
   });
 
-  test('records of other resources with the same number keep their history and their idempotency keys', async () => {
+  test('records of other resources with the same ID keep their history and their idempotency keys', async () => {
     const names = instance().resources.map(({ name }) => name);
     const number = await alignIds(instance(), names);
     const made = new Map<string, string>();
@@ -183,27 +186,27 @@ onBothDrivers('erasure', (instance) => {
     assert.equal((await create('leads')).isReplayed, false);
   });
 
-  for (const [given, kept] of [
+  for (const [input, storedText] of [
     ['Zoë.Quill@example.com', 'ZOË.QUILL@EXAMPLE.COM'],
     ['ZOË.QUILL@EXAMPLE.COM', 'zoë.quill@example.com'],
     ['zoë.quill@example.com', 'Zoë.Quill@Example.com'],
   ] as const) {
-    test(`${given} finds ${kept}, however it is written`, async () => {
-      const json = JSON.stringify(kept).slice(1, -1);
+    test(`${input} finds ${storedText} in every encoding`, async () => {
+      const json = JSON.stringify(storedText).slice(1, -1);
       const payloads = [
-        kept,
+        storedText,
         json.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
-        encodeURIComponent(kept),
-        new URLSearchParams({ payer: kept }).toString(),
+        encodeURIComponent(storedText),
+        new URLSearchParams({ payer: storedText }).toString(),
       ];
       for (const payload of payloads) await unmatchedPayment(instance(), acme.id, { payload });
-      const { json: found } = await forget(acme, '--text', given, '--erase');
-      const { crm_payment_events: count } = (found as { rows: Record<string, number> }).rows;
+      const { json: report } = await forget(acme, '--text', input, '--erase');
+      const { crm_payment_events: count } = (report as { rows: Record<string, number> }).rows;
       assert.equal(count, payloads.length);
     });
   }
 
-  test('records that mention the person are listed and left unchanged', async () => {
+  test('lists records that mention the person and leaves them unchanged', async () => {
     const { id } = await call('POST /api/v1/cases', { subject: 'About Wintermute and others' });
     const { json } = await forget(acme, '--text', 'wintermute', '--erase');
     assert.deepEqual((json as Record<string, unknown>).mentions, { cases: [String(id)] });
@@ -237,7 +240,7 @@ onBothDrivers('erasure', (instance) => {
     ],
     ['a long line', ['--records', `leads?email=${'x'.repeat(500)}`], /can have at most 500 characters/],
   ] as const) {
-    test(`bounded: ${input}`, async () => {
+    test(`limits the size of the input: ${input}`, async () => {
       await assert.rejects(forget(acme, ...args), message);
       const browser = await signIn(instance(), administratorOf(acme));
       const page = '/setup/o/acme/forgetting/find';
@@ -251,7 +254,7 @@ onBothDrivers('erasure', (instance) => {
     });
   }
 
-  test('more records than a person has are refused', async () => {
+  test('rejects more records than one person can have', async () => {
     const records = Array.from({ length: 101 }, () => ({ last_name: 'Many', status: 'New' }));
     await call('POST /api/v1/leads/batch', { records });
     await assert.rejects(
@@ -274,7 +277,7 @@ onBothDrivers('erasure', (instance) => {
       await browser.submit(`${page}/find`, `${page}/find`, { texts: 'nobody@example.com' }),
     );
     assert.equal(problemOf(nobody), 'no data about this person was found');
-    assert.match(nobody.text, /nobody@example\.com/, 'the form keeps what was typed');
+    assert.match(nobody.text, /nobody@example\.com/, 'the form keeps the input');
     const found = await settled(
       browser,
       await browser.submit(`${page}/find`, `${page}/find`, {
@@ -284,8 +287,8 @@ onBothDrivers('erasure', (instance) => {
     assert.equal(found.status, 200);
     const form =
       formsOf(found).find(({ action }) => action === `${page}/forget`) ?? assert.fail(readable(found.text));
-    const wrong = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
-    assert.equal(wrong.status, 400);
+    const response = await browser.post(`${page}/forget`, { ...form.values, word: 'no' });
+    assert.equal(response.status, 400);
     assert.equal((await call(`GET /api/v1/leads/${id}`)).id, id);
     const done = await browser.post(`${page}/forget`, { ...form.values, word: 'erase' });
     assert.match(readable((await settled(browser, done)).text), /has been erased/);

@@ -1,5 +1,5 @@
-// A field and a resource with new names: callers can still use the old ones while `alias: true` stands, and are informed
-// until when.
+// Renamed fields and resources: callers can still use the old names while `alias: true` is set, and are told the end
+// date.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -44,7 +44,7 @@ onBothDrivers(
       account = Number((await call('POST accounts', { name: 'Buyer' })).json.id);
     });
 
-    test('a record has each value under both names, and takes it under either', async () => {
+    test('records return each value under both names and accept it under either', async () => {
       const { json, text } = await call('POST deals', {
         label: 'first',
         price: 12.5,
@@ -61,10 +61,14 @@ onBothDrivers(
       const changed = await call(`PATCH deals/${json.id}`, { price: 7 });
       assert.deepEqual([changed.json.worth, changed.json.price], [7, 7]);
       const replaced = await call(`PUT deals/${json.id}`, { title: 'new', label: 'old', price: 8 });
-      assert.deepEqual([replaced.json.title, replaced.json.worth], ['new', 8], 'the new name wins');
+      assert.deepEqual(
+        [replaced.json.title, replaced.json.worth],
+        ['new', 8],
+        'the new name takes precedence',
+      );
     });
 
-    test('filters, order, fields, expand and match take the old names', async () => {
+    test('filters, order, fields, expand and match accept the old names', async () => {
       const batch = await call('POST deals/batch', {
         records: [
           { label: 'x', price: 1, customer_id: account },
@@ -92,11 +96,11 @@ onBothDrivers(
       assert.match(JSON.stringify(expanded?.expanded), new RegExp(`^{"buyer_id":{"id":${account},`));
       const strict = await call('GET deals?label=x', undefined, { prefer: 'handling=strict' });
       assert.equal(strict.status, 200, strict.text);
-      const wrong = await call('POST deals', { price: 'much' });
-      assert.match(wrong.text, /worth must be a number/);
+      const response = await call('POST deals', { price: 'much' });
+      assert.match(response.text, /worth must be a number/);
     });
 
-    test('imports and exports', async () => {
+    test('imports and exports use both names', async () => {
       const csv = (body: string, query = '') =>
         call(`POST deals/import${query}`, body, { 'content-type': 'text/csv' });
       assert.equal((await csv('label,price\nimported,3\n')).json.created, 1);
@@ -106,10 +110,10 @@ onBothDrivers(
       assert.equal((await call('POST deals/import?match=label', lines, ndjson)).json.updated, 1);
       const exported = await call('GET deals?label=imported', undefined, { accept: 'text/csv' });
       assert.match(exported.text.split('\r\n')[0] ?? '', /title,worth,.*label,price/);
-      assert.equal((await csv(exported.text, '?match=title')).json.updated, 1, 'both names are there');
+      assert.equal((await csv(exported.text, '?match=title')).json.updated, 1, 'both names are included');
     });
 
-    test('every response of the resource says until when', async () => {
+    test('every response of the resource contains the end date', async () => {
       const answers = [
         await call('GET deals'),
         await call('GET deals/1000'),
@@ -123,22 +127,22 @@ onBothDrivers(
       assert.equal((await call('GET accounts')).headers.get('deprecation'), null);
     });
 
-    test('the old path serves the same records by the grants of the new name', async () => {
-      const made = await call('POST bargains', { title: 'by the old path' });
+    test('the old path serves the same records and checks the grants of the new name', async () => {
+      const creation = await call('POST bargains', { title: 'by the old path' });
       assert.deepEqual(
-        [made.status, made.headers.get('location')],
-        [201, `/api/v1/bargains/${made.json.id}`],
+        [creation.status, creation.headers.get('location')],
+        [201, `/api/v1/bargains/${creation.json.id}`],
       );
-      const found = await call(`GET deals/${made.json.id}`);
-      assert.equal(found.json.title, 'by the old path');
+      const response = await call(`GET deals/${creation.json.id}`);
+      assert.equal(response.json.title, 'by the old path');
       const { keyWith } = acme;
       const key = await keyWith([{ object: 'deals', actions: ['read'] }]);
-      assert.equal((await instance().call(`GET /api/v1/bargains/${made.json.id}`, { key })).status, 200);
+      assert.equal((await instance().call(`GET /api/v1/bargains/${creation.json.id}`, { key })).status, 200);
       assert.equal((await instance().call('GET /api/v1/bargains', { key })).status, 403);
       assert.equal((await call('DELETE bargains')).status, 405);
     });
 
-    test('the description marks them', async () => {
+    test('the API description marks the old names as deprecated', async () => {
       const document = (await instance().call('GET /docs/openapi.json')).json as unknown as Document;
       const { paths, components } = document;
       const { Deal, DealInput, DealPatch } = components.schemas;

@@ -1,4 +1,5 @@
-// The ledger: every change of a record is one row, by whatever way it came, and says who, when, and what it was before.
+// The change log has one row for every change to a record, whichever route made it, with the caller, the time and the
+// previous record.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { records } from '../../engine/records/records.ts';
@@ -10,7 +11,7 @@ import { logIn, makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** Accounts that refer to each other twice, and a secret. */
+/** A resource with two references to itself and a secret field. */
 const family = {
   file: 'family.yaml',
   text: `
@@ -55,7 +56,7 @@ onBothDrivers(
       Number((await call(`POST ${resource}`, body)).json.id);
     const changesOf = async (resource: string, id: number): Promise<readonly Change[]> =>
       (await call(`GET ${resource}/${id}/history`)).json.data as Change[];
-    const told = (changes: readonly Change[]) =>
+    const summaries = (changes: readonly Change[]) =>
       changes.map(({ action, version, before, after }) => [
         action,
         version,
@@ -63,18 +64,18 @@ onBothDrivers(
         after?.name ?? null,
       ]);
 
-    test('who deleted it, and what was in it, is one request', async () => {
+    test('one request returns who deleted a record and its last values', async () => {
       const ann = await makePerson(instance(), [{ organization: acme }]);
       const { byToken } = await logIn(instance(), ann);
       const id = await make('family', { name: 'Ada', big: 1, pin: 'hunter2' });
       await call(`PUT family/${id}`, { name: 'Ada L.', big: 1, pin: 'hunter3' });
-      const removed = await call(`DELETE family/${id}`, undefined, { headers: byToken });
+      const deletion = await call(`DELETE family/${id}`, undefined, { headers: byToken });
       const answer = await call(`GET family/${id}/history`);
       const [last, changed, first] = answer.json.data as Change[];
       assert.ok(last && changed && first);
       assert.equal(last.action, 'delete');
       assert.deepEqual(last.actor, { kind: 'user', id: Number(ann.id), name: ann.email });
-      assert.equal(last.request_id, removed.headers.get('x-request-id'));
+      assert.equal(last.request_id, deletion.headers.get('x-request-id'));
       assert.equal(last.after, null);
       assert.equal(last.before?.name, 'Ada L.');
       assert.deepEqual([last.version, changed.version, first.version], [3, 2, 1]);
@@ -85,14 +86,14 @@ onBothDrivers(
       for (const text of ['hunter', 'pin', 'mother_name']) assert.ok(!answer.text.includes(text), text);
     });
 
-    test('values are as they were sent', async () => {
+    test('returns values exactly as they were sent', async () => {
       const { json, text } = await call('POST family', '{"name":"Big","big":9007199254740993}');
       assert.match(text, /9007199254740993/);
       const history = await call(`GET family/${json.id}/history`);
       assert.match(history.text, /"after":\{"id":\d+,.*"big":9007199254740993/);
     });
 
-    test('another organization, an id that never was, a caller who may not read: nothing', async () => {
+    test('rejects other organizations, unknown IDs and callers without the read grant', async () => {
       const id = await make('family', { name: 'Hidden' });
       const get = (path: string, key: string) =>
         instance().call(`GET /api/v1/family/${path}/history`, { key });
@@ -110,7 +111,7 @@ onBothDrivers(
       assert.equal((await instance().call(`GET /api/v1/family/${id}/history`)).status, 401);
     });
 
-    test('pages of twenty, newest first, by cursors that fit one record only', async () => {
+    test('returns pages of twenty, newest first, with cursors valid for one record only', async () => {
       const id = await make('family', { name: 'n1' });
       for (let number = 2; number <= 45; number++) await call(`PATCH family/${id}`, { name: `n${number}` });
       const names: unknown[] = [];
@@ -141,14 +142,14 @@ onBothDrivers(
       }
     });
 
-    describe('each way of writing leaves one row a change', () => {
-      test('create once, patch, and many at the same time', async () => {
+    describe('every kind of write adds one row per change', () => {
+      test('idempotent creates, patches and concurrent writes', async () => {
         const headers = { authorization: `Bearer ${acme.key}`, 'idempotency-key': 'once-1' };
         const once = () => call('POST family', { name: 'Once' }, { headers });
         const id = Number((await once()).json.id);
         await once();
         await call(`PATCH family/${id}`, { name: 'Twice' });
-        assert.deepEqual(told(await changesOf('family', id)), [
+        assert.deepEqual(summaries(await changesOf('family', id)), [
           ['update', 2, 'Once', 'Twice'],
           ['create', 1, null, 'Once'],
         ]);
@@ -158,7 +159,7 @@ onBothDrivers(
         await Promise.all(ids.map((each) => call(`PUT family/${each}`, { name: `done ${each}` })));
         await Promise.all(ids.map((each) => call(`DELETE family/${each}`)));
         for (const [index, each] of ids.entries()) {
-          assert.deepEqual(told(await changesOf('family', each)), [
+          assert.deepEqual(summaries(await changesOf('family', each)), [
             ['delete', 3, `done ${each}`, null],
             ['update', 2, `many ${index}`, `done ${each}`],
             ['create', 1, null, `many ${index}`],
@@ -178,7 +179,7 @@ onBothDrivers(
           records: [{ id: second.id, name: 'b2+', mother_id: first.id }],
         });
         await results('DELETE family/batch', { ids: [first.id] });
-        assert.deepEqual(told(await changesOf('family', first.id)), [
+        assert.deepEqual(summaries(await changesOf('family', first.id)), [
           ['delete', 3, 'b1', null],
           ['update', 2, 'b1', 'b1'],
           ['create', 1, null, 'b1'],
@@ -186,7 +187,7 @@ onBothDrivers(
         const [nulled, ...rest] = await changesOf('family', second.id);
         assert.equal(nulled?.before?.mother_id, first.id);
         assert.equal(nulled?.after?.mother_id, null);
-        assert.deepEqual(told(rest), [
+        assert.deepEqual(summaries(rest), [
           ['update', 2, 'b2', 'b2+'],
           ['create', 1, null, 'b2'],
         ]);
@@ -199,13 +200,13 @@ onBothDrivers(
         });
         assert.equal(answer.status, 200, answer.text);
         const { json } = await call('GET family');
-        const made = (json.data as { id: number; name: string }[]).find(({ name }) => name === 'imported');
-        assert.deepEqual(told(await changesOf('family', Number(made?.id))), [
+        const record = (json.data as { id: number; name: string }[]).find(({ name }) => name === 'imported');
+        assert.deepEqual(summaries(await changesOf('family', Number(record?.id))), [
           ['create', 1, null, 'imported'],
         ]);
       });
 
-      test('references that a delete makes null, by the one who deletes', async () => {
+      test('references set to null by a delete are attributed to its caller', async () => {
         const parent = await make('family', { name: 'parent' });
         const both = await make('family', { name: 'both', mother_id: parent, father_id: parent });
         const self = await make('family', { name: 'self' });
@@ -237,9 +238,9 @@ onBothDrivers(
       });
     });
 
-    // The embedded database has one connection: nothing is deleted while a transaction is open.
+    // The embedded database has one connection, so nothing is deleted while a transaction is open.
     for (const many of driver === 'embedded' ? [] : [false, true]) {
-      test(`a reference that is written while its record is deleted${many ? ' with others' : ''} is a change too`, async () => {
+      test(`a reference written while its record is deleted${many ? ' with others' : ''} is recorded as a change`, async () => {
         const account = await make('accounts', { name: 'Concurrent' });
         const { database, resources } = instance();
         const { id: organization } = acme;
@@ -251,14 +252,14 @@ onBothDrivers(
           user: null,
           grants: {},
         } as const;
-        let removed: Promise<Answer> | undefined;
+        let deletion: Promise<Answer> | undefined;
         const contact = await transaction(database, async (tables) => {
           const write = records(resources, { principal, requestId: 'r' }, (statement) =>
             runForId(tables, statement),
           );
           const id = await write.create('contacts', { last_name: 'C', account_id: account });
-          // It waits for this transaction, and does not see what it writes.
-          removed = many
+          // The deletion waits for this transaction and does not see its writes.
+          deletion = many
             ? call('DELETE accounts/batch', { ids: [account] })
             : call(`DELETE accounts/${account}`);
           await until(async () => {
@@ -267,7 +268,7 @@ onBothDrivers(
           }, 'the deletion to wait');
           return id;
         });
-        await removed;
+        await deletion;
         const [nulled] = await changesOf('contacts', Number(contact));
         assert.equal(nulled?.before?.account_id, account);
         assert.equal(nulled?.after?.account_id, null);
@@ -289,13 +290,13 @@ onBothDrivers(
       assert.deepEqual(await run('select guardian_id::text from family where id = $1::bigint', ward), [
         [null],
       ]);
-      assert.deepEqual(told(await changesOf('family', ward)), [
+      assert.deepEqual(summaries(await changesOf('family', ward)), [
         ['update', 3, 'ward', 'ward'],
         ['create', 1, null, 'ward'],
       ]);
     });
 
-    test('old changes are removed, and what a record was before a change that stays is kept', async () => {
+    test('retention deletes old changes and keeps the previous record of each remaining change', async () => {
       const id = await make('family', { name: 'v1' });
       for (const name of ['v2', 'v3', 'v4']) await call(`PATCH family/${id}`, { name });
       const { database } = instance();
@@ -306,13 +307,13 @@ onBothDrivers(
       });
       assert.ok((await changeLogRetention(tablesOf(database), 30)) > 2);
       assert.equal(await changeLogRetention(tablesOf(database), 30), 0);
-      assert.deepEqual(told(await changesOf('family', id)), [
+      assert.deepEqual(summaries(await changesOf('family', id)), [
         ['update', 4, 'v3', 'v4'],
         ['update', 3, 'v2', 'v3'],
       ]);
     });
 
-    test('a record that is older than the ledger keeps what it was', async () => {
+    test('the first change to a record without entries contains its previous values', async () => {
       const id = await make('family', { name: 'old', pin: 'hunter2' });
       const { database } = instance();
       await database.run({
@@ -324,7 +325,7 @@ onBothDrivers(
       await call(`PATCH family/${id}`, { name: 'new' });
       await call(`PATCH family/${id}`, { name: 'newer' });
       const changes = await changesOf('family', id);
-      assert.deepEqual(told(changes), [
+      assert.deepEqual(summaries(changes), [
         ['update', 3, 'new', 'newer'],
         ['update', 2, 'old', 'new'],
       ]);

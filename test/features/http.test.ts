@@ -1,4 +1,4 @@
-// What clients expect of HTTP: OPTIONS, pages of other origins, compressed responses and bodies.
+// HTTP features that clients rely on: OPTIONS, cross-origin requests, compressed responses and bodies.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { before, describe, test } from 'node:test';
@@ -30,7 +30,7 @@ onBothDrivers(
     });
 
     for (const definition of definitions) {
-      test(`OPTIONS of ${definition.name}: what the path takes, without credentials and without a body`, async () => {
+      test(`OPTIONS of ${definition.name} returns the allowed methods without credentials or a body`, async () => {
         const all = await instance().call(`OPTIONS ${pathOf(definition)}`);
         assert.deepEqual(
           [all.status, all.text, all.headers.get('allow')],
@@ -48,7 +48,7 @@ onBothDrivers(
       const call = (request: string, headers: Record<string, string>, as?: string) =>
         instance().call(request, { headers, ...(as !== undefined && { key: as }) });
       const allowed = 'access-control-allow-origin';
-      test('may ask what they may send', async () => {
+      test('can send preflight requests', async () => {
         const { status, headers } = await call(`OPTIONS ${lead}`, {
           origin: page,
           'access-control-request-method': 'PATCH',
@@ -61,7 +61,7 @@ onBothDrivers(
         }
         assert.equal(headers.get('access-control-max-age'), '600');
       });
-      test('may read responses, also why they were refused; never with credentials', async () => {
+      test('can read responses, including errors, but never with credentials', async () => {
         for (const [as, status] of [
           [key, 200],
           [undefined, 401],
@@ -72,7 +72,7 @@ onBothDrivers(
           assert.equal(answer.headers.get('access-control-allow-credentials'), null);
         }
       });
-      test('a list in another format says all that it depends on', async () => {
+      test('lists in another format vary by every relevant header', async () => {
         const { headers } = await call('GET /api/v1/leads', { origin: page, accept: 'text/csv' }, key);
         assert.deepEqual(
           [headers.get(allowed), headers.get('vary')],
@@ -85,14 +85,14 @@ onBothDrivers(
         'https://app.example.evil',
         'null',
       ]) {
-        test(`not of ${origin}`, async () => {
+        test(`rejects the origin ${origin}`, async () => {
           for (const request of [`OPTIONS ${lead}`, `GET ${lead}`]) {
             const { headers } = await call(request, { origin }, key);
             assert.deepEqual([headers.get(allowed), headers.get('vary')], [null, 'origin']);
           }
         });
       }
-      test('only the API', async () => {
+      test('can only call the API', async () => {
         for (const path of ['/auth/me', '/setup/login', '/webhooks/inbound-leads']) {
           assert.equal((await call(`GET ${path}`, { origin: page }, key)).headers.get(allowed), null, path);
         }
@@ -100,7 +100,7 @@ onBothDrivers(
     });
 
     describe('compressed responses', () => {
-      /** What comes over the wire: fetch would decompress it. */
+      /** Returns the bytes as sent. fetch would decompress them. */
       const raw = (path: string, accept: string | undefined, method = 'GET', as = key) =>
         new Promise<{ headers: Record<string, unknown>; bytes: Buffer }>((resolve, reject) => {
           const headers = {
@@ -116,7 +116,7 @@ onBothDrivers(
             .end();
         });
       for (const path of ['/api/v1/leads', '/docs/openapi.json']) {
-        test(`${path}: as the client likes it, and the same once it is decoded`, async () => {
+        test(`${path}: uses the client's preferred coding, and decodes to the same bytes`, async () => {
           const plain = await raw(path, undefined);
           assert.equal(plain.headers['content-encoding'], undefined);
           assert.match(String(plain.headers.vary), /accept-encoding/);
@@ -132,7 +132,7 @@ onBothDrivers(
           }
         });
       }
-      test('the description has its length, whatever its coding', async () => {
+      test('the API description has a length in every coding', async () => {
         for (const coding of ['br', 'gzip']) {
           const { headers, bytes } = await raw('/docs/openapi.json', coding);
           assert.deepEqual(
@@ -143,7 +143,7 @@ onBothDrivers(
           assert.equal(head.headers['content-length'], String(bytes.length));
         }
       });
-      test('large concurrent lists, compressed or not: each is whole and has its length', async () => {
+      test('large concurrent lists are complete and have a length, compressed or not', async () => {
         const { key: many } = await instance().organization('many');
         for (let count = 0; count < 8; count++) {
           const body = { company: 'large', description: 'xyz '.repeat(10_000) };
@@ -160,7 +160,7 @@ onBothDrivers(
         }
         assert.ok(all.some(({ headers }) => headers['content-encoding'] === 'br'));
       });
-      test('not what is small or huge, is one record, or has no body', async () => {
+      test('does not compress small or huge responses, single records or responses without a body', async () => {
         for (const [path, method] of [
           ['/api/v1/accounts', 'GET'],
           [lead, 'GET'],
@@ -189,12 +189,12 @@ onBothDrivers(
       for (const coding of ['gzip', 'GZIP', 'x-gzip']) {
         test(`${coding} is decoded`, async () => {
           const body = gzipSync(JSON.stringify({ company: 'packed', description: 'x'.repeat(100_000) }));
-          const made = await post(body, coding);
-          assert.deepEqual([made.status, made.json.company], [201, 'packed'], made.text);
+          const response = await post(body, coding);
+          assert.deepEqual([response.status, response.json.company], [201, 'packed'], response.text);
           const changed = await post(
             gzipSync('{"company":"repacked"}'),
             coding,
-            `/api/v1/leads/${made.json.id}`,
+            `/api/v1/leads/${response.json.id}`,
             'PATCH',
           );
           assert.equal(changed.json.company, 'repacked');
@@ -203,55 +203,55 @@ onBothDrivers(
       test('identity is not a coding', async () =>
         assert.equal((await post(Buffer.from('{}'), 'identity')).status, 201));
       for (const coding of ['br', 'deflate', 'gzip, gzip', 'zstd', '*']) {
-        test(`${coding} is refused by name`, async () => {
-          const refused = await post(gzipSync('{}'), coding);
-          assert.equal(refused.status, 400);
-          assert.deepEqual(errorOf(refused), {
+        test(`rejects ${coding} and names it`, async () => {
+          const response = await post(gzipSync('{}'), coding);
+          assert.equal(response.status, 400);
+          assert.deepEqual(errorOf(response), {
             error: 'Content-Encoding must be gzip or identity',
             code: 'invalid_header',
           });
         });
       }
-      test('what is not gzip, or cut off, is 400', async () => {
+      test('rejects truncated bodies and bodies that are not gzip', async () => {
         for (const body of [Buffer.from('{}'), gzipSync('{}').subarray(0, 12)]) {
-          const refused = await post(body, 'gzip');
-          assert.deepEqual([refused.status, refused.json.code], [400, 'invalid_json']);
-          assertErrorShape(refused);
+          const response = await post(body, 'gzip');
+          assert.deepEqual([response.status, response.json.code], [400, 'invalid_json']);
+          assertErrorShape(response);
         }
       });
-      test('it is bounded once it is decoded', async () => {
+      test('limits the size after decoding', async () => {
         const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
         assert.ok(bomb.length < 1024 * 1024);
         const whole = await cpuOf(() => gunzipSync(bomb));
         const spent = await cpuOf(async () => {
-          const refused = await post(bomb, 'gzip');
-          assert.deepEqual([refused.status, refused.json.code], [413, 'body_too_large']);
+          const response = await post(bomb, 'gzip');
+          assert.deepEqual([response.status, response.json.code], [413, 'body_too_large']);
         });
-        assert.ok(spent < whole / 2, `${spent} ms of CPU: not decoded to its end, which takes ${whole} ms`);
+        assert.ok(spent < whole / 2, `${spent} ms of CPU, although decoding all of it takes ${whole} ms`);
         const most = Buffer.alloc(1024 * 1024, ' ');
         most.write('{}', 0);
         assert.equal((await post(gzipSync(most), 'gzip')).status, 201);
       });
-      test('permission comes first', async () => {
-        const refused = await instance().call('POST /api/v1/leads', {
+      test('checks permissions before decoding', async () => {
+        const response = await instance().call('POST /api/v1/leads', {
           body: Buffer.from('x'),
           headers: { 'content-encoding': 'br' },
         });
-        assert.equal(refused.status, 401);
+        assert.equal(response.status, 401);
       });
     });
   },
   { environment: { CORS_ORIGINS: `${page}, http://localhost:5173` } },
 );
 
-onBothDrivers('HTTP as it is unless configured', (instance) => {
-  test('no page of another origin may call the API', async () => {
+onBothDrivers('HTTP defaults', (instance) => {
+  test('pages of other origins cannot call the API', async () => {
     const { headers } = await instance().call('GET /api/v1/leads', { headers: { origin: page } });
     for (const name of headers.keys()) assert.doesNotMatch(name, /^access-control-/);
   });
 });
 
-test('origins: * or exact ones', () => {
+test('accepts * or exact origins', () => {
   for (const text of ['*', page, 'http://localhost:5173', `${page},http://x.example:8080`]) {
     assert.deepEqual(parseOrigins(text), text.split(','));
   }
@@ -268,7 +268,7 @@ test('origins: * or exact ones', () => {
   }
 });
 
-test('the coding that a client likes best', () => {
+test("selects the client's preferred coding", () => {
   for (const [header, coding] of [
     ['', undefined],
     ['identity', undefined],
@@ -285,11 +285,11 @@ test('the coding that a client likes best', () => {
   }
 });
 
-describe('compressing', () => {
+describe('compression', () => {
   const bytes = Buffer.from(JSON.stringify(Array.from({ length: 20_000 }, (_, index) => `value ${index}`)));
   const headers = { 'accept-encoding': 'br' };
 
-  /** A server whose responses stand in `sent` as they leave. */
+  /** Starts a server that collects its response payloads in `sent`. */
   async function server(compress: boolean) {
     const app = fastify();
     const sent: unknown[] = [];
@@ -310,7 +310,7 @@ describe('compressing', () => {
     return { app, sent };
   }
 
-  test('what all readers get is compressed once', async () => {
+  test('compresses shared responses once', async () => {
     const { app, sent } = await server(true);
     for (let count = 0; count < 3; count++) {
       const { rawPayload } = await app.inject({ url: '/shared', headers });
@@ -321,7 +321,7 @@ describe('compressing', () => {
     assert.equal(sent.at(-1), bytes);
   });
 
-  test('lists at the same time: a bounded number is compressed, none of the others waits', async () => {
+  test('compresses a bounded number of concurrent lists and delays none', async () => {
     const { app, sent } = await server(true);
     const all = await Promise.all(Array.from({ length: 40 }, () => app.inject({ url: '/list', headers })));
     const compressed = all.filter((each) => each.headers['content-encoding'] === 'br');
@@ -331,15 +331,15 @@ describe('compressing', () => {
       assert.deepEqual(compressed.includes(each) ? brotliDecompressSync(rawPayload) : rawPayload, bytes);
       assert.equal(each.headers.vary, 'accept-encoding');
     }
-    for (const payload of sent) assert.ok(Buffer.isBuffer(payload), 'its bytes can be counted');
-    // Each response gives its encoder back.
+    for (const payload of sent) assert.ok(Buffer.isBuffer(payload), 'the size of the payload is known');
+    // Each response releases its encoder.
     for (let count = 0; count < 20; count++) {
       const response = await app.inject({ url: '/list', headers });
       assert.equal(response.headers['content-encoding'], 'br', `response ${count} after the burst`);
     }
   });
 
-  test('not where a proxy does it', async () => {
+  test('does not compress if a proxy does', async () => {
     const { app } = await server(false);
     for (const url of ['/shared', '/list']) {
       const response = await app.inject({ url, headers });

@@ -1,4 +1,4 @@
-// Idempotency-Key: a create can be sent again and again, and the record is created once.
+// Idempotency-Key: a create can be sent repeatedly, and the record is created once.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -34,7 +34,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
   const replayed = ({ headers }: Answer) => headers.get('idempotency-replayed');
 
   for (const definition of definitions) {
-    test(`${definition.name}: sent again, the same response and nothing new, also after a change`, async () => {
+    test(`${definition.name}: a repeated request returns the same response without writing, even after a change`, async () => {
       const ids = await oneOfEach(instance(), key, `once ${definition.name}`);
       const body = fullBody(definition, 'once', ids);
       const first = await post('again', body, pathOf(definition));
@@ -54,19 +54,19 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
         }
         await instance().call(`${method} ${path}`, { key, body: {} });
       }
-      // Only the two writes in between.
+      // Only the two writes above.
       assert.equal((await activityOf(instance(), organization.id)).length, activity + 2);
     });
   }
 
-  test('without the header, or with other keys, each is a record', async () => {
+  test('requests without the header or with different keys each create a record', async () => {
     const body = { company: 'each' };
     for (const once of ['each 1', 'each 2']) await post(once.replace(' ', '-'), body);
     for (const _ of [1, 2]) await instance().call(`POST ${leads}`, { key, body });
     assert.equal(await countOf('each'), 4);
   });
 
-  test('another body, byte by byte: 422, and nothing is written', async () => {
+  test('another body returns 422 and writes nothing, even if only its bytes differ', async () => {
     assert.equal((await post('bytes', '{"company":"bytes"}')).status, 201);
     for (const body of ['{"company": "bytes"}', '{"company":"others"}', '{}']) {
       const answer = await post('bytes', body);
@@ -76,7 +76,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     assert.deepEqual([await countOf('bytes'), await countOf('others')], [1, 0]);
   });
 
-  test('a key belongs to its organization, its caller and its path', async () => {
+  test('a key is scoped to its organization, caller and path', async () => {
     const body = { description: 'scope' };
     const beta = await instance().organization('beta');
     const colleague = await organization.makeKey();
@@ -92,7 +92,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     assert.equal(replayed(await post('scope', body)), 'true');
   });
 
-  test('a key belongs to a user or to an API key, also if both have the same number', async () => {
+  test('a key belongs to a user or to an API key, even if both have the same ID', async () => {
     const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
     const person = await makePerson(instance(), [{ organization }]);
     const machine = await organization.makeKey();
@@ -112,7 +112,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     }
   });
 
-  test('401 and 403 come before a replay', async () => {
+  test('401 and 403 take precedence over a replay', async () => {
     const body = { company: 'allowed' };
     assert.equal((await post('allowed', body)).status, 201);
     assert.equal((await post('allowed', body, leads, 'crm_wrong')).status, 401);
@@ -120,7 +120,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     assert.equal((await post('allowed', body, leads, viewer)).status, 403);
   });
 
-  test('what was refused is not kept: the same key tries again', async () => {
+  test('rejected requests are not stored, so the same key can be used again', async () => {
     for (const wrong of ['{"company":', '{"company":7}', `{"email":"x","company":[]}`]) {
       assert.equal((await post('refused', wrong)).status, 400);
     }
@@ -144,13 +144,13 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     "'; drop table leads; --'".replaceAll(' ', ''),
   ]) {
-    test(`${once.slice(0, 40)} is a key`, async () => {
+    test(`${once.slice(0, 40)} is accepted`, async () => {
       assert.equal((await post(once, {})).status, 201);
       assert.equal(replayed(await post(once, {})), 'true');
     });
   }
 
-  test('kept for a day', async () => {
+  test('keys expire after a day', async () => {
     const tables = tablesOf(instance().database);
     const age = (hours: number) =>
       sql`update crm_idempotency set created_at = now() - ${hours}::int * interval '1 hour' where key = 'day'`.execute(
@@ -167,7 +167,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     assert.equal(await countOf('day'), 2);
   });
 
-  describe('at the same time', () => {
+  describe('concurrent requests', () => {
     let second: { url: string; close: () => Promise<void> };
     before(async () => {
       const { driver, config, resources, database } = instance();
@@ -190,7 +190,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
     });
     after(() => second.close());
 
-    test('on two nodes: one record, and both learn about it or are asked to retry', async () => {
+    test('two nodes create one record, and both return it or ask to retry', async () => {
       for (let round = 0; round < 10; round++) {
         const company = `nodes ${round}`;
         const answers = await Promise.all(
@@ -216,7 +216,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
         ['/api/v1/contacts', made, 201],
         ['/api/v1/contacts/batch', (account: unknown) => ({ records: [made(account)] }), 200],
       ] as const)
-        test(`${path} while the first is still running: 409; then its response`, async () => {
+        test(`${path} returns 409 while the first request is running, then its response`, async () => {
           const { database, url } = instance();
           const account = await instance().call('POST /api/v1/accounts', { key, body: {} });
           const body = bodyOf(account.json.id);
@@ -225,7 +225,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
           await transaction(database, async (tables) => {
             await sql`select from accounts where id = ${account.json.id}::bigint for update`.execute(tables);
             first = contact(url);
-            // It waits for the account that it refers to.
+            // The create waits for the locked account.
             await until(async () => {
               const { rows } =
                 await sql`select from pg_locks where locktype = 'advisory' and granted and objid <> 0 and database = (select oid from pg_database where datname = current_database()) and pid in (select pid from pg_stat_activity where wait_event_type = 'Lock')`.execute(
@@ -234,7 +234,7 @@ onBothDrivers('Idempotency-Key', (instance, driver) => {
               return rows.length > 0;
             }, 'wait for the account');
             assert.equal((await contact(second.url)).status, 409);
-            // A node runs one batch of an organization at a time, so there a second one waits for its turn.
+            // A node runs one batch of an organization at a time, so a second batch would wait there.
             if (done === 201) assert.equal((await contact(url)).status, 409);
           });
           const answer = await first;

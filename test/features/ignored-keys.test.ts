@@ -1,4 +1,4 @@
-// Keys of a body that callers cannot write: ignored, or refused where the caller asks for strict handling.
+// Body keys that callers cannot write are ignored, or rejected if the caller requests strict handling.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { onBothDrivers } from '../support/instance.ts';
@@ -54,7 +54,7 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
   ];
 
   for (const definition of definitions) {
-    test(`${definition.name}: ignored, each and all together, in POST and PUT`, async () => {
+    test(`${definition.name}: ignored in POST and PUT, each alone and all together`, async () => {
       const full = fullBody(definition, 'kept', pair.alphaIds);
       const plain = await make(instance(), pair.alpha.key, definition, full);
       const request = `PUT ${pathOf(definition, plain.id)}`;
@@ -63,7 +63,7 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
       bodies.push(...claims.map((claim) => names.map((name) => [name, claim] as const)));
       const entries = Object.entries(exactRecord(full)).length;
       for (const [index, extra] of bodies.entries()) {
-        // Before or after the real fields: neither place may win.
+        // Neither the first nor the last duplicate key may win.
         const first = `${objectText(extra).slice(0, -1)},${full.slice(1)}`;
         const last = `${full.slice(0, -1)},${objectText(extra).slice(1)}`;
         for (const body of extra.length > 1 ? [first, last] : [index % 2 === 0 ? first : last]) {
@@ -77,13 +77,13 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
             if (set === 'id' || set === 'created') continue;
             assert.deepEqual(posted.record[name], plain.record[name], `${name} after ${body}`);
           }
-          assert.ok(BigInt(posted.id) > BigInt(plain.id), 'the server chooses the id');
+          assert.ok(BigInt(posted.id) > BigInt(plain.id), 'the server chooses the ID');
         }
       }
       assert.equal(({} as { polluted?: unknown }).polluted, undefined);
     });
 
-    test(`${definition.name}: Prefer: handling=strict lists both in a 400`, async () => {
+    test(`${definition.name}: Prefer: handling=strict returns 400 and lists both kinds`, async () => {
       const names = [...readOnly(definition).map(({ name }) => name), ...unknown];
       const body = objectText(names.map((name) => [name, 'null']));
       const readOnlyNames = new Set(readOnly(definition).map(({ name }) => name));
@@ -101,7 +101,7 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
       );
     });
 
-    test(`${definition.name}: Prefer: handling=strict names wrong fields beside unknown ones`, async () => {
+    test(`${definition.name}: Prefer: handling=strict reports invalid fields along with unknown ones`, async () => {
       const [field] = writable(definition);
       assert.ok(field);
       const call = { body: { [field.name]: {}, nonsense: 1 }, headers: { prefer: 'handling=strict' } };
@@ -111,7 +111,7 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
       });
     });
 
-    test(`${definition.name}: Prefer: handling=strict serves what is right`, async () => {
+    test(`${definition.name}: Prefer: handling=strict accepts valid requests`, async () => {
       const call = {
         body: fullBody(definition, 'strict', pair.alphaIds),
         headers: { prefer: 'handling=strict' },
@@ -122,21 +122,21 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
     });
 
     for (const operation of operations) {
-      test(`${definition.name}: Prefer: handling=strict refuses unknown parameters of ${operation.action}`, async () => {
+      test(`${definition.name}: Prefer: handling=strict rejects unknown parameters of ${operation.action}`, async () => {
         const { id } = await make(instance(), pair.alpha.key, definition);
         const request = requestOf(operation, definition, id);
         const body = hasBody(operation) ? { body: {} } : {};
         const strictly = { key: pair.alpha.key, headers: { prefer: 'handling=strict' }, ...body };
         const query = '?nonsense=1&__proto__=2&org=alpha&per_page=5';
-        const refused = await instance().call(request + query, strictly);
+        const rejection = await instance().call(request + query, strictly);
         const message = (field: string) => `${field} is not a parameter of this operation`;
         assert.deepEqual(
-          [refused.status, refused.json.fields],
+          [rejection.status, rejection.json.fields],
           [400, ['nonsense', '__proto__', 'per_page'].map((field) => ({ field, message: message(field) }))],
         );
-        assertErrorShape(refused);
-        const served = await instance().call(`${request}?org=alpha`, strictly);
-        assert.equal(served.status, operation.success, served.text);
+        assertErrorShape(rejection);
+        const response = await instance().call(`${request}?org=alpha`, strictly);
+        assert.equal(response.status, operation.success, response.text);
       });
     }
   }
@@ -156,7 +156,7 @@ onBothDrivers('Unknown and read-only keys', (instance) => {
     ['strict', false],
     ['return=minimal', false],
     ['', false],
-    // RFC 7240, section 2: of a preference given twice only the first counts.
+    // RFC 7240, section 2: only the first of duplicate preferences counts.
     ['handling=lenient, handling=strict', false],
   ] as const) {
     test(`Prefer: ${prefer} is ${strict ? 'strict' : 'not strict'}`, async () => {

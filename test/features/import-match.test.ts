@@ -1,4 +1,5 @@
-// Imports that find records by unique fields: the same file again changes nothing, later lines meet earlier ones.
+// Imports that match records by unique fields: importing the same file again changes nothing, and later lines update
+// records of earlier ones.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
@@ -36,7 +37,7 @@ onBothDrivers(
     const emails = (from: number, count: number) =>
       Array.from({ length: count }, (_, index) => ({ email: `e${from + index}@x` }));
 
-    test('with match a file can be imported again', async () => {
+    test('a file can be imported again with match', async () => {
       const file = emails(0, 1200);
       assert.deepEqual((await load('?match=email', ...file)).counts, [1200, 0, 0]);
       assert.deepEqual((await load('?match=email', ...file)).counts, [0, 1200, 0]);
@@ -44,12 +45,12 @@ onBothDrivers(
       assert.deepEqual((await load('?match=email', ...more)).counts, [2, 3, 0]);
     });
 
-    test('a later line with the same key is about the record of the earlier one', async () => {
+    test('a later line with the same key updates the record of the earlier line', async () => {
       const twice = [{ email: 'twice@x' }, { email: 'other@x' }, { email: 'twice@x' }];
       assert.deepEqual((await load('?match=email', ...twice)).counts, [2, 1, 0]);
     });
 
-    test('without match it is a duplicate, with the record that is in the way', async () => {
+    test('without match, duplicates are reported with the existing record', async () => {
       const { counts, lines } = await load(
         '',
         { email: 'd@x' },
@@ -68,14 +69,14 @@ onBothDrivers(
       assert.ok(lines.every(({ existing_id: id }) => typeof id === 'number'));
     });
 
-    test('a dry run and on_error=stop see duplicates too', async () => {
+    test('dry runs and on_error=stop detect duplicates', async () => {
       const file = [{ email: 'g@x' }, { email: 'e1@x' }, { email: 'h@x' }];
       assert.deepEqual((await load('?dry_run=true', ...file)).counts, [2, 0, 1]);
       assert.deepEqual((await load('?on_error=stop', ...file)).counts, [1, 0, 1]);
       assert.deepEqual(
         (await load('?match=email', ...file)).counts,
         [1, 2, 0],
-        'the first one is there by now',
+        'the first record exists by now',
       );
     });
 

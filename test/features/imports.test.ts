@@ -1,4 +1,4 @@
-// Imports: what each line becomes, what is reported, what is written when one stops or is cut.
+// Imports: the result of each line, what is reported, and what is written if an import stops or is interrupted.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
@@ -69,19 +69,25 @@ onBothDrivers(
       truncated: false,
     };
 
-    /** An import that writes nothing at all. */
-    const refused = (scenario: Scenario): Scenario => ({
+    /** Asserts that an import writes nothing. */
+    const writesNothing = (scenario: Scenario): Scenario => ({
       ...scenario,
       and: async () => assert.equal(await count(), 0),
     });
-    describe('what is refused as a whole', () =>
+    describe('rejects the whole import', () =>
       scenarios(instance, () => ({ callers, values }), [
-        refused({ does: leads, with: '', ...as(csv), gets: 401 }),
-        refused({ as: 'reader', does: leads, with: 'last_name\nx', ...as(csv), gets: 403 }),
-        refused({ as: 'creator', does: `${leads}?match=email`, with: 'email\nx', ...as(csv), gets: 403 }),
-        refused({ as: 'acme', does: leads, with: {}, gets: 400, has: { code: 'invalid_header' } }),
-        refused({ as: 'acme', does: leads, with: 'x', ...as('text/csv; charset=latin1'), gets: 400 }),
-        refused({
+        writesNothing({ does: leads, with: '', ...as(csv), gets: 401 }),
+        writesNothing({ as: 'reader', does: leads, with: 'last_name\nx', ...as(csv), gets: 403 }),
+        writesNothing({
+          as: 'creator',
+          does: `${leads}?match=email`,
+          with: 'email\nx',
+          ...as(csv),
+          gets: 403,
+        }),
+        writesNothing({ as: 'acme', does: leads, with: {}, gets: 400, has: { code: 'invalid_header' } }),
+        writesNothing({ as: 'acme', does: leads, with: 'x', ...as('text/csv; charset=latin1'), gets: 400 }),
+        writesNothing({
           as: 'acme',
           does: leads,
           with: '',
@@ -89,8 +95,14 @@ onBothDrivers(
           gets: 400,
           has: { error: 'Invalid CSV: the body is empty' },
         }),
-        refused({ as: 'acme', does: `${leads}?dry_run=yes&on_error=no`, with: '', ...as(csv), gets: 400 }),
-        refused({
+        writesNothing({
+          as: 'acme',
+          does: `${leads}?dry_run=yes&on_error=no`,
+          with: '',
+          ...as(csv),
+          gets: 400,
+        }),
+        writesNothing({
           as: 'acme',
           does: `${leads}?dry-run=true`,
           with: 'last_name\nx',
@@ -98,7 +110,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'dry-run is not a parameter of this operation. Did you mean "dry_run"?' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'a;last_name;b\n1;2;3',
@@ -106,7 +118,7 @@ onBothDrivers(
           gets: 400,
           has: { code: 'invalid_input' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name,last_name\na,b',
@@ -114,7 +126,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'last_name appears twice' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name,id,mail\na,1,b',
@@ -122,7 +134,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'id is read-only; mail is not a field of this resource. Did you mean "email"?' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'last_name\n"a',
@@ -130,7 +142,7 @@ onBothDrivers(
           gets: 400,
           has: { error: 'Invalid CSV: line 2: a quote is not closed' },
         }),
-        refused({
+        writesNothing({
           as: 'acme',
           does: leads,
           with: 'x',
@@ -138,8 +150,14 @@ onBothDrivers(
           gets: 400,
           has: { code: 'invalid_header' },
         }),
-        refused({ as: 'acme', does: leads, with: 'x', ...as(csv, { 'content-encoding': 'br' }), gets: 400 }),
-        refused({
+        writesNothing({
+          as: 'acme',
+          does: leads,
+          with: 'x',
+          ...as(csv, { 'content-encoding': 'br' }),
+          gets: 400,
+        }),
+        writesNothing({
           as: 'acme',
           does: `${leads}?match=email`,
           with: 'email\nx',
@@ -162,7 +180,7 @@ onBothDrivers(
         },
       ]));
 
-    test('a body that is not UTF-8 is refused', async () => {
+    test('rejects a body that is not UTF-8', async () => {
       const bytes = Buffer.from('last_name\nM\xfcller\n', 'latin1');
       assert.deepEqual(
         [(await load('', csv, bytes)).json.error, await count()],
@@ -172,7 +190,7 @@ onBothDrivers(
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
     });
 
-    test('CSV: each cell by the type of its field; empty is absent, "" is a text', async () => {
+    test('CSV cells are parsed by field type: an empty cell is absent, "" is an empty text', async () => {
       const before = await count('opportunities');
       const body = [
         '\ufeffname,amount,probability,close_date,account_id,stage,id,unknown,description',
@@ -200,7 +218,7 @@ onBothDrivers(
       );
     });
 
-    test('failing lines are reported with their numbers, in order; all others are written', async () => {
+    test('reports failing lines by number, in order, and writes all others', async () => {
       const before = await count('opportunities');
       const body = [
         'name,amount,account_id',
@@ -245,7 +263,7 @@ onBothDrivers(
       assert.equal(await count('opportunities'), before + 2);
     });
 
-    test('NDJSON: empty lines are skipped, wrong ones are reported', async () => {
+    test('NDJSON skips empty lines and reports invalid ones', async () => {
       const before = await count();
       const body = `\ufeff{"last_name":"a"}\r\n\n[1]\n{"lead_score":"7"}\n{"last_name":\n{"lead_score":9223372036854775808}\n{"last_name":"${'x'.repeat(1024 * 1024)}"}\n  \t\n{"last_name": z}\n{"last_name":"z"}`;
       const { json } = await load('', ndjson, body);
@@ -267,7 +285,7 @@ onBothDrivers(
       assert.deepEqual([strict.json.created, strict.json.failed], [0, 1]);
     });
 
-    test('a dry run validates everything, references too, and writes nothing', async () => {
+    test('a dry run validates everything, including references, and writes nothing', async () => {
       const before = await count('opportunities');
       const body = lines(
         { name: 'a' },
@@ -285,7 +303,7 @@ onBothDrivers(
       assert.equal(await count('opportunities'), before);
     });
 
-    test('on_error=stop writes the lines before the first one that fails, and none after it', async () => {
+    test('on_error=stop writes only the lines before the first failing one', async () => {
       for (const bad of [{ lead_score: 'x' }, { owner: 1, last_name: 5 }]) {
         const before = await count();
         const records = [...numbered(1203), bad, ...numbered(3)];
@@ -304,7 +322,7 @@ onBothDrivers(
       );
     });
 
-    test('gzip; in the order of the lines; each write is recorded; another organization sees nothing', async () => {
+    test('gzip is decoded, lines are written in order and recorded, and other organizations see nothing', async () => {
       const before = await count();
       const body = gzipSync(lines(...numbered(1500)));
       const answer = await load('', ndjson, body, { 'content-encoding': 'gzip' });
@@ -321,7 +339,7 @@ onBothDrivers(
       assert.deepEqual(row, ['1500']);
     });
 
-    test('a line has at most 2,000 cells, in CSV of any size, compressed or not, with or without dry_run', async () => {
+    test('limits a line to 2,000 cells, in CSV of any size, compressed or not, with or without dry_run', async () => {
       const before = await count();
       const wide = (cells: number) => Array.from({ length: cells }, (_, index) => `c${index}`).join();
       const most = await load('?dry_run=true', csv, `last_name,${wide(1999)}\nx,${','.repeat(1998)}\n`);
@@ -351,12 +369,12 @@ onBothDrivers(
       assert.equal(await count(), before, 'nothing is written before the batch is full');
     });
 
-    test('a report has the first 1,000 failing lines', async () => {
+    test('reports the first 1,000 failing lines', async () => {
       const { json } = await load('?dry_run=true', ndjson, '{"lead_score":"x"}\n'.repeat(1300));
       assert.deepEqual([json.failed, (json.lines as unknown[]).length, json.truncated], [1300, 1000, true]);
     });
 
-    test('what cannot be read on says what is written; the connection serves the next request', async () => {
+    test('reports the written lines if parsing fails midway, and the connection serves the next request', async () => {
       const before = await count();
       const body = `last_name\n${numbered(1001)
         .map(({ last_name }) => last_name)
@@ -370,7 +388,7 @@ onBothDrivers(
       assert.equal(await count(), before + 1000);
     });
 
-    test('more than IMPORT_MAX_MB, decoded, is refused', async () => {
+    test('rejects more than IMPORT_MAX_MB after decoding', async () => {
       const body = gzipSync('\n'.repeat(2 * 1024 * 1024 + 1));
       const tooLarge = await load('', ndjson, body, { 'content-encoding': 'gzip' });
       assert.deepEqual([tooLarge.status, tooLarge.json.code], [413, 'body_too_large']);
@@ -390,7 +408,7 @@ onBothDrivers(
       number,
       (tables: Tables, by: Actor, key: { id: string; profile: string }) => Promise<void>,
     ][]) {
-      test(`${what} in the middle ends it, with a report of what is written`, async () => {
+      test(`${what} during an import ends it with a report of the written lines`, async () => {
         const [{ database }, by] = [instance(), command(instance())];
         const grants: Grant[] = [{ object: 'leads', actions: ['create', 'update'] }];
         const profile = await transaction(database, (tables) =>
@@ -398,12 +416,12 @@ onBothDrivers(
         );
         const { id, key } = await acme.makeKey({ profile: what });
         const before = await count();
-        const sent = request(`${instance().url}/api/v1/leads/import${query}`, {
+        const upload = request(`${instance().url}/api/v1/leads/import${query}`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': ndjson },
           agent: false,
         });
-        const responded = once(sent, 'response');
+        const responded = once(upload, 'response');
         const part = (first: number) =>
           lines(
             ...numbered(1000).map((record, index) => ({
@@ -411,12 +429,12 @@ onBothDrivers(
               email: `${what.replaceAll(' ', '-')}-${first + index}@example.com`,
             })),
           );
-        sent.write(part(0));
+        upload.write(part(0));
         await until(async () => (await count()) === before + 1000, 'the first part');
         await transaction(database, (tables) => end(tables, by, { id, profile }));
-        // No node knows a key for longer than that.
+        // No node caches a key for longer.
         await pause(1000);
-        sent.end(part(1000));
+        upload.end(part(1000));
         const [response] = await responded;
         const { code, report } = JSON.parse(await text(response));
         assert.deepEqual(
@@ -428,18 +446,18 @@ onBothDrivers(
       });
     }
 
-    test('two imports of an organization at a time; a sender who goes away frees a turn, and complete batches are kept', async () => {
+    test('limits an organization to two imports, frees the slot of a disconnected client and keeps complete batches', async () => {
       const before = await count();
       const open = () => {
         const headers = { authorization: `Bearer ${acme.key}`, 'content-type': ndjson };
-        const sent = request(`${instance().url}/api/v1/leads/import`, {
+        const upload = request(`${instance().url}/api/v1/leads/import`, {
           method: 'POST',
           headers,
           agent: false,
         });
-        sent.on('error', () => {});
-        sent.write(lines(...numbered(1100)));
-        return sent;
+        upload.on('error', () => {});
+        upload.write(lines(...numbered(1100)));
+        return upload;
       };
       const senders = [open(), open()];
       await until(async () => (await count()) === before + 2000, 'a batch of each');

@@ -1,4 +1,5 @@
-// API keys: their form, one 401 for every invalid key, what acts within a second, and grants in every combination.
+// API keys: their format, one 401 for every invalid key, changes that apply within a second, and grants in every
+// combination.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -32,7 +33,7 @@ import { assertErrorShape, errorOf } from '../support/scenario.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** A key of the right form, made independently of the engine. */
+/** Returns a well-formed key, built independently of the engine. */
 function keyOf(publicId: string, secret: string, prefix = 'crm_'): string {
   const body = `${prefix}${publicId}_${secret}`;
   let check = '';
@@ -58,19 +59,19 @@ onBothDrivers('API keys', (instance) => {
   const by = () => command(instance());
   const nodes = () => [instance(), second];
 
-  test('form: prefix, public id, secret of 256 bits and a checksum; only a hash is stored', async () => {
+  test('a key has a prefix, a public ID, a 256-bit secret and a checksum, and only its hash is stored', async () => {
     const keys = await Promise.all(Array.from({ length: 20 }, () => organization.makeKey()));
     for (const { key } of keys) {
       const [, publicId = '', secret = ''] =
         /^crm_([0-9A-Za-z]{10})_([0-9A-Za-z]{43})[0-9A-Za-z]{6}$/.exec(key) ?? [];
-      assert.equal(key, keyOf(publicId, secret), 'the checksum is a CRC-32 of what is before it');
+      assert.equal(key, keyOf(publicId, secret), 'the checksum is a CRC-32 of the preceding text');
     }
     assert.equal(new Set(keys.map(({ key }) => key.slice(0, 14))).size, keys.length);
     const stored = await dump(instance());
-    for (const { key } of keys) assert.ok(!stored.includes(key.slice(15)), 'the secret is nowhere');
+    for (const { key } of keys) assert.ok(!stored.includes(key.slice(15)), 'the secret is not stored');
   });
 
-  describe('Authorization without the scheme Bearer: how to send the key, whether it exists or not', () => {
+  describe('Authorization without the Bearer scheme explains how to send the key, whether or not it exists', () => {
     const withoutScheme: Readonly<Record<string, (key: string) => string>> = {
       nothing: () => '',
       'the key alone': (key) => key,
@@ -103,7 +104,7 @@ onBothDrivers('API keys', (instance) => {
     }
   });
 
-  describe('the same 401', () => {
+  describe('all invalid keys return the same 401', () => {
     let unauthenticated: ReturnType<typeof told>;
     before(async () => {
       const answer = await exchange(instance().url, 'GET /api/v1/leads', []);
@@ -112,7 +113,7 @@ onBothDrivers('API keys', (instance) => {
       assert.equal(errorOf(answer).error, 'Missing or invalid credentials');
       unauthenticated = told(answer);
     });
-    const refused = async (...authorization: string[]) => {
+    const assertUnauthenticated = async (...authorization: string[]) => {
       const head = authorization.flatMap((value) => ['authorization', value]);
       for (const request of ['GET /api/v1/leads', `DELETE /api/v1/leads/${foreign}`, 'POST /api/v1/cases']) {
         const answer = await exchange(instance().url, request, head);
@@ -142,23 +143,23 @@ onBothDrivers('API keys', (instance) => {
       'no JWT': () => 'Bearer a.b.c',
       unknown: () => `Bearer ${keyOf(random(10), random(43))}`,
       'wrong secret': (key) => `Bearer ${keyOf(key.slice(4, 14), random(43))}`,
-      'right secret of another key': (key) => `Bearer ${keyOf(random(10), key.slice(15, 58))}`,
+      'the secret of another key': (key) => `Bearer ${keyOf(random(10), key.slice(15, 58))}`,
     };
     for (const [name, authorization] of Object.entries(malformed)) {
-      test(name, () => refused(authorization(organization.key)));
+      test(name, () => assertUnauthenticated(authorization(organization.key)));
     }
 
-    test('sent twice', () => refused('Bearer x', `Bearer ${organization.key}`));
+    test('sent twice', () => assertUnauthenticated('Bearer x', `Bearer ${organization.key}`));
     test('expired', async () => {
       const { key } = await organization.makeKey({ expiresAt: new Date(Date.now() - 1) });
-      await refused(`Bearer ${key}`);
+      await assertUnauthenticated(`Bearer ${key}`);
     });
     test('revoked', async () => {
       const { id, key } = await organization.makeKey();
       await transaction(instance().database, (tables) => revokeKey(tables, by(), organization.id, id));
-      await refused(`Bearer ${key}`);
+      await assertUnauthenticated(`Bearer ${key}`);
     });
-    test('anywhere but in the header', async () => {
+    test('sent anywhere but in the header', async () => {
       const { key } = organization;
       for (const [request, head] of [
         [`GET /api/v1/leads?access_token=${key}&api_key=${key}`, []],
@@ -170,13 +171,13 @@ onBothDrivers('API keys', (instance) => {
   });
 
   for (const scheme of ['Bearer ', 'bearer ', 'BEARER  ']) {
-    test(`served: "${scheme}"`, async () => {
+    test(`accepts the scheme "${scheme}"`, async () => {
       const head = ['authorization', `${scheme}${organization.key}`];
       assert.equal((await exchange(instance().url, 'GET /api/v1/leads', head)).status, 200);
     });
   }
 
-  describe('within one second, on every node', () => {
+  describe('changes apply within one second, on every node', () => {
     const becomes = async (key: string, before: number, status: number, change: () => Promise<unknown>) => {
       const statuses = () =>
         Promise.all(nodes().map(async ({ call }) => (await call('GET /api/v1/leads', { key })).status));
@@ -193,29 +194,29 @@ onBothDrivers('API keys', (instance) => {
     };
     const grant = (actions: Grant['actions']) => [{ object: 'leads', actions }];
 
-    test('revoked', async () => {
+    test('a revoked key', async () => {
       const { id, key } = await organization.makeKey();
       await becomes(key, 200, 401, () =>
         transaction(instance().database, (tables) => revokeKey(tables, by(), organization.id, id)),
       );
     });
-    test('expiring', async () => {
+    test('an expired key', async () => {
       const { key, id } = await organization.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
       await becomes(key, 200, 401, async () => {
-        // Sooner than a client could ask, and later than what is remembered of the key is asked for again.
+        // Before a client could notice, but after the cached key has to be read again.
         const expiresAt = new Date(Date.now() + 1500);
         await tablesOf(instance().database)
           .updateTable('crm_api_keys')
           .set({ expires_at: expiresAt })
           .where('id', '=', id)
           .execute();
-        await until(() => Date.now() >= expiresAt.getTime(), 'the end');
+        await until(() => Date.now() >= expiresAt.getTime(), 'the expiry');
       });
     });
     for (const [name, from, to, before, status] of [
-      ['a withdrawn grant', ['list', 'read'], ['read'], 200, 403],
-      ['a new grant', ['read'], ['list'], 403, 200],
-      ['no grant left', ['*'], [], 200, 403],
+      ['a removed grant', ['list', 'read'], ['read'], 200, 403],
+      ['an added grant', ['read'], ['list'], 403, 200],
+      ['no remaining grants', ['*'], [], 200, 403],
     ] as const) {
       test(name, async () => {
         const { key, profile } = await keyOfProfile(grant(from));
@@ -239,7 +240,7 @@ onBothDrivers('API keys', (instance) => {
     });
   });
 
-  describe('a rotated key works for the overlap, and never longer than before', () => {
+  describe('a rotated key works during the overlap, and never beyond its own expiry', () => {
     const hour = 3_600_000;
     for (const [name, lifetime, remaining] of [
       ['without an expiry', null, hour],
@@ -274,9 +275,9 @@ onBothDrivers('API keys', (instance) => {
     test(`${definition.name}: five actions with each kind of grant`, async () => {
       const { id } = await make(instance(), organization.key, definition);
       const other = definition.name === 'leads' ? 'cases' : 'leads';
-      const each = operations.map(({ action }) => action);
+      const actions = operations.map(({ action }) => action);
       const grants: readonly (readonly [readonly Grant[], (action: Operation['action']) => boolean])[] = [
-        ...each.flatMap((one) => [
+        ...actions.flatMap((one) => [
           [[{ object: definition.name, actions: [one] }], (action: string) => action === one] as const,
           [[{ object: '*', actions: [one] }], (action: string) => action === one] as const,
         ]),
@@ -308,16 +309,19 @@ onBothDrivers('API keys', (instance) => {
       }
     });
 
-    test(`${definition.name}: 401 before 403 before 400 and 404`, async () => {
+    test(`${definition.name}: 401 takes precedence over 403, and 403 over 400 and 404`, async () => {
       const nothing = await organization.keyWith([]);
       for (const operation of operations) {
         const another = definition.name === 'leads' ? foreign : missing;
         const ids = operation.one ? [missing, another, 'no-id'] : [''];
         for (const id of ids) {
           const request = `${requestOf(operation, definition, id)}?page=x&sort=x`;
-          const wrong = hasBody(operation) ? { body: '{"x":' } : {};
+          const invalidBody = hasBody(operation) ? { body: '{"x":' } : {};
           const status = async (key?: string) => {
-            const answer = await instance().call(request, { ...wrong, ...(key !== undefined && { key }) });
+            const answer = await instance().call(request, {
+              ...invalidBody,
+              ...(key !== undefined && { key }),
+            });
             assertErrorShape(answer);
             return answer.status;
           };

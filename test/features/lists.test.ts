@@ -11,7 +11,7 @@ import { definitions, isStored, kindOf, make, pathOf, writable } from '../suppor
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 import { recordStatements } from '../support/statements.ts';
 
-/** The contract's default orders, and ours for cases. */
+/** Default orders: those in the contract, and the one chosen for cases. */
 const defaultOrders: Readonly<Record<string, readonly [field: string, direction: 'asc' | 'desc']>> = {
   accounts: ['name', 'asc'],
   contacts: ['last_name', 'asc'],
@@ -19,7 +19,7 @@ const defaultOrders: Readonly<Record<string, readonly [field: string, direction:
   opportunities: ['created_at', 'desc'],
   cases: ['created_at', 'desc'],
 };
-/** What callers may filter by: what the contract lists, and what users need besides. */
+/** Filterable fields: those in the contract, and additional ones. */
 const filters: Readonly<Record<string, readonly string[]>> = {
   accounts: ['name', 'website'],
   contacts: ['email', 'account_id'],
@@ -27,15 +27,15 @@ const filters: Readonly<Record<string, readonly string[]>> = {
   opportunities: ['stage', 'account_id'],
   cases: ['status'],
 };
-/** Filters in the plain form, `?field=value`. */
+/** Returns the plain filters, `?field=value`. */
 const plainFilters = ({ filters: declared }: ResourceDefinition) =>
   declared.filter(({ field, parameters }) => parameters.some(({ name }) => name === field.name));
 const textFilters = (definition: ResourceDefinition) =>
   plainFilters(definition).filter(({ field }) => kindOf(field) === 'string');
-/** The one resource whose order is fixed. */
+/** The only resource with a fixed order. */
 const fixedOrder = 'cases';
 
-// Seven pages and a quarter: pages from the sixth on are found by a statement of another form.
+// Seven full pages and a quarter. Pages from the sixth on are read by a different statement.
 const count = 145;
 const texts = ['', 'a', 'A', 'b', 'Zoë', 'zoo', '世界', '🌍', '~', ' '];
 const instants = [
@@ -46,7 +46,10 @@ const instants = [
   '1999-12-31T23:59:59.999999Z',
 ];
 
-/** The value of a field in the record of a number; few different ones, so that many are equal. */
+/**
+ * Returns the field's value for the record with this index. There are only a few distinct values, so many records are
+ * equal.
+ */
 function value(field: Field, number: number): string {
   const turn = (number * 7) % 11;
   switch (kindOf(field)) {
@@ -65,7 +68,7 @@ function value(field: Field, number: number): string {
   }
 }
 
-/** Gives what the server sets values of which many are equal, and some null. */
+/** Gives server-set fields values of which many are equal and some are null. */
 const scatter = ({ name, fields }: ResourceDefinition) => {
   const number = `(id % 5)`;
   const values: Readonly<Record<string, string>> = {
@@ -82,7 +85,7 @@ const scatter = ({ name, fields }: ResourceDefinition) => {
 
 onBothDrivers('lists', (instance) => {
   let alpha: Organization;
-  /** Every record of alpha, by resource, in the order in which they were made. */
+  /** Every record of alpha by resource, in creation order. */
   const all = new Map<string, readonly ExactRecord[]>();
   const recordsOf = ({ name }: ResourceDefinition) => all.get(name) ?? [];
 
@@ -107,15 +110,18 @@ onBothDrivers('lists', (instance) => {
       );
       const text = scatter(definition);
       await instance().database.run({ name: `scatter ${definition.name}`, text, values: [alpha.id] });
-      const found = await walked(definition, 'sort=id');
+      const records = await walked(definition, 'sort=id');
       const oldestFirst = (a: ExactRecord, b: ExactRecord) =>
         Number(numberText(a.id)) - Number(numberText(b.id));
-      all.set(definition.name, [...found].sort(oldestFirst));
-      assert.equal(found.length, count);
+      all.set(definition.name, [...records].sort(oldestFirst));
+      assert.equal(records.length, count);
     }
   });
 
-  /** Ids as they should come, by the contract: the field's order, equal values by id in the same direction. */
+  /**
+   * Returns the expected IDs according to the contract: in the field's order, with equal values by ID in the same
+   * direction.
+   */
   function ordered(definition: ResourceDefinition, field: Field, direction: 'asc' | 'desc'): string[] {
     const sorted = [...recordsOf(definition)].sort(
       (a, b) => compareValues(field.type.json, a[field.name] ?? null, b[field.name] ?? null),
@@ -133,7 +139,7 @@ onBothDrivers('lists', (instance) => {
 
   describe('list object', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: data, page and per_page (always 20), nothing else`, async () => {
+      test(`${definition.name}: contains only data, page and per_page (always 20)`, async () => {
         for (const [query, page, length] of [
           ['', 1, 20],
           ['page=2', 2, 20],
@@ -152,7 +158,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('an organization with 0 and with 20 records ends with an empty page', async () => {
+    test('an organization with 0 or 20 records ends with an empty page', async () => {
       const [definition] = definitions;
       assert.ok(definition);
       const beta = await instance().organization('beta');
@@ -174,7 +180,7 @@ onBothDrivers('lists', (instance) => {
     }
   });
 
-  describe('sort: any stored scalar field', () => {
+  describe('sort accepts any stored scalar field', () => {
     for (const definition of selectable) {
       test(`${definition.name}: each field, each direction, all pages`, async () => {
         for (const field of definition.fields.filter(isStored)) {
@@ -189,7 +195,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: without dir ascending, but the default field keeps its own direction`, async () => {
+      test(`${definition.name}: sorts ascending without dir, except that the default field keeps its own direction`, async () => {
         const { field: byDefault, direction } = defaultOrder(definition);
         for (const field of definition.fields.filter(isStored)) {
           const expected = ordered(definition, field, field === byDefault ? direction : 'asc').slice(0, 20);
@@ -197,7 +203,7 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: unknown names, hidden columns and SQL are refused with the accepted names`, async () => {
+      test(`${definition.name}: rejects unknown names, hidden columns and SQL, and lists the accepted names`, async () => {
         const names = definition.fields.filter(isStored).map(({ name }) => name);
         const rows = await instance().database.run({
           name: 'every column',
@@ -205,9 +211,12 @@ onBothDrivers('lists', (instance) => {
           values: [],
         });
         const columns = rows.map(([column]) => String(column)).filter((column) => !names.includes(column));
-        assert.ok(columns.includes('secret_hash') && columns.includes('password_hash'), 'columns were found');
+        assert.ok(
+          columns.includes('secret_hash') && columns.includes('password_hash'),
+          'internal columns were found',
+        );
         const joined = definitions.flatMap(({ fields }) => fields.filter((field) => !isStored(field)));
-        const refused = [
+        const invalidNames = [
           ...columns,
           ...joined.map(({ name }) => name),
           ' id',
@@ -233,7 +242,7 @@ onBothDrivers('lists', (instance) => {
         ];
         const message = `sort must be one of ${names.join(', ')}`;
         const body = { error: message, code: 'invalid_input', fields: [{ field: 'sort', message }] };
-        for (const name of refused) {
+        for (const name of invalidNames) {
           const answer = await get(definition, `sort=${encodeURIComponent(name)}`);
           assert.deepEqual([answer.status, errorOf(answer)], [400, body], name);
         }
@@ -244,7 +253,7 @@ onBothDrivers('lists', (instance) => {
     }
   });
 
-  describe('dir: asc or desc, any case; alone it turns the default sort field around', () => {
+  describe('dir accepts asc or desc in any case, and alone reverses the default order', () => {
     for (const definition of selectable) {
       test(definition.name, async () => {
         const { field, direction, turned } = defaultOrder(definition);
@@ -270,7 +279,7 @@ onBothDrivers('lists', (instance) => {
   describe('page', () => {
     const huge = `1${'0'.repeat(30)}`;
     for (const definition of definitions) {
-      test(`${definition.name}: below 1 becomes 1, beyond the end is empty`, async () => {
+      test(`${definition.name}: values below 1 become 1, and pages beyond the end are empty`, async () => {
         const first = (await get(definition, '')).text;
         for (const page of ['1', '0', '-1', '-0', '00', '01', `-${huge}`, '-9223372036854775809']) {
           assert.equal((await get(definition, `page=${page}`)).text, first, page);
@@ -291,13 +300,13 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}: not an integer is 400`, async () => {
+      test(`${definition.name}: rejects values that are not integers`, async () => {
         const bodyOf = (message: string) => ({
           error: message,
           code: 'invalid_input',
           fields: [{ field: 'page', message }],
         });
-        const wrong = [
+        const invalidPages = [
           'abc',
           '1.5',
           '1.0',
@@ -313,7 +322,9 @@ onBothDrivers('lists', (instance) => {
           '\0',
         ];
         const cases = [
-          ...wrong.map((page) => [`page=${encodeURIComponent(page)}`, 'page must be an integer'] as const),
+          ...invalidPages.map(
+            (page) => [`page=${encodeURIComponent(page)}`, 'page must be an integer'] as const,
+          ),
           ['page=1&page=2', 'page must not be repeated'],
           ['page=1&page=1', 'page must not be repeated'],
         ] as const;
@@ -325,7 +336,7 @@ onBothDrivers('lists', (instance) => {
     }
 
     for (const definition of definitions) {
-      test(`${definition.name}: empty parameters count as absent, alone and beside others`, async () => {
+      test(`${definition.name}: empty parameters count as absent, alone and combined`, async () => {
         const whole = await get(definition, '');
         for (const query of ['page=', 'sort=', 'dir=', 'page=&sort=&dir=', 'status=&page=&sort=&dir=']) {
           const answer = await get(definition, query);
@@ -335,7 +346,11 @@ onBothDrivers('lists', (instance) => {
         assert.equal((await get(definition, 'page=2&sort=&dir=')).text, second.text);
         const [, cursor] = /[?&]cursor=([\w.-]+)>; rel="next"/.exec(whole.headers.get('link') ?? '') ?? [];
         const { status, json } = await get(definition, `cursor=${cursor}&page=`);
-        assert.deepEqual([status, json.data], [200, second.json.data], 'an empty page beside a cursor');
+        assert.deepEqual(
+          [status, json.data],
+          [200, second.json.data],
+          'an empty page parameter with a cursor',
+        );
       });
     }
 
@@ -348,7 +363,7 @@ onBothDrivers('lists', (instance) => {
     });
   });
 
-  test('filters of the contract, and more', () => {
+  test('filters of the contract and additional ones', () => {
     for (const definition of definitions) {
       assert.deepEqual(
         plainFilters(definition).map(({ field }) => field.name),
@@ -362,18 +377,18 @@ onBothDrivers('lists', (instance) => {
       textFilters(definition).map(({ field }) => ({ definition, name: field.name })),
     );
     for (const { definition, name } of cases) {
-      const expect = async (query: string, wanted: (text: string) => boolean) => {
+      const expect = async (query: string, predicate: (text: string) => boolean) => {
         const { field, direction } = defaultOrder(definition);
         const byId = new Map(recordsOf(definition).map((record) => [numberText(record.id), record]));
         const expected = ordered(definition, field, direction).filter((id) =>
-          wanted(String(byId.get(id)?.[name])),
+          predicate(String(byId.get(id)?.[name])),
         );
         assert.deepEqual(ids(await walked(definition, query)), expected, query);
         return expected.length;
       };
       const is = (text: string) => `${name}=${encodeURIComponent(text)}`;
 
-      test(`${definition.name}.${name}: exact match`, async () => {
+      test(`${definition.name}.${name}: matches exactly`, async () => {
         for (const text of [...texts, 'x'.repeat(120), 'x'.repeat(119)].filter((one) => one !== '')) {
           const found = await expect(is(text), (one) => one === text);
           assert.equal(found > 0, text.length !== 119, text);
@@ -383,13 +398,13 @@ onBothDrivers('lists', (instance) => {
         }
       });
 
-      test(`${definition.name}.${name}: an empty value is ignored`, async () => {
+      test(`${definition.name}.${name}: ignores an empty value`, async () => {
         assert.equal(await expect(`${name}=`, () => true), count);
         assert.equal(await expect(`${name}`, () => true), count);
         assert.equal(await expect(`${name}=&${name}=`, () => true), count);
       });
 
-      test(`${definition.name}.${name}: repeated, it means any of them`, async () => {
+      test(`${definition.name}.${name}: matches any of several values`, async () => {
         await expect(`${is('a')}&${is('b')}`, (one) => one === 'a' || one === 'b');
         await expect(`${is('a')}&${is('a')}`, (one) => one === 'a');
         await expect(`${is('a')}&${name}=`, (one) => one === 'a');
@@ -397,14 +412,14 @@ onBothDrivers('lists', (instance) => {
         const many = Array.from({ length: maxFilterValues - 1 }, (_, index) => is(`v${index}`)).join('&');
         await expect(`${many}&${is('🌍')}`, (one) => one === '🌍');
         assert.equal(await expect(many, () => false), 0);
-        const refused = await get(definition, `${many}&${is('a')}&${is('b')}`);
-        assert.equal(refused.status, 400);
-        assert.deepEqual(refused.json.fields, [
+        const response = await get(definition, `${many}&${is('a')}&${is('b')}`);
+        assert.equal(response.status, 400);
+        assert.deepEqual(response.json.fields, [
           { field: name, message: `${name} must not be repeated more than ${maxFilterValues} times` },
         ]);
       });
 
-      test(`${definition.name}.${name}: U+0000 is 400, not a failure of the database`, async () => {
+      test(`${definition.name}.${name}: rejects U+0000 before it reaches the database`, async () => {
         for (const query of [`${name}=%00`, `${name}=a%00b`, `${name}=a&${name}=%00`]) {
           const answer = await get(definition, query);
           assert.equal(answer.status, 400, query);
@@ -413,41 +428,41 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('several filters must all hold, in any order of the parameters', async () => {
+    test('several filters must all match, in any parameter order', async () => {
       for (const definition of definitions.filter((one) => textFilters(one).length > 1)) {
         const [first, second] = textFilters(definition).map(({ field }) => field.name) as [string, string];
         const expected = recordsOf(definition).filter((one) => one[first] === 'a' && one[second] === 'a');
         assert.ok(expected.length > 0);
         for (const query of [`${first}=a&${second}=a`, `${second}=a&${first}=a`]) {
-          const found = ids(await walked(definition, `${query}&sort=id`));
-          assert.deepEqual(found, ids(expected));
+          const actual = ids(await walked(definition, `${query}&sort=id`));
+          assert.deepEqual(actual, ids(expected));
         }
         assert.deepEqual(await walked(definition, `${first}=a&${second}=b`), []);
       }
     });
 
-    test('a filter, a sort and a page work together', async () => {
+    test('a filter, a sort and a page can be combined', async () => {
       for (const definition of selectable.filter((one) => one.filters.length > 0)) {
         const name = definition.filters[0]?.field.name ?? '';
-        const kept = recordsOf(definition).filter((one) => one[name] !== '~' && one[name] !== '');
-        const values = [...new Set(kept.map((one) => encodeURIComponent(String(one[name]))))];
+        const matching = recordsOf(definition).filter((one) => one[name] !== '~' && one[name] !== '');
+        const values = [...new Set(matching.map((one) => encodeURIComponent(String(one[name]))))];
         const query = `${values.map((text) => `${name}=${text}`).join('&')}&sort=id&dir=desc`;
-        const expected = ids(kept).reverse();
+        const expected = ids(matching).reverse();
         for (const page of [2, deepPage]) {
-          const found = ids(dataOf(await get(definition, `${query}&page=${page}`)));
-          assert.deepEqual(found, expected.slice(20 * (page - 1), 20 * page));
-          assert.ok(found.length > 0, `page ${page}`);
+          const actual = ids(dataOf(await get(definition, `${query}&page=${page}`)));
+          assert.deepEqual(actual, expected.slice(20 * (page - 1), 20 * page));
+          assert.ok(actual.length > 0, `page ${page}`);
         }
       }
     });
   });
 
-  describe('parameters that are not declared', () => {
+  describe('undeclared parameters', () => {
     for (const definition of definitions) {
-      test(`${definition.name}: are ignored, and no statement differs for them`, async () => {
-        const known = plainFilters(definition).map(({ field }) => field.name);
-        if (definition.search.length > 0) known.push('q');
-        known.push('fields', 'expand');
+      test(`${definition.name}: are ignored and do not change any statement`, async () => {
+        const parameters = plainFilters(definition).map(({ field }) => field.name);
+        if (definition.search.length > 0) parameters.push('q');
+        parameters.push('fields', 'expand');
         const others = [
           ...definitions.flatMap(({ fields }) => fields.map(({ name }) => name)),
           ...[
@@ -463,7 +478,7 @@ onBothDrivers('lists', (instance) => {
             'query',
           ],
           ...['__proto__', 'constructor', 'status__gt', 'secret_hash', 'X-Org-Slug', ''],
-        ].filter((name) => !known.includes(name));
+        ].filter((name) => !parameters.includes(name));
         const plain = await get(definition, '');
         const statements = await recordStatements(instance().database, () => get(definition, ''));
         assert.equal(statements.length, 1);
@@ -478,7 +493,7 @@ onBothDrivers('lists', (instance) => {
       });
     }
 
-    test('cases: sort and dir are unknown parameters there: ignored', async () => {
+    test('cases: ignores sort and dir as unknown parameters', async () => {
       const definition = definitions.find(({ name }) => name === fixedOrder);
       assert.ok(definition);
       const plain = await get(definition, 'page=2');

@@ -1,4 +1,4 @@
-// What the log says of requests, of slow statements, refused logins and settings; and that no secret is ever in it.
+// Log entries for requests, slow statements, rejected logins and settings, none of which ever contain a secret.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ for (const driver of drivers) {
       folder.remove();
     });
 
-    /** The lines of one request, all of which must be free of secrets. */
+    /** Returns the log lines of one request, after asserting that they contain no secret. */
     const linesOf = async (request: string, call: Parameters<Instance['call']>[1] = {}) => {
       const lines = await logged(async () => {
         await instance.call(request, call);
@@ -61,7 +61,7 @@ for (const driver of drivers) {
       for (const secret of [...secrets, acme.key]) assert.ok(!text.includes(secret), `${secret} in ${text}`);
       return lines;
     };
-    test('one line for each request: who, what and how long, and nothing that was sent', async () => {
+    test('logs one line per request with the route, caller and duration, without any input', async () => {
       const lines = await linesOf('POST /api/v1/leads?x=what-a-record-holds', {
         key: acme.key,
         body: { last_name: 'what-a-record-holds' },
@@ -102,34 +102,34 @@ for (const driver of drivers) {
       test(`${request} ${JSON.stringify(expected)}`, async () => {
         const { key: isKey, ...rest } = { key: false, ...call };
         const lines = await linesOf(request, { ...rest, ...(isKey && { key: acme.key }) });
-        const found = lines.filter(({ msg }) => msg === 'request');
-        assert.equal(found.length, 1);
-        for (const [name, value] of Object.entries(expected)) assert.equal(found[0]?.[name], value, name);
+        const requests = lines.filter(({ msg }) => msg === 'request');
+        assert.equal(requests.length, 1);
+        for (const [name, value] of Object.entries(expected)) assert.equal(requests[0]?.[name], value, name);
       });
     }
 
-    test('a rejected login is logged without email address and password: people mix them up', async () => {
+    test('logs rejected logins without email address and password, because users mix them up', async () => {
       const body = { email: 'typed-as-address', password: 'a-password-typed-by-ada' };
-      const [refused, request] = await linesOf('POST /auth/login', { body });
+      const [rejection, request] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
-        [refused?.level, refused?.msg, refused?.address, refused?.code],
+        [rejection?.level, rejection?.msg, rejection?.address, rejection?.code],
         [40, 'login rejected', '127.0.0.1', 'unauthenticated'],
       );
-      assert.deepEqual(refused?.users, []);
-      assert.equal(refused?.request_id, request?.request_id);
+      assert.deepEqual(rejection?.users, []);
+      assert.equal(rejection?.request_id, request?.request_id);
     });
 
-    test('a login that is refused with the address of a person says whose it is, by id', async () => {
+    test("logs the user ID if a rejected login has a user's email address", async () => {
       const body = { email: 'admin@acme.example', password: 'a-password-typed-by-ada' };
-      const [refused] = await linesOf('POST /auth/login', { body });
+      const [rejection] = await linesOf('POST /auth/login', { body });
       assert.deepEqual(
-        [refused?.msg, refused?.users, refused?.address],
+        [rejection?.msg, rejection?.users, rejection?.address],
         ['login rejected', [acme.user], '127.0.0.1'],
       );
-      assert.doesNotMatch(JSON.stringify(refused), /admin@acme/);
+      assert.doesNotMatch(JSON.stringify(rejection), /admin@acme/);
     });
 
-    test('a slow statement is logged', async () => {
+    test('logs slow statements', async () => {
       const { slowMs } = instance.app;
       instance.app.slowMs = 0;
       try {
@@ -145,7 +145,7 @@ for (const driver of drivers) {
       assert.equal(slowMs, 1000);
     });
 
-    test('one process says what is probably not meant in the settings, also when it becomes the one', async () => {
+    test('one process logs probable mistakes in the settings, also after it takes over', async () => {
       const other = join(folder.path, 'other.yaml');
       writeFileSync(other, 'messaging: { acmee: { sender: log } }\n');
       const background = backgroundWork(() => {});
@@ -178,12 +178,12 @@ for (const driver of drivers) {
       await app?.close();
     });
 
-    test('a change of the settings that is rejected is logged, and unknown organizations are too', async () => {
+    test('logs rejected changes to the settings and unknown organizations', async () => {
       const lines = await logged(async () => {
         writeFileSync(file, 'messaging: { acmee: { sender: log } }\n');
         await new Promise((resolve) => setTimeout(resolve, 500));
         writeFileSync(file, 'partners: { inbound_leads: { secrets: [the-secret-of-inbound, 7] } }\n');
-        await until(() => instance.app.settingsProblem() !== undefined, 'refuse the change');
+        await until(() => instance.app.settingsProblem() !== undefined, 'reject the change');
         rmSync(file);
       });
       const texts = lines.map(({ msg }) => String(msg));
@@ -196,7 +196,7 @@ for (const driver of drivers) {
   });
 }
 
-test('the search of all logs finds secrets: keys, tokens, cookies, passwords', () => {
+test('the secret scan over all logs finds keys, tokens, cookies and passwords', () => {
   const key = `crm_${'a1'.repeat(5)}_${'Bc3'.repeat(16)}`;
   for (const text of [
     key,
@@ -214,7 +214,7 @@ test('the search of all logs finds secrets: keys, tokens, cookies, passwords', (
   assert.deepEqual(secretsIn('{"level":30,"route":"/api/v1/leads/:id","key":"7","lane":"read"}'), []);
 });
 
-test('on a terminal a line is for people', () => {
+test('formats lines for people on a terminal', () => {
   const entry = {
     level: 40,
     time: Date.UTC(2026, 0, 2, 3, 4, 5, 6),

@@ -1,4 +1,4 @@
-// Which hosts are the machine itself, where cookies, mail and logins at providers need no TLS.
+// Hosts that are this machine, for which cookies, email and provider logins do not need TLS.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isLoopback } from '../../engine/loopback.ts';
@@ -27,4 +27,4 @@ const elsewhere = [
 
 for (const host of here) test(`${host} is this machine`, () => assert.equal(isLoopback(host), true));
 for (const host of elsewhere)
-  test(`${host === '' ? 'nothing' : host} is elsewhere`, () => assert.equal(isLoopback(host), false));
+  test(`${host === '' ? 'nothing' : host} is another machine`, () => assert.equal(isLoopback(host), false));

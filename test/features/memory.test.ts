@@ -1,4 +1,4 @@
-// What clients may make the process hold: responses that they do not read, bodies, connections.
+// What clients can make the process hold in memory: unread responses, request bodies and connections.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -13,19 +13,19 @@ import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 
 const opened = new Set<Socket>();
-// A test that fails leaves none behind, or the service would wait for it.
+// Closes the connections of failed tests, or the service would wait for them.
 afterEach(() => {
   for (const socket of opened) socket.destroy();
   opened.clear();
 });
 
-/** A connection whose client reads only when it is asked to. */
+/** Opens a connection whose client reads only when asked to. */
 async function open(url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   opened.add(socket);
   socket.pause();
-  // It may be cut, which is what some tests wait for.
+  // The service can close the connection, which some tests wait for.
   socket.on('error', () => {});
   await once(socket, 'connect');
   return socket;
@@ -34,7 +34,7 @@ async function open(url: string): Promise<Socket> {
 const get = (socket: Socket, path: string, headers = '') =>
   socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`);
 
-/** Reads all that comes until the connection ends, or nothing has come for long. */
+/** Reads until the connection ends or stays silent for a while. */
 async function rest(socket: Socket): Promise<string> {
   let text = '';
   socket.setEncoding('latin1').on('data', (chunk: string) => {
@@ -48,11 +48,11 @@ async function rest(socket: Socket): Promise<string> {
 
 describe('slow readers', () => {
   const windowMs = 600;
-  /** More than the kernel takes of unread data. */
+  /** Exceeds what the kernel buffers. */
   const size = 24 * 1024 * 1024;
   let app: FastifyInstance;
   let url: string;
-  let held = 0;
+  let heldBytes = 0;
   let lastStream: Readable | undefined;
   const streamed = () => {
     lastStream = Readable.from(['a,b']);
@@ -84,10 +84,10 @@ describe('slow readers', () => {
       admission: {
         ...counted,
         hold: (organization, bytes) => {
-          held += bytes;
+          heldBytes += bytes;
           const release = counted.hold(organization, bytes);
           return () => {
-            held -= bytes;
+            heldBytes -= bytes;
             release();
           };
         },
@@ -120,47 +120,50 @@ describe('slow readers', () => {
     new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)));
 
   for (const path of ['/large', '/shared']) {
-    test(`${path}: who does not read is cut, and what was held for it is given back`, async () => {
+    test(`${path}: disconnects a client that does not read, and releases its memory`, async () => {
       const socket = await open(url);
       get(socket, path);
-      if (path === '/large') await until(() => held === size, 'the response to be held');
-      await until(async () => (await connections()) === 1, 'the reader to come');
-      await until(async () => (await connections()) === 0, 'the reader to be cut');
+      if (path === '/large') await until(() => heldBytes === size, 'the response to be held');
+      await until(async () => (await connections()) === 1, 'the client to connect');
+      await until(async () => (await connections()) === 0, 'the client to be disconnected');
       const text = await rest(socket);
       assert.ok(text.length < size, `${text.length}`);
-      assert.equal(held, 0);
+      assert.equal(heldBytes, 0);
     });
   }
 
-  test('who reads slowly, but fast enough, gets all of it', async () => {
+  test('a client that reads slowly but fast enough gets the complete response', async () => {
     const socket = await open(url);
     get(socket, '/large', 'Connection: close\r\n');
     let read = 0;
-    const began = performance.now();
+    const startedAt = performance.now();
     socket.on('data', (chunk: Buffer) => {
       read += chunk.length;
       socket.pause();
-      // Not slower: a reader's kernel takes more only when a good part of what it holds is read.
+      // Not slower, because the client's kernel accepts more only after a large part of its buffer has been read.
       setTimeout(() => socket.resume(), 5);
     });
     socket.resume();
     await once(socket, 'close');
     assert.ok(read > size, `${read}`);
-    assert.ok(performance.now() - began > 2 * windowMs, 'longer than it takes to cut');
-    assert.equal(held, 0);
+    assert.ok(
+      performance.now() - startedAt > 2 * windowMs,
+      'longer than the timeout for clients that do not read',
+    );
+    assert.equal(heldBytes, 0);
   });
 
-  test('who leaves before the response, or between responses asked for ahead, holds nothing', async () => {
+  test('a client that disconnects before the response or between pipelined responses holds nothing', async () => {
     for (let count = 0; count < 5; count++) {
       const socket = await open(url);
       for (let index = 0; index < 3; index++) get(socket, '/large');
-      if (count % 2 === 0) await until(() => held > 0, 'a response to be held');
+      if (count % 2 === 0) await until(() => heldBytes > 0, 'a response to be held');
       socket.destroy();
     }
-    await until(() => held === 0, 'everything to be given back');
+    await until(() => heldBytes === 0, 'everything to be released');
   });
 
-  test('large concurrent bodies are refused beyond half of the bound, before they are read; small ones never', async () => {
+  test('rejects large concurrent bodies beyond half of the limit before reading them, but never small ones', async () => {
     const megabyte = 1024 * 1024;
     const post = async (length: number) => {
       const socket = await open(url);
@@ -169,14 +172,14 @@ describe('slow readers', () => {
       );
       return socket;
     };
-    // Half of 4 MiB.
+    // Together half of 4 MiB.
     const sending = [await post(megabyte), await post(megabyte)];
     await until(async () => {
       const third = await post(megabyte);
       const text = await Promise.race([rest(third), new Promise<string>((end) => setTimeout(end, 200, ''))]);
       third.destroy();
       return text.startsWith('HTTP/1.1 503 ') && text.includes('"code":"overloaded"');
-    }, 'a large body to be refused');
+    }, 'a large body to be rejected');
     const small = await fetch(`${url}/body`, { method: 'POST', body: 'x' });
     assert.equal(small.status, 200);
     for (const socket of sending) {
@@ -194,27 +197,27 @@ describe('slow readers', () => {
     ['stranger', 500],
     ['caller', 200],
   ] as const) {
-    test(`a stream needs a route that declares its type, and a caller that can be checked again: ${path}`, async () => {
+    test(`a stream requires a route that declares its type and a caller that can be checked again: ${path}`, async () => {
       const response = await fetch(`${url}/streams/${path}`);
       assert.deepEqual([response.status, (await response.text()) === 'a,b'], [status, status === 200]);
       assert.ok(lastStream?.destroyed);
     });
   }
 
-  test('a large response is the same as any: length, HEAD, keep-alive', async () => {
+  test('large responses support Content-Length, HEAD and keep-alive like any other', async () => {
     const response = await fetch(`${url}/large`);
     assert.equal(response.headers.get('content-length'), String(size));
     assert.equal((await response.text()).length, size);
     const head = await fetch(`${url}/large`, { method: 'HEAD' });
     assert.equal(head.headers.get('content-length'), String(size));
-    assert.equal(held, 0);
+    assert.equal(heldBytes, 0);
   });
 });
 
 onBothDrivers(
-  'memory that requests hold',
+  'memory held by requests',
   (instance) => {
-    test('connections beyond MAX_CONNECTIONS get 503, until others have gone', async () => {
+    test('connections beyond MAX_CONNECTIONS get 503 until others have closed', async () => {
       const { url } = instance();
       const before = await Promise.all(Array.from({ length: 5 }, () => open(url)));
       const surplus = await open(url);
@@ -232,7 +235,7 @@ onBothDrivers(
       }, 'a connection to be served');
     });
 
-    test('an organization whose responses are not read waits; another does not', async () => {
+    test('an organization with unread responses has to wait, but others do not', async () => {
       const { call, url } = instance();
       const [slow, other] = [await instance().organization('slow'), await instance().organization('other')];
       const body = { last_name: 'large', description: 'x'.repeat(900_000) };
@@ -241,19 +244,19 @@ onBothDrivers(
       }
       const headers = `Authorization: Bearer ${slow.key}\r\n`;
       const sockets: Socket[] = [];
-      const held = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
-      // Each response is 7 MB and the kernel takes some of it; half of RESPONSE_BUFFER_MB is one of them.
+      const isHeld = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
+      // Each response is 7 MB, some of which the kernel buffers. Half of RESPONSE_BUFFER_MB fits one response.
       for (let count = 0; count < 2; count++) {
         const socket = await open(url);
         get(socket, '/api/v1/leads', headers);
         sockets.push(socket);
       }
-      await until(held, 'a statement to be held back');
-      const refused = await call('GET /api/v1/cases', { key: slow.key });
-      assert.deepEqual([refused.status, refused.json.code], [503, 'overloaded']);
+      await until(isHeld, 'a statement to be rejected');
+      const response = await call('GET /api/v1/cases', { key: slow.key });
+      assert.deepEqual([response.status, response.json.code], [503, 'overloaded']);
       assert.equal((await call('GET /api/v1/cases', { key: other.key })).status, 200);
       for (const socket of sockets) socket.destroy();
-      await until(async () => !(await held()), 'the organization to be served');
+      await until(async () => !(await isHeld()), 'the organization to be served');
     });
   },
   { environment: { MAX_CONNECTIONS: '5', RESPONSE_BUFFER_MB: '4', DATABASE_CONNECT_TIMEOUT_MS: '500' } },

@@ -1,4 +1,4 @@
-// /metrics on the operators' port: what is counted, that labels are bounded, and that the page and the alerts are true.
+// /metrics on the admin port: the values, bounded labels, and the accuracy of the documentation and the alerts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,7 +47,7 @@ for (const driver of drivers) {
     };
     const requests = 'crm_http_request_duration_seconds_count';
 
-    test('requests by method, route, class of status and lane; each once', async () => {
+    test('counts each request once, by method, route, status class and lane', async () => {
       const { key } = acme;
       await instance.call('GET /api/v1/leads', { key });
       await instance.call('GET /api/v1/leads?page=2', { key });
@@ -81,15 +81,15 @@ for (const driver of drivers) {
       assert.ok(seconds > 0 && seconds < 60, String(seconds));
     });
 
-    test('no label grows with organizations, paths, methods or what is sent', async () => {
+    test('the number of series does not grow with organizations, paths, methods or input', async () => {
       const series = async () => (await scrape()).split('\n').filter((line) => /^crm_/.test(line)).length;
       const { app, database } = instance;
       const ask = async (from: number, count: number) => {
         const headers = { authorization: `Bearer ${acme.key}` };
-        const each = async (_: unknown, index: number) => {
+        const visit = async (_: unknown, index: number) => {
           const number = from + index;
           await database.admission.run('read', `9${number}`, async () => {});
-          // What is sent costs most of the time.
+          // Requests take most of the time, so only every tenth iteration sends them.
           if (index % 10 > 0) return;
           await app.inject({
             url: `/api/v1/leads/${number}?org=organization-${number}&x${number}=1`,
@@ -97,7 +97,7 @@ for (const driver of drivers) {
           });
           await app.inject({ url: `/path-${number}/and/${number}`, headers });
         };
-        await Promise.all(Array.from({ length: count }, each));
+        await Promise.all(Array.from({ length: count }, visit));
       };
       await ask(1, 10);
       const few = await series();
@@ -107,10 +107,10 @@ for (const driver of drivers) {
       assert.ok(few < 1000, String(few));
     });
 
-    test('turns: what runs and waits, who waits because of its own bound, and what was refused', async () => {
+    test('lanes: counts running, waiting and rejected statements, and organizations at their limit', async () => {
       const { admission } = instance.database;
       const { promise, resolve } = Promise.withResolvers<void>();
-      const bound = 2; // Streams of one organization.
+      const bound = 2; // Limit for streams of one organization.
       const running = Array.from({ length: bound + 3 }, () => admission.run('stream', '77', () => promise));
       const other = admission.run('stream', '78', () => promise);
       const ofStreams = async (name: string) =>
@@ -134,7 +134,7 @@ for (const driver of drivers) {
       assert.deepEqual(await ofStreams('crm_statements_running'), [[undefined, 0]]);
     });
 
-    test('queues: what waits, since when, and what was given up; not of an integration that is off', async () => {
+    test('queues: waiting items, the oldest one and dead letters, without the age of items in disabled integrations', async () => {
       const { id } = await integrate(instance, acme, 'telegram');
       const off = await integrate(instance, acme, 'telegram');
       const tables = tablesOf(instance.database);
@@ -161,7 +161,7 @@ for (const driver of drivers) {
       assert.ok(oldest >= 100 && oldest < 200, String(oldest));
     });
 
-    test('backups: when the last good one began and how large it is, whatever came after it', async () => {
+    test('backups: start and size of the last successful one, whatever followed', async () => {
       const values = async () => {
         const text = await scrape();
         return ['last_success_timestamp_seconds', 'size_bytes', 'interval_seconds'].map((name) =>
@@ -178,7 +178,7 @@ for (const driver of drivers) {
       assert.deepEqual(await values(), [[2000.5], [123456], [0]]);
     });
 
-    test('caches, connections, the event loop and what serves', async () => {
+    test('caches, connections, the event loop and build information', async () => {
       const text = await scrape();
       const keys = samplesOf(text, 'crm_cache_lookups_total').filter(({ labels }) => labels.cache === 'keys');
       assert.ok(keys.every(({ value }) => value > 0) && keys.length === 2, JSON.stringify(keys));
@@ -193,22 +193,22 @@ for (const driver of drivers) {
       assert.match(String(info?.labels.migration), /^Migration\d{14}/);
     });
 
-    test('the page has every metric, with what the service says of it, and no other', async () => {
+    test('docs/metrics.md lists exactly the metrics of the service, with their help texts', async () => {
       const page = readFileSync(join(project, 'docs/metrics.md'), 'utf8');
       const rows = [...page.matchAll(/^\| `(crm_\w+)` +\| (\w+) +\|.*\| (.*?) +\|$/gm)];
       const described = rows.map(([, name, type, help]) => ({ name, type, help }));
-      const served = familiesOf(await scrape()).filter(({ name }) => name.startsWith('crm_'));
-      assert.deepEqual(described.toSorted(byName), served.toSorted(byName));
-      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+      const families = familiesOf(await scrape()).filter(({ name }) => name.startsWith('crm_'));
+      assert.deepEqual(described.toSorted(byName), families.toSorted(byName));
+      const metricNames = new Set(familiesOf(await scrape()).map(({ name }) => name));
       const used = [...page.matchAll(/`[^`]*`/g)].flatMap(([code]) => namesIn(code));
       assert.deepEqual(
-        used.filter((name) => !known.has(name)),
+        used.filter((name) => !metricNames.has(name)),
         [],
       );
     });
 
-    test('the alerts name metrics that there are, and say what to do', async () => {
-      const known = new Set(familiesOf(await scrape()).map(({ name }) => name));
+    test('alerts use existing metrics and describe an action', async () => {
+      const metricNames = new Set(familiesOf(await scrape()).map(({ name }) => name));
       const { groups } = parse(readFileSync(join(project, 'docs/alerts.yaml'), 'utf8')) as {
         groups: { rules: { alert: string; expr: string; annotations: Record<string, string> }[] }[];
       };
@@ -218,7 +218,7 @@ for (const driver of drivers) {
         const names = namesIn(expr);
         assert.ok(names.length > 0, alert);
         assert.deepEqual(
-          names.filter((name) => !known.has(name)),
+          names.filter((name) => !metricNames.has(name)),
           [],
           alert,
         );
@@ -226,9 +226,9 @@ for (const driver of drivers) {
       }
     });
 
-    // The embedded database runs one statement at a time, and none waits for a lock.
+    // The embedded database runs one statement at a time, so none waits for a lock.
     if (driver === 'postgresql') {
-      test('a database that does not respond holds up no scrape: the rest is there', async () => {
+      test('an unresponsive database does not block a scrape, which returns the other metrics', async () => {
         await transaction(instance.database, async (tables) => {
           await sql`lock table crm_inbox in access exclusive mode`.execute(tables);
           // The lock is held until the scrape has ended.
@@ -243,7 +243,7 @@ for (const driver of drivers) {
         );
       });
 
-      test('a long transaction holds the change feed up, and shows', async () => {
+      test('a long transaction delays the change feed, and its metrics show the delay', async () => {
         await transaction(instance.database, async (tables) => {
           await sql`select pg_current_xact_id(), pg_sleep(0.2)`.execute(tables);
           await instance.call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'Ada' } });
@@ -259,7 +259,7 @@ for (const driver of drivers) {
 const byName = (a: { name?: string | undefined }, b: { name?: string | undefined }) =>
   String(a.name).localeCompare(String(b.name));
 
-/** The metrics that a text names, without what histograms add to their names. */
+/** Returns the metric names in a text, without the suffixes of histograms. */
 const namesIn = (text: string): string[] =>
   [...text.matchAll(/\b(?:crm|nodejs|process)_[a-z0-9_]+\b/g)].map(([name]) =>
     name.replace(
@@ -268,7 +268,7 @@ const namesIn = (text: string): string[] =>
     ),
   );
 
-test('without ADMIN_PORT nothing is measured', async () => {
+test('nothing is measured without ADMIN_PORT', async () => {
   const instance = await startInstance(drivers[0] ?? 'embedded');
   assert.equal(instance.app.collectMetrics, undefined);
   await instance.close();

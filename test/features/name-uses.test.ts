@@ -1,4 +1,4 @@
-// Which API keys named which resources and fields: known to `crm plan` when one is removed.
+// Which API keys used which resources and fields, so that `crm plan` can report them before one is removed.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -8,7 +8,7 @@ import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
 for (const driver of drivers) {
-  describe(`uses of names (${driver})`, { concurrency: 1 }, () => {
+  describe(`usage (${driver})`, { concurrency: 1 }, () => {
     let instance: Instance;
     let acme: Organization;
     before(async () => {
@@ -23,7 +23,7 @@ for (const driver of drivers) {
       );
     const fields = (resource: string, ...names: string[]) => names.map((field) => ({ resource, field }));
 
-    test('those of bodies, filters, order, fields, expand and match; each organization its own', async () => {
+    test('records names in bodies, filters, order, fields, expand and match, separately for each organization', async () => {
       const beta = await instance.organization('beta');
       const call = async (key: string, request: string, body?: unknown) => {
         const { status, text } = await instance.call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -54,7 +54,7 @@ for (const driver of drivers) {
       );
     });
 
-    test('a use counts for thirty days', async () => {
+    test('expires after thirty days', async () => {
       const sql = (text: string) => instance.database.run({ name: '', text, values: [] });
       await sql(`update crm_name_uses set last_used_at = now() - interval '31 days' where name = 'company'`);
       assert.deepEqual(await uses(fields('leads', 'company')), []);

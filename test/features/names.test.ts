@@ -1,5 +1,5 @@
-// Names: organizations, profiles, keys, integrations and members get names of one visible line, wherever they are given, and
-// what is stored from before can add neither headers nor lines to an email.
+// Organizations, profiles, keys, integrations and members get names of one visible line wherever they are entered,
+// and names stored earlier cannot add headers or lines to an email.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { singleLine, tablesOf } from '../../engine/tables/index.ts';
@@ -19,7 +19,7 @@ const { environment: settings } = settingsFile({
 });
 const environment = { ...settings, MAIL_FROM: 'crm@people.example', SMTP_URL: server.url };
 
-/** Characters that no name may have, by their code points. */
+/** Characters that names cannot contain, as code points. */
 const rejected: Readonly<Record<string, string>> = {
   'U+000A': '\n',
   'U+000D': '\r\n',
@@ -36,8 +36,8 @@ const rejected: Readonly<Record<string, string>> = {
 };
 const accepted = ['Zoë & Söhne', '株式会社', 'شركة', 'می‌خواهم', '👩‍👩‍👧', "O'Brien <3"];
 
-const message = (found: string) =>
-  `the name must not contain line breaks, control characters or characters that change the text direction (found ${found})`;
+const message = (codePoint: string) =>
+  `the name must not contain line breaks, control characters or characters that change the text direction (found ${codePoint})`;
 
 onBothDrivers(
   'names',
@@ -55,7 +55,7 @@ onBothDrivers(
     const ofAcme = (page: string, form: string, fields: Record<string, string>) =>
       submit(`/setup/o/acme/${page}/${form}`, `/setup/o/acme/${page}/${form}`, fields);
 
-    /** Every place where a name is given; each resolves to the error message, or to nothing. */
+    /** Every way to set a name. Each function resolves to the error message, or to an empty string. */
     const places: Readonly<Record<string, (name: string) => Promise<string>>> = Object.fromEntries(
       Object.entries<(name: string) => Promise<unknown>>({
         'org create': (name) => command('org', 'create', fresh('org'), '--name', name),
@@ -94,32 +94,32 @@ onBothDrivers(
     );
 
     for (const place of Object.keys(places)) {
-      test(`${place}: invisible characters are rejected, every script is accepted`, async () => {
+      test(`${place}: rejects invisible characters and accepts every script`, async () => {
         const give = places[place] ?? assert.fail();
-        for (const [found, character] of Object.entries(rejected)) {
-          assert.equal(await give(`Acme${character}Bcc: x`), message(found), found);
+        for (const [codePoint, character] of Object.entries(rejected)) {
+          assert.equal(await give(`Acme${character}Bcc: x`), message(codePoint), codePoint);
         }
         for (const name of accepted) assert.equal(await give(`${name} ${fresh('n')}`), '', name);
       });
     }
 
-    test('members are called by their email addresses, which have none of these characters', async () => {
+    test('members are identified by email addresses, which cannot contain these characters', async () => {
       const profile = await optionOf(admin, '/setup/o/acme/members/invite', 'read-only');
-      for (const [found, character] of Object.entries(rejected)) {
+      for (const [codePoint, character] of Object.entries(rejected)) {
         const email = `ada${character}x@people.example`;
         const answer = await ofAcme('members', 'invite', { email, profile });
-        assert.equal(problemOf(answer), 'that is not an email address', found);
+        assert.equal(problemOf(answer), 'that is not an email address', codePoint);
         await assert.rejects(
           command('user', 'create', email, '--org', 'acme', '--profile', 'read-only'),
           { message: 'that is not an email address' },
-          found,
+          codePoint,
         );
       }
     });
 
     describe('stored before they were rejected', () => {
       const stored = 'Acme\r\nBcc: everybody@people.example\n\nhttps://evil.example\u202e';
-      test('an invitation keeps its subject, its headers and its lines', async () => {
+      test('an invitation keeps its subject, headers and lines', async () => {
         await tablesOf(instance().database)
           .updateTable('crm_organizations')
           .set({ name: stored })

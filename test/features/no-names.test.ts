@@ -1,4 +1,4 @@
-// TypeScript names no resource and no field: what the API serves is in the YAML files alone.
+// TypeScript does not name any resource or field: the API is defined in the YAML files alone.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,36 +18,39 @@ const resources = checkSources(await readSources(readConfig({}).resources));
 const resourceNames = new Set(resources.flatMap(({ name, singular }) => [name, singular]));
 const fieldNames = new Set(resources.flatMap(({ fields }) => fields.map((field) => field.name)));
 
-/** Words that are also English or JavaScript, and columns that the engine itself defines. */
+/** Words with another meaning in English or JavaScript, and columns that the engine itself defines. */
 const allowed: Readonly<Record<string, string>> = {
-  id: 'the key of every table, demanded of every resource by definition/check.ts',
-  organization_id: 'the tenant column of every table, demanded of every resource too',
+  id: 'the key of every table, required by definition/check.ts for every resource',
+  organization_id: 'the tenant column of every table, also required for every resource',
   created_at: "a column of the platform's own tables",
   created_by_id: "a column of the platform's keys",
   name: "a property of definitions, and a column of the platform's own tables",
   description: 'a key of YAML files and of OpenAPI',
   title: 'a key of OpenAPI and of JSON Schema',
-  status: 'of an HTTP answer',
-  source: 'of a YAML text, of a number in JSON.parse',
+  status: 'part of an HTTP response',
+  source: 'the source text of YAML or of a number in JSON.parse',
   state: 'an English word',
-  address: 'a network address, an e-mail address of a user',
+  address: "a network address or a user's email address",
   email: "a column of the platform's users",
-  subject: 'of a mail',
-  phone: 'a type of other tools, in advice about mistakes',
+  subject: 'part of an email',
+  phone: 'a type in other tools, in advice about errors',
 };
 
-/** `case` is a keyword of JavaScript and, before "when" or a column of a trigger, of SQL, and letters have one; all else is the resource. */
+/**
+ * Matches the word "case" in JavaScript, in SQL before "when" or a trigger's column, and for upper and lower case.
+ * Any other use names the resource.
+ */
 const otherCase =
   /\bcase (?=')|\bcase (?=when\b|old\.|new\.)|(?:upper|lower)-?case|case-(?:in)?sensitive|snakeCase|\bin case or\b|\bcase (?=lost\b)/gi;
 
-/** The text without comments: strings are matched first, so that "//" in one of them begins no comment. */
+/** Removes comments. Strings are matched first, so that "//" in a string does not start a comment. */
 const withoutComments = (text: string): string =>
   text.replace(
     /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
     (whole, quoted?: string) => quoted ?? whole.replace(/[^\n]/g, ' '),
   );
 
-/** Identifiers and words in strings, with their parts: accountId is also account, lead_score also lead. */
+/** Yields identifiers and words in strings, and their parts: accountId also yields account, lead_score also lead. */
 function* words(text: string): Generator<{ word: string; whole: boolean; line: number }> {
   for (const [index, line] of withoutComments(text).replace(otherCase, '').split('\n').entries()) {
     for (const [identifier] of line.matchAll(/[A-Za-z][A-Za-z0-9_]*/g)) {
@@ -60,14 +63,14 @@ function* words(text: string): Generator<{ word: string; whole: boolean; line: n
 }
 
 describe('no file under engine/ or plugins/ names a shipped resource or one of its fields', () => {
-  test('the check sees names where they are', () => {
-    const found = [...words("const a = leadScore; // account\nuse('my_contact', x.lead_score) /* case */")];
+  test('the check finds names in identifiers and strings', () => {
+    const actual = [...words("const a = leadScore; // account\nuse('my_contact', x.lead_score) /* case */")];
     assert.deepEqual(
-      found.filter(({ word }) => resourceNames.has(word)).map(({ word, line }) => `${word}:${line}`),
+      actual.filter(({ word }) => resourceNames.has(word)).map(({ word, line }) => `${word}:${line}`),
       ['lead:1', 'contact:2', 'lead:2'],
     );
-    assert.ok(found.some(({ word, whole }) => whole && word === 'lead_score'));
-    assert.ok(files.length > 40, 'and looks at every file');
+    assert.ok(actual.some(({ word, whole }) => whole && word === 'lead_score'));
+    assert.ok(files.length > 40, 'every file is checked');
   });
 
   for (const file of files) {
@@ -81,7 +84,7 @@ describe('no file under engine/ or plugins/ names a shipped resource or one of i
     });
   }
 
-  test('every word of the allow-list is needed', () => {
+  test('every word in the allow-list is needed', () => {
     const used = new Set(
       files.flatMap((file) => [...words(readFileSync(join(root, file), 'utf8'))].map(({ word }) => word)),
     );

@@ -1,4 +1,4 @@
-// The description of the API: valid, complete, and without anything secret. That it is true of every answer, `send` checks.
+// The API description: valid, complete and without secrets. `send` checks every response against it.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { validate } from '@scalar/openapi-parser';
@@ -21,7 +21,7 @@ type Json = Readonly<Record<string, unknown>>;
 const object = (value: unknown): Json => (value ?? {}) as Json;
 const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-onBothDrivers('The description of the API', (instance) => {
+onBothDrivers('The API description', (instance) => {
   let answer: Answer;
   let document: Json;
   let organization: Organization;
@@ -35,7 +35,7 @@ onBothDrivers('The description of the API', (instance) => {
     ajv.addSchema({ $id: 'api', components: inAjv(document.components) });
   });
 
-  /** A part of the document that may be a reference. */
+  /** A part of the document that can be a reference. */
   const resolved = (part: unknown): Json => {
     const { $ref } = object(part);
     if (typeof $ref !== 'string') return object(part);
@@ -56,7 +56,7 @@ onBothDrivers('The description of the API', (instance) => {
     assert.deepEqual([valid, errors ?? []], [true, []]);
   });
 
-  test('has an entity tag: 304 for who has it; and is compressed', async () => {
+  test('has an entity tag, returns 304 if it matches, and is compressed', async () => {
     const ask = (headers: Record<string, string>) =>
       send(instance().url, 'GET /docs/openapi.json', { headers });
     const etag = answer.headers.get('etag') ?? '';
@@ -72,7 +72,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('every schema compiles, every reference leads somewhere, every operation has a name of its own', () => {
+  test('every schema compiles, every reference resolves, and every operation has a unique name', () => {
     const { schemas } = object(document.components);
     for (const name of Object.keys(object(schemas))) {
       assert.ok(ajv.getSchema(`api#/components/schemas/${name}`), name);
@@ -80,37 +80,41 @@ onBothDrivers('The description of the API', (instance) => {
     const references = [...answer.text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, to = '']) => to);
     for (const $ref of new Set(references)) {
       assert.ok(Object.keys(resolved({ $ref })).length > 0, $ref);
-      assert.match($ref, /^#\/components\/\w+\/[\w.-]+$/, 'generators name components, and no parts of them');
+      assert.match(
+        $ref,
+        /^#\/components\/\w+\/[\w.-]+$/,
+        'generators name components, but not parts of components',
+      );
     }
     const ids = [...answer.text.matchAll(/"operationId":"([^"]+)"/g)].map(([, id]) => id);
     assert.equal(new Set(ids).size, ids.length);
     assert.ok(ids.length >= 5 * definitions.length);
   });
 
-  test('every path of it is served with just these methods; 405 on others', async () => {
+  test('every described path accepts exactly the described methods, and others return 405', async () => {
     for (const [template, item] of Object.entries(object(document.paths))) {
       const path = template.replace(/\{\w+\}/g, missing);
-      const told = methods.filter((method) => Object.hasOwn(object(item), method));
+      const expected = methods.filter((method) => Object.hasOwn(object(item), method));
       const other = await instance().call(`PROPFIND ${path}`);
       assert.equal(other.status, 405, `${path}: ${other.text}`);
       const allowed = (other.headers.get('allow') ?? '').toLowerCase().split(', ');
-      // HEAD and OPTIONS are described in words: operations of their own would double the reads.
-      const inWords = ['options', ...(told.includes('get') ? ['head'] : [])];
+      // HEAD and OPTIONS are described in prose, because separate operations would double the reads.
+      const inWords = ['options', ...(expected.includes('get') ? ['head'] : [])];
       assert.deepEqual(
-        told.filter((method) => inWords.includes(method)),
+        expected.filter((method) => inWords.includes(method)),
         [],
         template,
       );
-      assert.deepEqual([...allowed].sort(), [...told, ...inWords].sort(), template);
-      for (const method of [...told, ...inWords.filter((method) => method === 'head')]) {
-        const served = await instance().call(`${method.toUpperCase()} ${path}`);
+      assert.deepEqual([...allowed].sort(), [...expected, ...inWords].sort(), template);
+      for (const method of [...expected, ...inWords.filter((method) => method === 'head')]) {
+        const response = await instance().call(`${method.toUpperCase()} ${path}`);
         // 501: a partner endpoint without a secret. 404: an unknown payment hook.
-        assert.ok([400, 401, 404, 501].includes(served.status), `${method} ${path}: ${served.status}`);
+        assert.ok([400, 401, 404, 501].includes(response.status), `${method} ${path}: ${response.status}`);
       }
     }
   });
 
-  test('every route of the API is in it', () => {
+  test('includes every route of the API', () => {
     const paths = Object.keys(object(document.paths)).map((path) =>
       path.replace('{customer}-payment', ':hook').replace(/\{(\w+)\}/g, ':$1'),
     );
@@ -124,14 +128,14 @@ onBothDrivers('The description of the API', (instance) => {
       for (const more of ['', '/:id', '/:id/history', '/batch', '/import'])
         assert.ok(paths.includes(pathOf(definition) + more), more);
     }
-    const known = paths.filter((path) => path.startsWith('/api/v1/'));
-    assert.equal(known.length, 5 * definitions.length);
+    const templates = paths.filter((path) => path.startsWith('/api/v1/'));
+    assert.equal(templates.length, 5 * definitions.length);
     for (const path of paths) {
       assert.ok(instance().app.hasRoute({ url: path, method: 'TRACE' }), `${path} is a route`);
     }
   });
 
-  test('lists: every filter with its operator, searching, cursors, and the headers of pages', () => {
+  test('lists: every filter with its operators, search, cursors, and the headers of pages', () => {
     for (const definition of definitions) {
       const operation = operationOf(pathOf(definition), 'get');
       const parameters = new Map(
@@ -159,7 +163,7 @@ onBothDrivers('The description of the API', (instance) => {
     }
   });
 
-  test('nothing secret is in it', () => {
+  test('contains no secret', () => {
     assert.doesNotMatch(
       answer.text,
       /password_hash|secret_hash|token_version|crm_api_keys|crm_users|127\.0\.0\.1/,
@@ -170,7 +174,7 @@ onBothDrivers('The description of the API', (instance) => {
 
   for (const definition of definitions) {
     describe(definition.name, () => {
-      test('every answer is as it says', async () => {
+      test('every response matches the description', async () => {
         const ids = await oneOfEach(instance(), organization.key, 'told');
         const nothing = await organization.keyWith([]);
         const { key } = organization;
@@ -181,8 +185,8 @@ onBothDrivers('The description of the API', (instance) => {
             ? [{ body: fullBody(definition, 'told', ids) }, { body: {} }]
             : [{}];
           const check = async (status: number, call: Call, id = ids[definition.name] ?? '', query = '') => {
-            const found = await instance().call(requestOf(operation, definition, id) + query, call);
-            assert.equal(found.status, status, found.text);
+            const response = await instance().call(requestOf(operation, definition, id) + query, call);
+            assert.equal(response.status, status, response.text);
           };
           for (const body of bodies) {
             await check(401, body);
@@ -208,7 +212,7 @@ onBothDrivers('The description of the API', (instance) => {
         }
       });
 
-      test('405 is in the shape of every error, with Allow', async () => {
+      test('405 has the common error shape and an Allow header', async () => {
         const isError = ajv.getSchema('api#/components/schemas/Error');
         assert.ok(isError);
         for (const request of [
@@ -216,12 +220,12 @@ onBothDrivers('The description of the API', (instance) => {
           `PROPFIND ${pathOf(definition, '1')}`,
           `POST ${pathOf(definition, '1')}`,
         ]) {
-          const found = await instance().call(request, { key: organization.key });
-          assert.deepEqual([found.status, isError(found.json)], [405, true]);
+          const response = await instance().call(request, { key: organization.key });
+          assert.deepEqual([response.status, isError(response.json)], [405, true]);
         }
       });
 
-      test('what it says of a body is what is accepted', async () => {
+      test('the schema of a body accepts the same bodies as the API', async () => {
         const operation = operationOf(pathOf(definition), 'post');
         const { schema } = object(object(object(operation.requestBody).content)['application/json']);
         const accepts = ajv.compile(inAjv(schema) as object);
@@ -229,19 +233,19 @@ onBothDrivers('The description of the API', (instance) => {
         for (const accepted of [{}, JSON.parse(body)])
           assert.ok(accepts(accepted), ajv.errorsText(accepts.errors));
         for (const name of Object.keys(object(resolved(schema).properties))) {
-          const wrong = { [name]: { wrong: true } };
-          assert.ok(!accepts(wrong), name);
-          const found = await instance().call(`POST ${pathOf(definition)}`, {
+          const invalid = { [name]: { wrong: true } };
+          assert.ok(!accepts(invalid), name);
+          const response = await instance().call(`POST ${pathOf(definition)}`, {
             key: organization.key,
-            body: wrong,
+            body: invalid,
           });
-          assert.equal(found.status, 400, name);
+          assert.equal(response.status, 400, name);
         }
       });
     });
   }
 
-  test('/docs: a strict Content-Security-Policy, and no other host', async () => {
+  test('/docs has a strict Content-Security-Policy and loads nothing from other hosts', async () => {
     for (const path of ['/docs', '/docs/']) {
       const page = await send(instance().url, `GET ${path}`);
       assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);

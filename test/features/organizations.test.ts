@@ -1,4 +1,4 @@
-// Organizations on the command line: listed, renamed, exported, and deleted with every row that they have.
+// Organizations on the command line: listing, renaming, exporting, and deleting with all rows.
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { makePerson } from '../support/people.ts';
 import { until } from '../support/process.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** Resources whose tables refer to each other in a circle, and one to itself. */
+/** Resources whose tables refer to each other in a circle, one of them also to itself. */
 const circle = [
   `singular: squad
 common: all
@@ -44,15 +44,15 @@ onBothDrivers(
     const tables = () => tablesOf(instance().database);
     const run = (...args: string[]) => runCommand(instance(), args);
 
-    /** Every table with an organization's column, and how many of its rows each organization has. */
+    /** Returns the organization's number of rows in every table with an organization column. */
     const rowsOf = async ({ id }: Organization): Promise<Record<string, number>> => {
-      const found: Record<string, number> = {};
+      const counts: Record<string, number> = {};
       for (const name of await tenantTables()) {
         const { rows } = await sql<{ count: string }>`
           select count(*) as count from ${sql.table(name)} where organization_id = ${id}`.execute(tables());
-        found[name] = Number(rows[0]?.count);
+        counts[name] = Number(rows[0]?.count);
       }
-      return found;
+      return counts;
     };
     const tenantTables = async (): Promise<readonly string[]> => {
       const { rows } = await sql<{ table_name: string }>`
@@ -63,7 +63,7 @@ onBothDrivers(
       return rows.map(({ table_name }) => table_name);
     };
 
-    /** Puts a row into every such table that has none, whatever its columns are. */
+    /** Inserts a row into each of these tables that has none, whatever its columns are. */
     const fill = async ({ id, user }: Organization): Promise<void> => {
       const filled: Record<string, string> = { crm_organizations: id, crm_users: user };
       const value = (type: string): unknown => {
@@ -72,10 +72,13 @@ onBothDrivers(
         return type === 'boolean' ? false : `filled ${id}`;
       };
       const counts = await rowsOf({ id } as Organization);
-      // A table comes once those that it refers to have rows, so this takes a few rounds.
-      for (let left = (await tenantTables()).filter((name) => counts[name] === 0); left.length > 0; ) {
+      // A table can be filled once the tables it refers to have rows, so this takes several rounds.
+      for (
+        let remaining = (await tenantTables()).filter((name) => counts[name] === 0);
+        remaining.length > 0;
+      ) {
         const later: string[] = [];
-        for (const name of left) {
+        for (const name of remaining) {
           const { rows: columns } = await sql<{ name: string; type: string; target: string | null }>`
             select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, (
               select t.relname from pg_constraint k join pg_class t on t.oid = k.confrelid
@@ -103,8 +106,8 @@ onBothDrivers(
             later.push(name);
           }
         }
-        assert.ok(later.length < left.length, `nothing can be put into ${later.join(', ')}`);
-        left = later;
+        assert.ok(later.length < remaining.length, `no row can be inserted into ${later.join(', ')}`);
+        remaining = later;
       }
     };
     const anyId = async (table: string, organization: string): Promise<unknown> => {
@@ -132,7 +135,7 @@ onBothDrivers(
       }
     });
 
-    test('list and rename', async () => {
+    test('lists and renames organizations', async () => {
       const { json, text } = await run('org', 'list');
       assert.deepEqual(
         (json.organizations as { slug: string; members: number }[]).map(({ slug, members }) => [
@@ -160,7 +163,7 @@ onBothDrivers(
       }
     });
 
-    test('profiles: grants are added, shown and removed', async () => {
+    test('adds, shows and removes the grants of a profile', async () => {
       await run('profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read');
       const granted = await run('profile', 'grant', 'sales', 'leads:update', 'leads:read', '--org', 'acme');
       assert.deepEqual(granted.json.grants, ['leads:list', 'leads:read', 'leads:update']);
@@ -184,11 +187,11 @@ onBothDrivers(
       );
     });
 
-    test('a key is rotated: the old one works during the overlap, or ends', async () => {
-      const made = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
-      const next = await run('key', 'rotate', String(made.json.id), '--org', 'acme');
+    test('rotates a key, with or without an overlap during which the old key works', async () => {
+      const original = await run('key', 'create', '--org', 'acme', '--profile', 'read-only', '--name', 'old');
+      const next = await run('key', 'rotate', String(original.json.id), '--org', 'acme');
       assert.equal(next.json.name, 'old');
-      for (const { json } of [made, next]) {
+      for (const { json } of [original, next]) {
         assert.equal((await instance().call('GET /auth/me', { key: String(json.key) })).status, 200);
       }
       await run('key', 'rotate', String(next.json.id), '--org', 'acme', '--overlap', '0');
@@ -199,11 +202,12 @@ onBothDrivers(
       await assert.rejects(run('key', 'rotate', '1', '--org', 'acme', '--overlap', 'long'), /--overlap/);
     });
 
-    test('in the browser: administrators make one where config.yaml says so, and administer it', async () => {
+    test('in the browser, administrators can create and administer an organization if config.yaml allows it', async () => {
       const base = '/setup/organizations';
       const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
       const browser = await signIn(instance(), person);
-      const made = (slug: string) => browser.submit(`${base}/new`, `${base}/new`, { name: 'New & Co', slug });
+      const create = (slug: string) =>
+        browser.submit(`${base}/new`, `${base}/new`, { name: 'New & Co', slug });
       assert.ok(!(await browser.get(base)).text.includes(`${base}/new`));
       assert.equal((await browser.get(`${base}/new`)).status, 403);
       const mayMake = async (who: 'nobody' | 'administrators') => {
@@ -215,9 +219,12 @@ onBothDrivers(
       };
       await mayMake('administrators');
       assert.ok((await browser.get(base)).text.includes(`href="${base}/new"`));
-      const taken = await made('globex');
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
-      assert.equal((await made('made')).headers.get('location')?.split('?')[0], base);
+      const conflict = await create('globex');
+      assert.deepEqual(
+        [conflict.status, problemOf(conflict)],
+        [400, 'the organization "globex" already exists'],
+      );
+      assert.equal((await create('made')).headers.get('location')?.split('?')[0], base);
       assert.equal((await browser.get('/setup/o/made/keys')).status, 200);
       const [{ id = '' } = {}] = await tables()
         .selectFrom('crm_organizations')
@@ -227,37 +234,40 @@ onBothDrivers(
       const grants = [{ object: 'leads', actions: ['read'] }] as const;
       const reader = await makePerson(instance(), [{ organization: acme, grants }], { verified: true });
       const other = await signIn(instance(), reader);
-      assert.equal((await other.get(`${base}/new`)).status, 403, 'who administers none makes none');
+      assert.equal((await other.get(`${base}/new`)).status, 403, 'only administrators can create one');
       await mayMake('nobody');
       assert.equal((await browser.post(`${base}/new`, { name: 'x', slug: 'x' })).status, 403);
       await deleteOrganization(instance().database, id);
     });
 
-    test('in the browser: administrators rename, export and delete, others do not', async () => {
+    test('in the browser, only administrators can rename, export and delete', async () => {
       const paged = await instance().organization('paged');
       const browser = await signIn(instance(), administratorOf(paged));
       const base = '/setup/organizations';
       const list = await browser.get(base);
       for (const what of ['rename', 'export', 'delete']) {
         assert.ok(list.text.includes(`href="${base}/paged/${what}"`), what);
-        // One answer for an organization of others and one that there is not.
+        // Another organization and a missing one return the same response.
         const [foreign, none] = [
           await browser.get(`${base}/acme/${what}`),
           await browser.get(`${base}/nope/${what}`),
         ];
         assert.deepEqual([foreign.status, none.status], [403, 403]);
-        const said = ({ text }: { text: string }) =>
+        const mainOf = ({ text }: { text: string }) =>
           /<main.*<\/main>/s.exec(text)?.[0].replaceAll(/acme|nope/g, '');
         assert.equal(
-          said(foreign)?.replace(/[\w-]{10,}<\/code>/, ''),
-          said(none)?.replace(/[\w-]{10,}<\/code>/, ''),
+          mainOf(foreign)?.replace(/[\w-]{10,}<\/code>/, ''),
+          mainOf(none)?.replace(/[\w-]{10,}<\/code>/, ''),
         );
       }
       const rename = (fields: Record<string, string>) =>
         browser.submit(`${base}/paged/rename`, `${base}/paged/rename`, fields);
-      const taken = await rename({ name: 'Paged & Co', slug: 'globex' });
-      assert.deepEqual([taken.status, problemOf(taken)], [400, 'the organization "globex" already exists']);
-      assert.ok(readable(taken.text).includes('value="Paged & Co"'), 'what was typed is kept');
+      const conflict = await rename({ name: 'Paged & Co', slug: 'globex' });
+      assert.deepEqual(
+        [conflict.status, problemOf(conflict)],
+        [400, 'the organization "globex" already exists'],
+      );
+      assert.ok(readable(conflict.text).includes('value="Paged & Co"'), 'the input is kept');
       assert.equal((await rename({ name: 'Paged & Co', slug: 'paged' })).status, 303);
       assert.ok(readable((await browser.get(base)).text).includes('Paged & Co'));
       const exported = await browser.get(`${base}/paged/export`);
@@ -265,8 +275,8 @@ onBothDrivers(
       assert.match(exported.text, /^\{"kind":"organization","organization":\{.*"Paged & Co"/);
       const remove = (slug: string) =>
         browser.submit(`${base}/paged/delete`, `${base}/paged/delete`, { slug });
-      const wrong = await remove('acme');
-      assert.deepEqual([wrong.status, problemOf(wrong)], [400, 'type “paged” to confirm the deletion']);
+      const response = await remove('acme');
+      assert.deepEqual([response.status, problemOf(response)], [400, 'type “paged” to confirm the deletion']);
       const forged = await browser.post(`${base}/paged/delete`, { slug: 'paged' });
       assert.equal(forged.status, 403, 'a form without its token');
       assert.equal((await instance().call('GET /auth/me', { key: paged.key })).status, 200);
@@ -276,7 +286,7 @@ onBothDrivers(
     });
 
     describe('export and delete', { concurrency: 1 }, () => {
-      test('the export has every record exactly, profiles, members and changes, and no secret', async () => {
+      test('the export contains every record exactly, profiles, members and changes, but no secret', async () => {
         const folder = temporaryFolder();
         const file = join(folder.path, 'acme.ndjson');
         const exact = await post('opportunities', { name: 'Zoë\n☃', amount: 0.1 });
@@ -289,10 +299,13 @@ onBothDrivers(
           .map((line) => JSON.parse(line) as Record<string, unknown> & { kind: string });
         const kinds = Map.groupBy(lines, ({ kind }) => kind);
         assert.deepEqual([...kinds.keys()], ['organization', 'profile', 'member', 'record', 'change']);
-        const { text: served } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
+        const { text: recordText } = await instance().call(`GET /api/v1/opportunities/${exact}`, {
           key: acme.key,
         });
-        assert.ok(text.includes(`{"kind":"record","resource":"opportunities","record":${served}}\n`), served);
+        assert.ok(
+          text.includes(`{"kind":"record","resource":"opportunities","record":${recordText}}\n`),
+          recordText,
+        );
         const records = await rowsOf(acme);
         for (const { name } of instance().resources) {
           assert.equal(
@@ -311,15 +324,15 @@ onBothDrivers(
         folder.remove();
       });
 
-      test('nothing is deleted unless the slug is repeated', async () => {
+      test('deletes nothing unless the slug is repeated', async () => {
         await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /Nothing was changed/);
         await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /no organization "nope"/);
         assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
       });
 
-      test('every table has nothing of a deleted organization, and all of the others', async () => {
+      test('deletes all rows of an organization and none of the others', async () => {
         const [mine, others] = [await rowsOf(acme), await rowsOf(globex)];
-        for (const [name, rows] of Object.entries(mine)) assert.ok(rows > 0, `${name} has rows to lose`);
+        for (const [name, rows] of Object.entries(mine)) assert.ok(rows > 0, `${name} has rows to delete`);
         const { json } = await run('org', 'delete', 'acme', '--yes', 'acme');
         assert.equal(
           json.rows,
@@ -329,13 +342,13 @@ onBothDrivers(
         assert.deepEqual(await rowsOf(globex), others);
         const { rows } = await sql<{ users: string }>`
           select count(*) as users from crm_users where id = ${acme.user}`.execute(tables());
-        assert.equal(rows[0]?.users, '0', 'an unverified account is the organization’s');
+        assert.equal(rows[0]?.users, '0', 'an unverified account belongs to the organization');
         await assert.rejects(run('org', 'rename', 'acme', '--name', 'x'), /no organization "acme"/);
-        // It is in no key that is remembered for a moment either.
+        // Cached keys do not refer to it either.
         assert.equal((await instance().call('GET /api/v1/leads', { key: globex.key })).status, 200);
       });
 
-      test('more rows than one statement deletes, and a deletion that was interrupted', async () => {
+      test('deletes more rows than one statement can, and completes an interrupted deletion', async () => {
         const big = await instance().organization('big');
         await sql`insert into crm_ledger (organization_id, actor_kind, action, object)
           select ${big.id}, 'command', 'create', 'x' from generate_series(1, 1001)`.execute(tables());

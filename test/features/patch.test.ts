@@ -32,7 +32,7 @@ onBothDrivers('PATCH', (instance) => {
   });
 
   for (const definition of definitions) {
-    test(`${definition.name}: each field alone; the others stay, and null gives its default`, async () => {
+    test(`${definition.name}: changes each field alone, and null sets its default`, async () => {
       const empty = exactRecord((await make(instance(), key, definition)).answer.text);
       const made = await make(instance(), key, definition, fullBody(definition, 'whole'));
       const path = pathOf(definition, made.id);
@@ -58,7 +58,7 @@ onBothDrivers('PATCH', (instance) => {
     });
   }
 
-  describe('what is refused, and what is ignored', () => {
+  describe('rejected and ignored input', () => {
     const patch = (headers: Record<string, string> = {}) => ({
       as: 'admin',
       does: 'PATCH /api/v1/leads/{leads}',
@@ -122,7 +122,7 @@ onBothDrivers('PATCH', (instance) => {
     ]);
   });
 
-  test('a missing reference: every error together, and nothing is written', async () => {
+  test('a missing reference: reports all errors together and writes nothing', async () => {
     const path = `/api/v1/cases/${values.cases}`;
     const before = (await instance().call(`GET ${path}`, { key })).text;
     const answer = await instance().call(`PATCH ${path}`, {
@@ -139,7 +139,7 @@ onBothDrivers('PATCH', (instance) => {
     assert.equal((await instance().call(`GET ${path}`, { key })).text, before);
   });
 
-  test('it is an update in the activity, and of who made it', async () => {
+  test('is recorded as an update by the caller in the activity', async () => {
     const before = (await activityOf(instance(), organization.id)).length;
     const answer = await instance().call(`PATCH /api/v1/leads/${values.leads}`, {
       key,

@@ -1,4 +1,5 @@
-// quotas in config.yaml: creates beyond them are refused wherever records and keys are made, and nothing else is.
+// Quotas in config.yaml: creates beyond the limit are rejected wherever records and keys are created, and nothing
+// else is.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
@@ -43,7 +44,7 @@ onBothDrivers(
     });
     const ask = (method: string, path: string, body?: unknown, call: Call = {}) =>
       instance().call(`${method} /api/v1/${path}`, { key: acme.key, body, ...call });
-    const refused = ({ status, json }: Awaited<ReturnType<Instance['call']>>) => {
+    const assertRejected = ({ status, json }: Awaited<ReturnType<Instance['call']>>) => {
       assert.deepEqual([status, json.code], [403, 'quota_exceeded'], JSON.stringify(json));
       assert.match(
         String(json.error),
@@ -53,27 +54,31 @@ onBothDrivers(
     const home = async () => readable((await admin.get('/setup/o/acme')).text);
     const count = async () => {
       const headers = { prefer: 'count=exact' };
-      const got = await ask('GET', 'leads', undefined, { headers });
-      return Number(got.headers.get('x-total-count'));
+      const response = await ask('GET', 'leads', undefined, { headers });
+      return Number(response.headers.get('x-total-count'));
     };
 
     describe('records', () => {
       before(() => set({ organizations: { acme: { records: 5 } } }));
 
-      test('a create, a batch, an import and a form are refused once there is no room; the rest still works', async () => {
+      test('rejects creates, batches, imports and forms once the quota is used up, and nothing else', async () => {
         const batch = { records: [{ last_name: 'D' }, { last_name: 'E' }, { last_name: 'F' }] };
-        refused(await ask('POST', 'leads/batch', batch));
+        assertRejected(await ask('POST', 'leads/batch', batch));
         assert.equal(await count(), 3, 'a batch that does not fit writes nothing');
         assert.match(await home(), /Records: 3 of 5\./);
         const keyed = { headers: { 'idempotency-key': 'one' } };
-        assert.equal((await ask('POST', 'accounts', { name: 'D' }, keyed)).status, 201, 'of any resource');
+        assert.equal(
+          (await ask('POST', 'accounts', { name: 'D' }, keyed)).status,
+          201,
+          'creates of any resource are allowed',
+        );
         const headers = { 'content-type': 'application/x-ndjson' };
         const lines = '{"last_name":"E"}\n';
         const imported = await ask('POST', 'leads/import', undefined, { body: lines, headers });
         assert.equal(imported.json.created, 1);
         for (const each of [undefined, { 'idempotency-key': 'two' }])
-          refused(await ask('POST', 'cases', { subject: 'F' }, each && { headers: each }));
-        refused(await ask('POST', 'leads/import', undefined, { body: lines, headers }));
+          assertRejected(await ask('POST', 'cases', { subject: 'F' }, each && { headers: each }));
+        assertRejected(await ask('POST', 'leads/import', undefined, { body: lines, headers }));
         const form = await admin.submit('/setup/o/acme/data/leads/new', '/setup/o/acme/data/leads/new', {
           last_name: 'F',
         });
@@ -86,13 +91,13 @@ onBothDrivers(
         assert.equal(elsewhere.status, 201, 'another organization has no quota');
       });
 
-      test('partners are refused, and a lead ad waits', async () => {
+      test('rejects partners, and lead ads wait', async () => {
         const inbound = (slug: string) =>
           instance().call('POST /webhooks/inbound-leads', {
             headers: { 'x-inbound-secret': 'the-secret-of-inbound-leads', 'x-org-slug': slug },
             body: { email: 'f@people.example' },
           });
-        refused(await inbound('acme'));
+        assertRejected(await inbound('acme'));
         assert.equal((await inbound('other')).status, 201);
         const [customer] = customers;
         assert.ok(customer);
@@ -106,7 +111,7 @@ onBothDrivers(
           },
           body: paid,
         });
-        refused(payment);
+        assertRejected(payment);
         const page = await integrate(instance(), acme, 'meta-lead-ads');
         await deliver(instance(), page, leadgenBody({ leadgen: '"123456789"' }));
         const item = () =>
@@ -120,40 +125,40 @@ onBothDrivers(
         assert.match(waiting?.error ?? '', /has reached its limit of 5 records/);
       });
 
-      test('what is deleted makes room immediately, and a new quota applies immediately', async () => {
+      test('deletes free quota immediately, and a new quota applies immediately', async () => {
         assert.equal((await ask('DELETE', 'leads/3')).status, 200);
         await until(async () => (await ask('POST', 'leads', { last_name: 'H' })).status === 201, 'have room');
-        refused(await ask('POST', 'leads', { last_name: 'I' }));
+        assertRejected(await ask('POST', 'leads', { last_name: 'I' }));
         await set({ records: 2, organizations: { acme: { records: 0 } } });
         assert.equal((await ask('POST', 'leads', { last_name: 'I' })).status, 201);
         assert.doesNotMatch(await home(), /Records: /);
       });
 
-      test('a batch counts what it may create: its right records, and one where records are matched', async () => {
+      test('a batch counts the records it can create: valid ones, and those that match none', async () => {
         const counted = await instance().organization('counted');
         const batch = (body: object) =>
           ask('POST', 'contacts/batch', { on_error: 'continue', ...body }, { key: counted.key });
         const named = (...names: unknown[]) => names.map((last_name) => ({ last_name }));
         await set({ organizations: { counted: { records: 3 } } });
         const four = await batch({ records: named('A', 1, 'B', 2, 'C', 3) });
-        assert.equal(four.status, 200, 'three wrong records need no room');
-        refused(await batch({ records: named('D') }));
+        assert.equal(four.status, 200, 'three invalid records need no quota');
+        assertRejected(await batch({ records: named('D') }));
         assert.equal((await batch({ records: named(1, 2) })).status, 200, 'nothing to create');
         const upsert = (body: object) => ask('POST', 'people/batch', body, { key: counted.key });
         const matched = { match: ['email'], records: [{ email: 'a@people.example' }] };
-        refused(await upsert(matched));
+        assertRejected(await upsert(matched));
         await set({ organizations: { counted: { records: 4 } } });
         assert.equal((await upsert(matched)).status, 200);
-        refused(await upsert(matched));
+        assertRejected(await upsert(matched));
       });
 
-      test('what is admitted while records are counted is counted with them', async () => {
+      test('records admitted during a count are added to it', async () => {
         const { database, resources } = instance();
         const busy = await instance().organization('busy');
         const quotas: QuotaSettings = { records: 10, storage_mb: 0, keys: 0, organizations: {} };
         let gate = Promise.resolve();
         let counts = 0;
-        // Counting waits at the gate, as it does for its turn on a busy instance.
+        // The count waits at the gate, as it would wait for a slot on a busy instance.
         const admission = {
           ...database.admission,
           run: async (...[turn, organization, work]: Parameters<typeof database.admission.run>) => {
@@ -180,17 +185,17 @@ onBothDrivers(
         gate = new Promise<void>((resolve) => {
           open = resolve;
         });
-        // Refused by the last count, which is old enough after a moment: the next one is made, and held at the gate.
+        // Rejected by the last count. Once that is old enough, a new count starts and waits at the gate.
         const before = counts;
         let late: Promise<boolean> | undefined;
         await until(() => {
           late = counts === before ? passes(11) : late;
           return counts > before;
         }, 'count again');
-        assert.ok(await passes(4), 'four while the count is under way');
+        assert.ok(await passes(4), 'four during the count');
         open();
         assert.equal(await late, false);
-        // What is admitted is created sooner or later: another count sees it.
+        // Admitted records are created eventually, so a later count includes them.
         const create = (count: number) =>
           database.run({
             name: '',
@@ -199,52 +204,52 @@ onBothDrivers(
             values: [busy.id, String(count)],
           });
         await create(4);
-        assert.ok(!(await passes(7)), 'seven and four are more than ten');
-        assert.ok(await passes(6), 'six and four are ten');
+        assert.ok(!(await passes(7)), 'seven and four exceed ten');
+        assert.ok(await passes(6), 'six and four make ten');
         await create(6);
         assert.ok(!(await passes(1)));
       });
 
-      test('of many concurrent creates, only as many succeed as the quota allows', async () => {
+      test('concurrent creates cannot exceed the quota', async () => {
         await set({ records: 20 });
         const bodies = Array.from({ length: 40 }, (_, index) => ({ last_name: `P${index}` }));
         const all = await Promise.all(bodies.map((body) => ask('POST', 'leads', body)));
         const passed = all.filter(({ status }) => status === 201).length;
-        // What is created while it is counted may count twice, until the next time.
+        // Records created during a count can count twice until the next count.
         assert.ok(passed > 0 && passed <= 14, String(passed));
         await until(async () => {
           await ask('POST', 'leads', { last_name: 'Q' });
           return (await count()) + 1 === 20;
-        }, 'use the room up');
-        await until(async () => (await ask('POST', 'leads', {})).status === 403, 'have no more room');
+        }, 'use up the quota');
+        await until(async () => (await ask('POST', 'leads', {})).status === 403, 'exceed the quota');
         assert.equal((await count()) + 1, 20);
       });
     });
 
-    test('storage: what the values take', async () => {
+    test('storage counts the size of the values', async () => {
       await set({ storage_mb: 1 });
       assert.equal((await ask('POST', 'leads', { last_name: 'S' })).status, 201);
-      // Random, because the database compresses.
+      // Random, because the database compresses values.
       const description = Buffer.from(crypto.getRandomValues(new Uint8Array(60_000))).toString('base64');
       const records = Array.from({ length: 14 }, () => ({ last_name: 'Long', description }));
       assert.equal((await ask('POST', 'leads/batch', { records })).status, 200);
       await until(async () => {
         const { status } = await ask('POST', 'leads', { last_name: 'S' });
         return status === 403;
-      }, 'count what was written');
-      refused(await ask('POST', 'leads', { last_name: 'S' }));
+      }, 'count the written values');
+      assertRejected(await ask('POST', 'leads', { last_name: 'S' }));
       assert.match(await home(), /Storage in MB: 1 of 1\. You cannot create more\./);
     });
 
-    test('keys: counted with each new one; rotating still works', async () => {
+    test('keys are counted on creation, and can still be rotated', async () => {
       await set({ organizations: { acme: { keys: 2 } } });
       const create = '/setup/o/acme/keys/create';
       const page = await admin.get(create);
       const profile = /<option value="(\d+)">/.exec(page.text)?.[1] ?? '';
-      const made = () => admin.submit(create, create, { name: 'K', profile, expires: '30' });
-      const both = await Promise.all([made(), made()]);
+      const createKey = () => admin.submit(create, create, { name: 'K', profile, expires: '30' });
+      const both = await Promise.all([createKey(), createKey()]);
       assert.deepEqual(both.map(({ status }) => status).sort(), [200, 400], 'one of two concurrent requests');
-      const again = await made();
+      const again = await createKey();
       assert.equal(again.status, 400);
       assert.match(problemOf(again), /has reached its limit of 2 API keys/);
       assert.match(await home(), /API keys: 2 of 2\. You cannot create more\./);
@@ -254,7 +259,7 @@ onBothDrivers(
       assert.ok(rotate.status < 500);
     });
 
-    test('keys: revoked and expired ones do not count, those that expire later do', async () => {
+    test('revoked and expired keys do not count, but keys that expire later do', async () => {
       await acme.makeKey({ expiresAt: new Date(Date.now() - 1) });
       const { id: revoked } = await acme.makeKey();
       await transaction(instance().database, (tables) =>

@@ -1,4 +1,4 @@
-// Requests are limited where that is configured: for each key and person, on all nodes together.
+// Rate limits per key and per user, shared by all nodes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -26,7 +26,7 @@ onBothDrivers(
     let other: FastifyInstance;
     let otherUrl: string;
     before(async () => {
-      // A window that ends in the meantime would begin again with all requests.
+      // If the window ended during the test, the requests would be counted from zero.
       const rest = 3_600_000 - (Date.now() % 3_600_000);
       if (rest < 60_000) await pause(rest);
       acme = await instance().organization('acme');
@@ -36,7 +36,7 @@ onBothDrivers(
     });
     after(() => other.close());
 
-    test('each response says what is left; beyond it is 429, whatever is asked for, and others are served', async () => {
+    test('responses contain the remaining requests, and requests beyond the limit return 429 for that caller only', async () => {
       const [key, second] = await Promise.all([acme.makeKey(), acme.makeKey()]);
       for (let left = limit - 1; left >= 0; left--) {
         const request = left % 2 === 0 ? 'GET /api/v1/leads' : 'GET /api/v1/leads/7';
@@ -58,29 +58,25 @@ onBothDrivers(
       );
       assert.ok(requests.length >= 50);
       for (const request of requests) {
-        const refused = await instance().call(request, key);
-        assert.equal(refused.status, 429);
+        const response = await instance().call(request, key);
+        assert.equal(response.status, 429);
         if (!request.startsWith('HEAD')) {
-          assertErrorShape(refused);
-          assert.equal(refused.json.code, 'rate_limited');
+          assertErrorShape(response);
+          assert.equal(response.json.code, 'rate_limited');
         }
-        assert.equal(Number(refused.headers.get('retry-after')), fields(refused).seconds);
-        assert.equal(fields(refused).left, 0);
+        assert.equal(Number(response.headers.get('retry-after')), fields(response).seconds);
+        assert.equal(fields(response).left, 0);
       }
       assert.equal((await instance().call('GET /api/v1/leads', second)).status, 200);
     });
 
-    test('a user and an API key with the same number are two callers, and so is a user in two organizations', async () => {
+    test('a user and an API key with the same ID are separate callers, and so is a user in two organizations', async () => {
       const number = await alignIds(instance(), ['crm_users', 'crm_api_keys']);
       const beta = await instance().organization('beta');
       const person = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
       const machine = await acme.makeKey();
       const next = String(BigInt(number) + 1n);
-      assert.deepEqual(
-        [person.id, machine.id],
-        [next, next],
-        'the administrator of beta has the first number',
-      );
+      assert.deepEqual([person.id, machine.id], [next, next], 'the administrator of beta has the first ID');
       const { byToken } = await logIn(instance(), person);
       const left = async (call: Call, org: string) =>
         fields(await instance().call(`GET /api/v1/leads?org=${org}`, call)).left;
@@ -89,7 +85,7 @@ onBothDrivers(
       assert.deepEqual([await left(machine, 'acme'), await left(user, 'beta')], [limit - 1, limit - 1]);
     });
 
-    test('who calls, what it may do and what is there in public are not counted', async () => {
+    test('does not count lookups of the caller, unauthorized requests or public content', async () => {
       const { key } = await acme.makeKey();
       const nothing = await acme.keyWith([]);
       for (const [request, credentials, status] of [
@@ -106,9 +102,9 @@ onBothDrivers(
       assert.equal(fields(await instance().call('GET /api/v1/leads', { key })).left, limit - 1);
     });
 
-    test('another node knows of it after its own first requests', async () => {
+    test('another node learns the count after its own first requests', async () => {
       const { id, key } = await acme.makeKey();
-      for (let sent = 0; sent < limit; sent++) {
+      for (let count = 0; count < limit; count++) {
         assert.equal((await instance().call('GET /api/v1/leads', { key })).status, 200);
       }
       const deadline = performance.now() + 10_000;
@@ -118,22 +114,22 @@ onBothDrivers(
         return Number(row?.[0] ?? 0);
       };
       while ((await stored()) < limit) {
-        assert.ok(performance.now() < deadline, 'it is stored');
+        assert.ok(performance.now() < deadline, 'the count is stored');
         await pause(20);
       }
       let served = 0;
       let answer = await send(otherUrl, 'GET /api/v1/leads', { key });
       while (answer.status === 200 && performance.now() < deadline) {
         served++;
-        // Longer in all than the node takes to learn what is stored.
+        // All pauses together exceed the time that the node takes to read the stored count.
         await pause(20);
         answer = await send(otherUrl, 'GET /api/v1/leads', { key });
       }
       assert.equal(answer.status, 429);
-      assert.ok(served > 0 && served < limit, `${served} beyond the limit`);
+      assert.ok(served > 0 && served < limit, `${served} requests beyond the limit`);
     });
 
-    test('counting costs no statement for each request', async () => {
+    test('counting does not need a statement per request', async () => {
       const { key } = await acme.makeKey();
       const { database } = instance();
       const { run } = database;
@@ -146,7 +142,7 @@ onBothDrivers(
       });
       const start = performance.now();
       try {
-        for (let sent = 0; sent < limit; sent++) await instance().call('GET /api/v1/leads', { key });
+        for (let count = 0; count < limit; count++) await instance().call('GET /api/v1/leads', { key });
       } finally {
         Object.assign(database, { run });
       }
@@ -154,7 +150,7 @@ onBothDrivers(
       assert.ok(stored <= 2 + seconds, `${stored} in ${seconds} s`);
     });
 
-    test('the description and /auth/me say so', async () => {
+    test('the API description and /auth/me contain the limit', async () => {
       const { json } = await instance().call('GET /auth/me', { key: acme.key });
       const { limits } = json as { limits: Record<string, unknown> };
       assert.deepEqual(limits.rate, { requests: limit, window_seconds: 3600 });
@@ -173,9 +169,9 @@ onBothDrivers(
   { environment: { RATE_LIMIT: `${limit}/h` } },
 );
 
-test('a limit that is none is refused, in one line', () => {
-  for (const given of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
-    assert.throws(() => readConfig({ RATE_LIMIT: given }), {
+test('rejects an invalid limit in one line', () => {
+  for (const value of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
+    assert.throws(() => readConfig({ RATE_LIMIT: value }), {
       message: 'RATE_LIMIT must be a number of requests for each s, min or h, such as 60/min',
     });
   }

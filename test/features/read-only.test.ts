@@ -1,4 +1,5 @@
-// read_only in config.yaml: whatever the router has, nothing changes while it is true; reads and logins still work.
+// read_only in config.yaml: while it is true, no route of the router changes anything, but reads and logins still
+// work.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -30,16 +31,16 @@ const settings = {
   messaging: { acme: { sender: 'log' } },
 };
 const file = settingsFile(settings, { ...variables, ...partnerSecrets });
-/** Sessions begin and end at any time. */
-const served = [
+/** Routes that start and end sessions, which are always allowed. */
+const allowedRoutes = [
   ...['/auth/login', '/auth/logout', '/auth/logout-everywhere', '/auth/sessions/:id'],
   ...['/setup/login', '/setup/login/second-factor', '/setup/login/passkey', '/setup/logout'],
   ...['/setup/me/end-session', '/setup/me/logout-everywhere'],
 ];
-/** What reads and logins leave behind. */
+/** Tables that reads and logins write to. */
 const bookkeeping = ['crm_sessions', 'crm_activity', 'crm_attempts', 'crm_known_devices', 'crm_name_uses'];
 
-/** A request to a route, with credentials that let its body be read. */
+/** A request to a route, with credentials that allow its body to be read. */
 type Write = readonly [request: string, send: () => Promise<Answer>];
 
 for (const driver of drivers) {
@@ -74,9 +75,9 @@ for (const driver of drivers) {
       });
     };
     before(async () => {
-      const found = await routesOf(() => startInstance(driver, { environment: file.environment }));
-      instance = found.built;
-      routes = found.routes(instance.app);
+      const router = await routesOf(() => startInstance(driver, { environment: file.environment }));
+      instance = router.built;
+      routes = router.routes(instance.app);
       acme = await instance.organization('acme');
       await instance.organization(organization);
       const all = ['create', 'read', 'update', 'delete'] as const;
@@ -87,13 +88,13 @@ for (const driver of drivers) {
       admin = await signIn(instance, administratorOf(acme));
       for (const route of routes) {
         const [method = '', ...others] = route.methods;
-        // What a path does with all other methods is 405.
+        // Routes for all other methods of a path return 405.
         if (['GET', 'HEAD', 'OPTIONS'].includes(method) || others.length > 0) continue;
-        if (!served.includes(route.url)) writes.push(...(await writesTo(method, route)));
+        if (!allowedRoutes.includes(route.url)) writes.push(...(await writesTo(method, route)));
       }
     });
     after(() => instance.close());
-    const kept = async () =>
+    const storedTables = async () =>
       (await dump(instance))
         .split(/^(?=\w+:$)/m)
         .filter((table) => !bookkeeping.includes(table.split(':')[0] ?? ''));
@@ -103,22 +104,23 @@ for (const driver of drivers) {
       await sql`update crm_inbox set next_at = now()`.execute(tablesOf(instance.database));
     };
 
-    test('every route that writes is 503 with a time to try again, and nothing changes', async () => {
+    test('every writing route returns 503 with Retry-After and changes nothing', async () => {
       await turn(true);
       await waits();
-      const before = await kept();
+      const before = await storedTables();
       assert.ok(writes.length > 60, `${writes.length} routes that write`);
       for (const [request, send] of writes) {
-        const got = await send();
-        assert.equal(got.status, 503, `${request}: ${got.status} ${got.text.slice(0, 200)}`);
-        assert.equal(got.headers.get('retry-after'), '60', request);
-        if (request.includes(' /setup')) assert.match(readable(got.text), /read-only during maintenance/);
-        else assert.equal(got.json.code, 'read_only', request);
+        const response = await send();
+        assert.equal(response.status, 503, `${request}: ${response.status} ${response.text.slice(0, 200)}`);
+        assert.equal(response.headers.get('retry-after'), '60', request);
+        if (request.includes(' /setup'))
+          assert.match(readable(response.text), /read-only during maintenance/);
+        else assert.equal(response.json.code, 'read_only', request);
       }
-      assert.deepEqual(await kept(), before);
+      assert.deepEqual(await storedTables(), before);
     });
 
-    test('reads still work, pages say so, and people log in and out', async () => {
+    test('reads, logins and logouts still work, and pages show the state', async () => {
       const gets = routes.filter(({ methods, url }) => methods.includes('GET') && url.startsWith('/setup'));
       for (const route of gets) {
         const { status } = await admin.get(addressOf(route));
@@ -138,17 +140,17 @@ for (const driver of drivers) {
       );
       assert.equal((await admin.submit('/setup/o/acme', '/setup/logout')).status, 303);
       assert.equal((await visitor(instance).get('/setup/login')).status, 200);
-      for (const path of served.filter((each) => each.startsWith('/setup'))) {
+      for (const path of allowedRoutes.filter((each) => each.startsWith('/setup'))) {
         assert.notEqual((await visitor(instance).post(path, {})).status, 503, path);
       }
     });
 
-    test('what waits is processed afterwards', async () => {
+    test('waiting events are processed afterwards', async () => {
       const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select(['attempts', 'status']);
       const rows = () => waiting.where('event_id', '=', 'waits').executeTakeFirstOrThrow();
       assert.deepEqual(await rows(), { attempts: 1, status: 'waiting' });
       await turn(false);
-      await until(async () => (await rows()).attempts > 1, 'process what waits');
+      await until(async () => (await rows()).attempts > 1, 'process the waiting event');
       const { status } = await instance.call('POST /api/v1/leads', {
         key: acme.key,
         body: { last_name: 'After' },
@@ -156,14 +158,14 @@ for (const driver of drivers) {
       assert.equal(status, 201);
     });
 
-    test('an import that is under way ends, and says what is written', async () => {
+    test('an import in progress ends with a report of the written lines', async () => {
       const sending = request(`${instance.url}/api/v1/leads/import`, {
         method: 'POST',
         headers: { authorization: `Bearer ${acme.key}`, 'content-type': 'application/x-ndjson' },
       });
       const line = '{"last_name":"Imported"}\n';
       const response = new Promise<string>((resolve, reject) => {
-        sending.on('response', (got) => resolve(text(got)));
+        sending.on('response', (response) => resolve(text(response)));
         sending.on('error', reject);
       });
       const count = async () => {

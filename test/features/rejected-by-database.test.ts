@@ -1,5 +1,5 @@
-// Constraints and triggers that the operator added to the database by hand: what they reject is the caller's error, not the
-// server's, and only the record that they reject is blamed.
+// Constraints and triggers that the operator added to the database: a rejection is the caller's error rather than the
+// server's, and only the rejected record is blamed.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -27,7 +27,7 @@ const file = settingsFile({
   },
 });
 
-/** Rules of several kinds: a value that contains `no <rule>` is rejected by it. */
+/** Rules of several kinds. Each rejects values that contain `no <rule>`. */
 const rules = [
   `alter table leads add constraint leads_no_check check (company not like '%no check%')`,
   `create function leads_before() returns trigger language plpgsql as $$ begin
@@ -82,7 +82,7 @@ onBothDrivers(
       describe(`a rule of the kind ${kind}`, () => {
         const company = `no ${kind}`;
 
-        test('create, replace and patch are 400 with its name, and the log has its text', async () => {
+        test("create, replace and patch return 400 with the rule's name, and the log contains its message", async () => {
           const { json } = await ask('POST leads', { company: 'fine' });
           const id = String(json.id);
           const all = await count();
@@ -93,28 +93,30 @@ onBothDrivers(
             rejected(await ask(`PUT leads/${id}`, { company }), constraint);
             rejected(await ask(`PATCH leads/${id}`, { company }), constraint);
           });
-          const found = lines.filter(({ msg }) => msg === 'the database rejected a write');
-          assert.deepEqual([found.length, found[0]?.rule, found[0]?.level], [4, constraint, 40]);
+          const entries = lines.filter(({ msg }) => msg === 'the database rejected a write');
+          assert.deepEqual([entries.length, entries[0]?.rule, entries[0]?.level], [4, constraint, 40]);
           assert.match(
-            String(found[0]?.reason),
+            String(entries[0]?.reason),
             { check: /violates check constraint/, before: /company no before is on the list/ }[kind] ??
               new RegExp(`^${kind}$`),
           );
-          assert.ok(!JSON.stringify(found).includes('Failing row'), 'not the whole row');
+          assert.ok(!JSON.stringify(entries).includes('Failing row'), 'without the row');
           assert.equal(await count(), all);
         });
 
-        test('a batch blames the records that are rejected, and writes the others if it continues', async () => {
+        test('a batch blames only the rejected records, and writes the others with on_error=continue', async () => {
           const all = await count();
           const companies = Array.from({ length: 37 }, (_, index) => (index % 9 === 4 ? company : 'fine'));
           const records = companies.map((each) => ({ company: each }));
           const stopped = await ask('POST leads/batch', { records });
           assert.deepEqual([stopped.status, stopped.json.code], [400, 'items_refused']);
-          const wrong = companies.flatMap((each, index) => (each === company ? [`records[${index}]`] : []));
+          const locations = companies.flatMap((each, index) =>
+            each === company ? [`records[${index}]`] : [],
+          );
           const fields = stopped.json.fields as { field: string; message: string }[];
           assert.deepEqual(
             fields.map(({ field }) => field),
-            wrong,
+            locations,
           );
           assert.ok(fields.every(({ message }) => message.includes(constraint)));
           assert.equal(await count(), all, 'nothing was written');
@@ -131,10 +133,10 @@ onBothDrivers(
             );
           });
           assert.equal(lines.filter(({ msg }) => msg === 'the database rejected a write').length, 1);
-          assert.equal(await count(), all + companies.length - wrong.length);
+          assert.equal(await count(), all + companies.length - locations.length);
         });
 
-        test('an import reports the lines that are rejected', async () => {
+        test('an import reports the rejected lines', async () => {
           const all = await count();
           const headers = { 'content-type': 'application/x-ndjson' };
           const lines = ['a', company, 'b', 'c', company];
@@ -161,7 +163,7 @@ onBothDrivers(
           assert.equal(await count(), all + 4);
         });
 
-        test('of writes that arrive together only the right ones are rejected', async () => {
+        test('of concurrent writes, only the invalid ones are rejected', async () => {
           const companies = Array.from({ length: 40 }, (_, index) => (index % 7 === 3 ? company : 'fine'));
           const answers = await Promise.all(companies.map((each) => ask('POST leads', { company: each })));
           for (const [index, answer] of answers.entries()) {
@@ -172,7 +174,7 @@ onBothDrivers(
       });
     }
 
-    test('a unique index that no definition declares', async () => {
+    test('reports a unique index that no definition declares', async () => {
       const company = 'no second';
       assert.equal((await ask('POST leads', { company })).status, 201);
       rejected(await ask('POST leads', { company }), 'leads_one_only');
@@ -186,9 +188,9 @@ onBothDrivers(
       );
     });
 
-    test('deletes, and patches of many records', async () => {
-      const made = await ask('POST leads/batch', { records: [{ company: 'kept' }, { company: 'fine' }] });
-      const ids = (made.json.results as { id: number }[]).map(({ id }) => id);
+    test('deletes and batch patches report rejected records', async () => {
+      const creation = await ask('POST leads/batch', { records: [{ company: 'kept' }, { company: 'fine' }] });
+      const ids = (creation.json.results as { id: number }[]).map(({ id }) => id);
       rejected(await ask(`DELETE leads/${ids[0]}`), 'leads_kept');
       const records = ids.map((id, index) => ({ id, company: index === 0 ? 'no check' : 'fine' }));
       const patched = await ask('PATCH leads/batch', { records, on_error: 'continue' });
@@ -199,7 +201,7 @@ onBothDrivers(
       assert.deepEqual(codes(deleted), ['rejected_by_database', 200]);
     });
 
-    test('a rejected record next to a duplicate: each gets its own reason', async () => {
+    test('a rejected record and a duplicate each get their own error', async () => {
       await ask('POST people', { email: 'ada@example.com', name: 'Ada' });
       const { json } = await ask('POST people/batch', {
         records: [
@@ -231,7 +233,11 @@ onBothDrivers(
         });
       rejected(await pay('one', 'no check'), 'opportunities_no_check');
       const again = await pay('one', 'fine');
-      assert.deepEqual([again.status, again.json.duplicate], [200, undefined], 'nothing of it stayed');
+      assert.deepEqual(
+        [again.status, again.json.duplicate],
+        [200, undefined],
+        'the first attempt left nothing behind',
+      );
     });
   },
   { sources: await sourcesWith(people), environment: file.environment },

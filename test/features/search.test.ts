@@ -1,4 +1,5 @@
-// ?q=: every word in one of the searched fields, whatever its case; and nothing else of a pattern.
+// ?q= finds records with every word in one of the searched fields, regardless of case, and treats pattern characters
+// literally.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { searchLimits } from '../../engine/query/search.ts';
@@ -64,7 +65,7 @@ onBothDrivers('?q=', (instance) => {
     });
   }
 
-  test('a search, a filter, a sort and a page work together, within the organization', async () => {
+  test('a search, a filter, a sort and a page can be combined, within the organization', async () => {
     const names = async (query: string, key = alpha.key) =>
       dataOf(await search(query, key)).map((record) => record.first_name);
     assert.deepEqual(await names('q=navy&sort=first_name&dir=asc'), ['Grace', '明']);
@@ -74,14 +75,14 @@ onBothDrivers('?q=', (instance) => {
     assert.deepEqual(await names('q=hopper', beta.key), []);
   });
 
-  test('contacts and accounts are searched; the others ignore the parameter', async () => {
+  test('contacts and accounts can be searched, and other resources ignore the parameter', async () => {
     assert.equal(dataOf(await search('q=LOVE', alpha.key, 'contacts')).length, 1);
     assert.equal(dataOf(await search('q=engines', alpha.key, 'accounts')).length, 1);
     await instance().call('POST /api/v1/cases', { key: alpha.key, body: { subject: 'One' } });
     assert.equal(dataOf(await search('q=nothing', alpha.key, 'cases')).length, 1);
   });
 
-  test('what is too much is 400', async () => {
+  test('rejects queries that are too long, repeated or contain U+0000', async () => {
     for (const query of [
       'q=a&q=b',
       q('x'.repeat(searchLimits.length + 1)),
@@ -98,14 +99,14 @@ onBothDrivers('?q=', (instance) => {
     }
   });
 
-  describe('its index', () => {
-    test('finds the records, whatever there is to search for', async () => {
+  describe('the index', () => {
+    test('is used for any query', async () => {
       assert.match(await planOf(instance(), alpha), /leads_search_gin/);
     });
   });
 });
 
-/** The plan of a search, as the server makes it without knowing the words. */
+/** Returns the plan of a search, as the server generates it without knowing the words. */
 async function planOf({ driver, database, resources }: Instance, { id }: Organization): Promise<string> {
   const leads = resources.find(({ name }) => name === 'leads');
   assert.ok(leads);
@@ -134,7 +135,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
   await run(`insert into leads (organization_id, created_at, updated_at, last_name, company)
     select ${id}, now(), now(), md5(n::text), md5((n + 7)::text) from generate_series(1, 5000) n`);
   await run('vacuum analyze leads');
-  // PGlite takes no placeholders without values; it also plans with them.
+  // PGlite does not accept placeholders without values, but it plans with values too.
   const explained =
     driver === 'embedded'
       ? database.run({ name: '', text: `explain ${statement.text}`, values: statement.values })

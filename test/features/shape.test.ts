@@ -1,4 +1,4 @@
-// What a caller asks to see of records: some of their fields, and the records that their references point to.
+// Projections: the fields of a record and the referenced records that a caller requests.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -76,7 +76,7 @@ onBothDrivers(
         },
       },
       {
-        name: 'fields come in the order of the definition, repeated parameters are joined, blanks are skipped',
+        name: 'returns fields in the order of the definition, joins repeated parameters and skips blanks',
         as: 'admin',
         does: 'GET /api/v1/cases/{case}?fields=contact_name,%20subject,&fields=id,subject',
         gets: 200,
@@ -84,7 +84,7 @@ onBothDrivers(
           assert.equal(text, `{"id":${values.case},"subject":"Broken","contact_name":"Ada Lovelace"}`),
       },
       {
-        name: 'empty parameters ask for nothing',
+        name: 'ignores empty parameters',
         as: 'admin',
         does: 'GET /api/v1/cases/{case}?fields=&expand=,',
         gets: 200,
@@ -111,7 +111,7 @@ onBothDrivers(
         has: { error: `Unknown field "zzzzz" in "fields". Available fields: ${ofCases}` },
       },
       {
-        name: 'an unknown name is repeated only so far',
+        name: 'shortens an unknown name in the error',
         as: 'admin',
         does: `GET /api/v1/cases?fields=${'x'.repeat(3000)}`,
         gets: 400,
@@ -188,20 +188,21 @@ onBothDrivers(
         [{ 'if-match': 'x' }, 400],
       ].map(
         ([headers, gets]): Scenario => ({
-          name: `a shape has no tag: ${JSON.stringify(headers)}`,
+          name: `a projection has no tag: ${JSON.stringify(headers)}`,
           as: 'admin',
           does: 'GET /api/v1/cases/{case}?fields=subject',
           headers: headers as Record<string, string>,
           gets: gets as number,
           ...(gets === 304 && {
-            and: ({ text, headers: sent }) => assert.deepEqual([text, sent.get('etag')], ['', null]),
+            and: ({ text, headers: responseHeaders }) =>
+              assert.deepEqual([text, responseHeaders.get('etag')], ['', null]),
           }),
         }),
       ),
     ];
-    describe('asked for', () => scenarios(instance, () => ({ callers, values }), table));
+    describe('requested', () => scenarios(instance, () => ({ callers, values }), table));
 
-    test('a foreign record, a missing one and no id look the same', async () => {
+    test("another organization's record, a missing record and an invalid ID return the same error", async () => {
       for (const query of ['', '?fields=subject', '?expand=contact_id']) {
         const refusals = await Promise.all(
           [values.foreign, '987654321', 'x', '%ff', '9'.repeat(300)].map((id) =>
@@ -217,7 +218,7 @@ onBothDrivers(
       }
     });
 
-    test('a path that is not there says what is', async () => {
+    test('an unknown path lists the known ones', async () => {
       const all = '/api/v1 has accounts, cases, contacts, leads, loose, opportunities, tight';
       for (const [path, error] of [
         ['/api/v1/lead', `Path not found; ${all}. Did you mean "leads"?`],
@@ -241,11 +242,11 @@ onBothDrivers(
       assert.deepEqual([slash.status, errorOf(slash)], [404, { error, code: 'not_found' }]);
     });
 
-    test('a statement has only the columns and joins that it needs', async () => {
+    test('a statement contains only the columns and joins that it needs', async () => {
       const textOf = async (request: string) => {
-        const made = await recordStatements(instance().database, () => call(request));
-        assert.equal(made.length, 1);
-        return made[0]?.text ?? '';
+        const statements = await recordStatements(instance().database, () => call(request));
+        assert.equal(statements.length, 1);
+        return statements[0]?.text ?? '';
       };
       for (const path of [`/api/v1/cases/${values.case}`, '/api/v1/cases']) {
         const one = await textOf(`GET ${path}?fields=subject,contact_name`);
@@ -255,7 +256,7 @@ onBothDrivers(
       }
     });
 
-    test('a list in parts links to its next page, in parts, whatever it is sorted by', async () => {
+    test('a list with a projection links to its next page with the same projection, in every order', async () => {
       const names = Array.from({ length: 45 }, (_, index) => `name ${index % 7}`);
       await Promise.all(names.map((name) => create('opportunities', { name, amount: 1 })));
       for (const query of ['sort=name', 'sort=amount&dir=desc', 'sort=close_date', 'sort=id', '']) {
@@ -280,7 +281,7 @@ onBothDrivers(
       assert.equal(counted.headers.get('x-total-count'), String(names.length));
     });
 
-    test('whatever is asked for is a part of the whole answer, and of the records that it refers to', async () => {
+    test('projections contain the same values as complete records and the referenced records', async () => {
       const loose = await create('loose', { n_string: 'one "x":,{"n_string":1}' });
       const other = await create('loose', { n_string: '', n_reference: Number(loose), n_int64: 7 });
       await create('loose', { n_reference: Number(other), n_number: 0.1 });
@@ -310,7 +311,7 @@ onBothDrivers(
           const query = `sort=id&fields=${fields.join()}&expand=${expand.join()}`;
           const expected = (text: string) => {
             const all = members(text);
-            const wanted = definition.fields.filter(
+            const expectedFields = definition.fields.filter(
               (field) => fields.length === 0 || field.name === 'id' || fields.includes(field.name),
             );
             const parsed = JSON.parse(text) as Record<string, unknown>;
@@ -318,7 +319,7 @@ onBothDrivers(
               .filter((field) => expand.includes(field.name))
               .map((field) => `"${field.name}":${textOf(field.to, parsed[field.name])}`);
             const parts = [
-              ...wanted.map((field) => all.get(field.name)),
+              ...expectedFields.map((field) => all.get(field.name)),
               ...(referred.length > 0 ? [`"expanded":{${referred.join()}}`] : []),
             ];
             return `{${parts.join()}}`;

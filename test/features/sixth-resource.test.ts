@@ -1,4 +1,5 @@
-// The proof that no TypeScript knows a resource: a sixth one, as YAML alone, does all that the five do.
+// Proves that TypeScript does not depend on a resource: a sixth one, defined in YAML alone, supports everything the
+// other five do.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
@@ -81,7 +82,7 @@ onBothDrivers(
       });
     });
 
-    test('defaults and empty values where a body has nothing', async () => {
+    test('an empty body creates defaults and empty values', async () => {
       const answer = await instance().call(`GET /api/v1/projects/${values.parent}`, { key: alpha.key });
       const { id, created_at, updated_at, ...rest } = answer.json;
       assert.deepEqual(rest, {
@@ -111,7 +112,7 @@ onBothDrivers(
       assert.equal(id, Number(values.parent));
     });
 
-    test('every type is stored exactly, joined names come through both references', async () => {
+    test('every type is stored exactly, and joined names come through both references', async () => {
       const answer = await instance().call(`GET /api/v1/projects/${values.project}`, { key: alpha.key });
       const expected = { ...full, customer_name: 'Acme', parent_label: 'XX-0 Parent', reviewed_on: null };
       for (const [field, value] of Object.entries(expected))
@@ -124,7 +125,7 @@ onBothDrivers(
     });
 
     scenarios(instance, world, [
-      // Permissions: one grant each, on this object only.
+      // Permissions: one grant each, on this resource only.
       { as: 'list', does: 'GET /api/v1/projects', gets: 200, has: { page: 1, per_page: 20 } },
       { as: 'read', does: 'GET /api/v1/projects/{project}', gets: 200, has: { title: 'Bridge' } },
       { as: 'read', does: 'GET /api/v1/projects', gets: 403, without: ['Bridge'] },
@@ -146,7 +147,7 @@ onBothDrivers(
       { as: 'beta', does: 'DELETE /api/v1/projects/{project}', gets: 404 },
       { as: 'beta', does: 'GET /api/v1/projects', gets: 200, without: ['Bridge', 'Acme'] },
       { as: 'alpha', does: 'GET /api/v1/projects', gets: 200, without: ['Foreign'] },
-      // Required, max_length, pattern, wrong kinds: together.
+      // Required, max_length, pattern and wrong types, reported together.
       {
         as: 'alpha',
         does: 'POST /api/v1/projects',
@@ -208,7 +209,7 @@ onBothDrivers(
       { as: 'alpha', does: 'GET /api/v1/projects/99999999999999999999', gets: 404 },
     ]);
 
-    test('a link to a record of another organization is refused like one to a missing record', async () => {
+    test("a reference to another organization's record is rejected like a reference to a missing record", async () => {
       for (const field of ['customer_id', 'parent_id']) {
         for (const id of [values[field === 'parent_id' ? 'foreignProject' : 'foreign'], '999999']) {
           const call = { key: alpha.key, body: { title: 'Linked', [field]: Number(id) } };
@@ -228,7 +229,7 @@ onBothDrivers(
       }
     });
 
-    test('lists: pages of 20, the default order, any order, filters', async () => {
+    test('lists have pages of 20, a default order, any other order, and filters', async () => {
       const gamma = await instance().organization('gamma');
       const day = (number: number) => `2026-01-${String((number % 9) + 1).padStart(2, '0')}`;
       for (let number = 0; number < 45; number++) {
@@ -264,8 +265,8 @@ onBothDrivers(
         (await titles('sort=billable&dir=desc')).flat(),
         order((number) => Number(number % 3 === 0), -1),
       );
-      const numbered = (wanted: (number: number) => boolean) =>
-        order((number) => number, 1).filter((_, number) => wanted(number));
+      const numbered = (predicate: (number: number) => boolean) =>
+        order((number) => number, 1).filter((_, number) => predicate(number));
       const filtered = async (query: string) => (await titles(`sort=id&${query}`)).flat();
       assert.deepEqual(
         await filtered('phase=Done'),
@@ -287,7 +288,7 @@ onBothDrivers(
       );
     });
 
-    test('PUT replaces, DELETE unlinks, and the record is gone', async () => {
+    test('PUT replaces a record, DELETE clears references to it, and the record is missing afterwards', async () => {
       const key = alpha.key;
       const parent = await post('projects', key, { title: 'Short-lived', code: 'SL-1' });
       const child = await post('projects', key, { title: 'Child', team_size: 9, parent_id: Number(parent) });
@@ -299,7 +300,7 @@ onBothDrivers(
       assert.equal(updater.status, 200, updater.text);
       const { team_size, owner_id, last_modified_by_id, parent_label } = updater.json;
       assert.deepEqual([team_size, parent_label, owner_id], [1, 'SL-1 Short-lived', Number(alpha.user)]);
-      assert.equal(last_modified_by_id, null, 'a key without a user wrote it');
+      assert.equal(last_modified_by_id, null, 'written by a key without a user');
 
       const itself = await instance().call(`PUT ${path}`, {
         key,
@@ -308,8 +309,8 @@ onBothDrivers(
       assert.equal(itself.json.parent_label, 'XX-0 Itself');
 
       await instance().call(`PUT ${path}`, { key, body: { title: 'Child', parent_id: Number(parent) } });
-      const gone = await instance().call(`DELETE /api/v1/projects/${parent}`, { key });
-      assert.deepEqual([gone.status, gone.text], [200, '{"ok":true}']);
+      const deletion = await instance().call(`DELETE /api/v1/projects/${parent}`, { key });
+      assert.deepEqual([deletion.status, deletion.text], [200, '{"ok":true}']);
       assert.equal((await instance().call(`GET /api/v1/projects/${parent}`, { key })).status, 404);
       assert.equal((await instance().call(`DELETE /api/v1/projects/${parent}`, { key })).status, 404);
       const orphan = await instance().call(`GET ${path}`, { key });
@@ -324,7 +325,7 @@ onBothDrivers(
       );
     });
 
-    test('the description has it, without authentication', async () => {
+    test('the API description includes it, without authentication', async () => {
       const { json: document } = await instance().call('GET /docs/openapi.json');
       const { paths, components } = document as {
         paths: Record<string, Record<string, { parameters?: { $ref: string }[] }>>;
@@ -374,7 +375,7 @@ onBothDrivers(
       assert.deepEqual(
         Object.keys(record.properties),
         Object.keys(answer.json),
-        'in the order of the answer',
+        'in the order of the response',
       );
       assert.deepEqual(input.required, ['title']);
       assert.equal(input.properties.reviewed_on, undefined);

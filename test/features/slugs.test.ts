@@ -1,4 +1,5 @@
-// Slugs are not authority: a freed slug stays with its organization, and config.yaml decides about those that it names.
+// Slugs do not grant authority: a former slug stays with its organization, and config.yaml controls the slugs that it
+// names.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { commandLine } from '../../engine/effects/actor.ts';
@@ -63,7 +64,7 @@ onBothDrivers(
       await run('org', 'rename', 'acme', '--slug', 'acme-group');
     });
 
-    test('no other organization gets a freed slug, and its holder can return to it', async () => {
+    test('a former slug is unavailable to other organizations, and its holder can return to it', async () => {
       for (const args of [
         ['create', 'acme'],
         ['rename', 'other', '--slug', 'acme'],
@@ -80,7 +81,7 @@ onBothDrivers(
       );
     });
 
-    test('a slug that is freed while another organization takes it belongs to one of them', async () => {
+    test('a slug that two organizations claim at the same time belongs to exactly one of them', async () => {
       const actor = commandLine(instance().config);
       for (let round = 0; round < 10; round++) {
         const slug = fresh('contended');
@@ -103,11 +104,11 @@ onBothDrivers(
       await assert.rejects(run('profile', 'list', '--org', 'short-lived'), /no organization "short-lived"/);
     });
 
-    test('?org= and pages lead from a former slug to its organization, for its members only', async () => {
+    test('?org= and pages resolve a former slug to its organization, for its members only', async () => {
       const { json } = await instance().call('POST /auth/login', { body: administratorOf(acme) });
       const key = String(json.access_token);
-      const asked = await instance().call('GET /api/v1/leads?org=acme', { key });
-      assert.equal(asked.status, 200);
+      const response = await instance().call('GET /api/v1/leads?org=acme', { key });
+      assert.equal(response.status, 200);
       const admin = await signIn(instance(), administratorOf(acme));
       for (const [from, to] of [
         ['/setup/o/acme', '/setup/o/acme-group'],
@@ -122,7 +123,7 @@ onBothDrivers(
       assert.equal((await stranger.get('/setup/o/acme')).status, 403);
     });
 
-    test('leads, payments, messages and logins reach the organization that had the slug', async () => {
+    test('leads, payments, messages and logins for a former slug reach its organization', async () => {
       await set({
         ...naming,
         quotas: {},
@@ -138,11 +139,11 @@ onBothDrivers(
         body: { id: 'one', email },
       });
       assert.equal(paid.json.lead_id, lead.json.id, paid.text);
-      const sent = await instance().call('POST /api/booking-forms/whatsapp', {
+      const response = await instance().call('POST /api/booking-forms/whatsapp', {
         headers: { authorization: `Bearer ${formToken}` },
         body: { to: '+49 40 66969 974', message: 'Booked.' },
       });
-      assert.equal(sent.status, 200, sent.text);
+      assert.equal(response.status, 200, response.text);
       const user = await transaction(instance().database, (within) =>
         findOrLinkUser(
           within,
@@ -172,7 +173,7 @@ onBothDrivers(
       );
     });
 
-    test('a quota given by a former slug stays in force', async () => {
+    test('a quota for a former slug stays in force', async () => {
       await set(naming);
       const create = () =>
         instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'More' } });
@@ -181,15 +182,15 @@ onBothDrivers(
       assert.match(readable((await admin.get('/setup/o/acme-group')).text), /Records: \d of 3\./);
       const keys = '/setup/o/acme-group/keys';
       const profile = (await run('profile', 'list', '--org', 'acme-group')).json.profiles as { id: string }[];
-      const refused = await admin.submit(`${keys}/create`, `${keys}/create`, {
+      const response = await admin.submit(`${keys}/create`, `${keys}/create`, {
         name: 'Second',
         profile: profile[0]?.id ?? '',
         expires: 'never',
       });
-      assert.match(readable(refused.text), /limit of 1/);
+      assert.match(readable(response.text), /limit of 1/);
     });
 
-    test('a slug named in config.yaml can be neither changed nor taken', async () => {
+    test('a slug named in config.yaml can be neither changed nor claimed', async () => {
       const [named, wanted] = ['named', 'wanted'];
       await instance().organization(named);
       await set({
@@ -212,9 +213,9 @@ onBothDrivers(
       const away = await rename(named, 'free');
       assert.match(problemOf(away), /the slug "named" cannot be changed/);
       assert.equal((await rename(named, named)).status, 303, 'its name can be changed');
-      const taken = await rename('other', wanted);
+      const response = await rename('other', wanted);
       assert.deepEqual(
-        [taken.status, problemOf(taken)],
+        [response.status, problemOf(response)],
         [400, 'the slug "wanted" is reserved. Choose another one.'],
       );
       const created = await admin.submit(`${base}/new`, `${base}/new`, { name: 'New', slug: wanted });
@@ -222,7 +223,7 @@ onBothDrivers(
         [created.status, problemOf(created)],
         [400, 'the slug "wanted" is reserved. Choose another one.'],
       );
-      // The operator, who writes config.yaml, can.
+      // The operator, who writes config.yaml, can claim it.
       assert.equal((await run('org', 'create', wanted)).json.slug, wanted);
     });
   },

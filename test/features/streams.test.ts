@@ -1,4 +1,5 @@
-// Every streamed response: it ends when its caller loses access, however slowly it is read, and each of its reads is bounded in bytes.
+// Streamed responses end when their caller loses access, however slowly they are read, and each read is bounded in
+// bytes.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
@@ -99,7 +100,7 @@ interface Callers {
   readonly revoke: (tables: Tables) => Promise<void>;
 }
 
-/** A stream that has been sent, and how often its caller has been checked. */
+/** A stream in progress and the number of checks of its caller. */
 interface Sent {
   readonly body: Readable;
   readonly checks: { started: number; pending: number };
@@ -110,14 +111,14 @@ const recordBytes = mebibyte;
 
 for (const driver of drivers) {
   describe(`streamed responses (${driver})`, () => {
-    // More than one read can have; for streams that are not read, also more than the buffers of a connection.
+    // More than one read can return, and, for streams that are not read, more than a connection can buffer.
     const recordCount = driver === 'postgresql' ? 16 : 8;
     const lineCount = driver === 'postgresql' ? 40_000 : 3000;
     let instance: Instance;
     let routes: Route[];
     const organizations: Organization[] = [];
     const sent = new Map<string, Sent>();
-    /** Keeps every stream, whichever handler sends it. */
+    /** Records every stream, whichever handler sends it. */
     const watch = (message: unknown) => {
       const { fastify } = message as { readonly fastify: FastifyInstance };
       fastify.addHook('onSend', async (sending, _reply, payload) => {
@@ -129,10 +130,10 @@ for (const driver of drivers) {
 
     before(async () => {
       subscribe('fastify.initialization', watch);
-      const found = await routesOf(() => startInstance(driver));
+      const router = await routesOf(() => startInstance(driver));
       unsubscribe('fastify.initialization', watch);
-      instance = found.built;
-      routes = found.routes(instance.app);
+      instance = router.built;
+      routes = router.routes(instance.app);
       for (const slug of ['acme', 'beta']) {
         const organization = await instance.organization(slug);
         organizations.push(organization);
@@ -143,7 +144,7 @@ for (const driver of drivers) {
 
     const urlOf = (path: string, { slug }: Organization) => `${instance.url}${path.replace(':org', slug)}`;
 
-    /** Opens a stream and reads its head only. */
+    /** Opens a stream and reads only its head. */
     async function openStream(each: StreamCase, organization: Organization, headers: Headers) {
       const opening = request(urlOf(each.url, organization), {
         headers: { ...each.headers, ...headers },
@@ -160,7 +161,7 @@ for (const driver of drivers) {
     const actor = () => command(instance);
     const grants = [{ object: 'leads', actions: ['list'] }] as const;
 
-    /** Creates an API key of each organization with a profile of its own. */
+    /** Creates an API key with its own profile for each organization. */
     const apiKeys = () =>
       Promise.all(
         organizations.map(async ({ id, makeKey }) => {
@@ -229,7 +230,7 @@ for (const driver of drivers) {
       },
     };
 
-    test('each is declared by its route, and is in this test', () => {
+    test('each is declared by its route and covered by this test', () => {
       const declared = routes.flatMap(({ methods, url, streams }) =>
         methods.flatMap((method) => streams.map((type) => `${method} ${url} ${type}`)),
       );
@@ -242,7 +243,7 @@ for (const driver of drivers) {
       assert.deepEqual([...new Set(withoutHead)].sort(), [...new Set(tested)].sort());
     });
 
-    // What differs between drivers is how they read.
+    // Drivers differ only in how they read, so one of them suffices.
     if (driver === 'postgresql') {
       for (const [name, callersOf] of Object.entries(revocations)) {
         test(`each ends with the next check of its caller after ${name}`, async (t) => {
@@ -261,8 +262,8 @@ for (const driver of drivers) {
           ).flat();
           t.after(() => all.map(({ stream }) => stream.response.destroy()));
           for (const { each, stream } of all) assert.ok(!stream.body.closed, `${each.url} has not ended`);
-          // Their timers have the same interval as this one, in the same list: between two ticks, each checks its caller,
-          // unless its last check still runs.
+          // Their timers have the same interval as this one and are in the same list, so each checks its caller
+          // between two ticks unless its last check is still running.
           const unchecked: string[] = [];
           const checksOfAll = () => all.map(({ stream: { checks } }) => ({ ...checks }));
           let previous: ReturnType<typeof checksOfAll> | undefined;
@@ -295,7 +296,7 @@ for (const driver of drivers) {
             const late = stream.checks.started - (startedBy[index] ?? 0);
             assert.ok(
               late <= 1,
-              `${each.url}: ended by the first check after the revocation, not by ${late}`,
+              `${each.url}: ended by check ${late} after the revocation instead of the first`,
             );
             const received = await drain(stream.response);
             // A change feed can end between two changes.
@@ -312,7 +313,7 @@ for (const driver of drivers) {
       administrator = await member();
     });
     for (const each of cases.filter(({ isIdle }) => isIdle !== true)) {
-      test(`no read of ${each.stream} has more bytes than its bound and one record`, async () => {
+      test(`no read of ${each.stream} exceeds its limit and one record`, async () => {
         const [organization = assert.fail()] = organizations;
         const { headersFor } = administrator;
         const watched = await watchAdmission(instance);
@@ -337,7 +338,7 @@ for (const driver of drivers) {
   });
 }
 
-test('no handler writes to the connection of a response itself', () => {
+test('no handler writes to the connection of a response', () => {
   const files = globSync('{engine,plugins,webhooks,app}/**/*.ts', { cwd: project });
   assert.ok(files.length > 100);
   assert.deepEqual(
@@ -364,7 +365,7 @@ function countChecks(sending: FastifyRequest): Sent['checks'] {
   return checks;
 }
 
-/** Creates records that do not compress well, a change to each of them, and a long activity. */
+/** Creates records that do not compress well, a change to each of them, and many entries in the activity. */
 async function fill(
   { database }: Instance,
   organization: string,

@@ -1,5 +1,5 @@
-// Whatever is thrown inside: what the caller sees and what the log holds, on API and screens. Texts of errors hold what
-// was sent, so neither has them.
+// Errors thrown inside the service: the caller's response and the log, on the API and in the admin UI. Error messages
+// can contain input, so neither includes them.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
@@ -13,19 +13,19 @@ const hidden = 'what-nobody-may-read';
 const failed = 'the server failed';
 const database = 'The database did not respond as expected';
 
-/** What a page says in place of a text for programs. */
-const said: Readonly<Record<string, string>> = {
+/** The admin UI's texts for errors of the API. */
+const pageTexts: Readonly<Record<string, string>> = {
   [failed]: 'Something went wrong. Try again later.',
   'not found': 'Page not found.',
 };
 
-/** What may be thrown, by name: how it is made, and the caller's response. */
+/** Values that can be thrown, by name: a factory, and the caller's response. */
 const thrown: Readonly<Record<string, readonly [make: () => unknown, status: number, text: string]>> = {
   'an error': [() => new Error(hidden), 500, failed],
   'a type error': [() => new TypeError(hidden), 500, failed],
-  'an error for people': [() => new UserError(hidden), 500, failed],
-  'an error of several lines': [() => new Error(`a\n    at ${hidden}\n    at ${hidden}`), 500, failed],
-  'an error whose text came later': [() => Object.assign(new Error(hidden), { message: 'a' }), 500, failed],
+  'an error with a user message': [() => new UserError(hidden), 500, failed],
+  'an error with several lines': [() => new Error(`a\n    at ${hidden}\n    at ${hidden}`), 500, failed],
+  'an error with a later message': [() => Object.assign(new Error(hidden), { message: 'a' }), 500, failed],
   'an error with a cause': [() => new Error('a', { cause: new Error(hidden) }), 500, failed],
   'several errors': [() => new AggregateError([new Error(hidden)], hidden), 500, failed],
   'an error with a code': [() => Object.assign(new Error(hidden), { code: `E ${hidden}` }), 500, failed],
@@ -35,7 +35,7 @@ const thrown: Readonly<Record<string, readonly [make: () => unknown, status: num
     failed,
   ],
   'an error with a status': [() => Object.assign(new Error(hidden), { statusCode: 404 }), 404, 'not found'],
-  'an error with a status of success': [
+  'an error with a success status': [
     () => Object.assign(new Error(hidden), { statusCode: 201 }),
     500,
     failed,
@@ -63,7 +63,7 @@ const thrown: Readonly<Record<string, readonly [make: () => unknown, status: num
 };
 
 for (const driver of drivers) {
-  describe(`what is thrown (${driver})`, () => {
+  describe(`thrown errors (${driver})`, () => {
     let instance: Instance;
     let next: unknown;
     before(async () => {
@@ -80,9 +80,12 @@ for (const driver of drivers) {
     });
     after(() => instance.close());
 
-    /** Throws something within a request; checks that its text is nowhere and that it is logged once where it must be. */
-    async function check(what: unknown, status: number, text: string): Promise<Record<string, unknown>[]> {
-      next = what;
+    /**
+     * Throws a value in a request, and checks that its message is never returned or logged and that it is logged once
+     * if required.
+     */
+    async function check(value: unknown, status: number, text: string): Promise<Record<string, unknown>[]> {
+      next = value;
       const all: Record<string, unknown>[] = [];
       for (const [method, path] of [
         ['POST', '/auth/login'],
@@ -101,7 +104,7 @@ for (const driver of drivers) {
         const request = isPage
           ? /\b[0-9a-f]{8}-[0-9a-z]+\b/.exec(answer.text)?.[0]
           : String(answer.json.request_id);
-        if (isPage) assert.ok(answer.text.includes(`<p>${said[text] ?? text}</p>`), answer.text);
+        if (isPage) assert.ok(answer.text.includes(`<p>${pageTexts[text] ?? text}</p>`), answer.text);
         else assert.equal(answer.json.error, text);
         assert.deepEqual(
           lines.map((line) => [line.level, line.status, line.route, line.request_id]),
@@ -116,22 +119,22 @@ for (const driver of drivers) {
       test(`${name} → ${status}`, async () => void (await check(make(), status, text)));
     }
 
-    test('frames are logged, of the place where it was thrown', async () => {
+    test('logs the stack frames of the throwing code', async () => {
       const [line = assert.fail()] = await check(new Error(hidden), 500, failed);
       assert.match(String([line.stack].flat()[0]), /thrown\.test\.ts:\d+/);
     });
 
     const statements = {
       'a text that is not a number': [`select '${hidden}'::int`, '22P02'],
-      'a table that is not there': [`select * from "${hidden}"`, '42P01'],
-      'a value that is there': [
+      'a missing table': [`select * from "${hidden}"`, '42P01'],
+      'a duplicate value': [
         `insert into crm_organizations (slug, name) values ('${hidden}', 'a'), ('${hidden}', 'b')`,
         '23505',
       ],
       'invalid SQL': [`select ${hidden}`, undefined],
     } as const;
     for (const [name, [text, state]] of Object.entries(statements)) {
-      test(`what the database says: ${name}`, async () => {
+      test(`a database error: ${name}`, async () => {
         const error: unknown = await instance.database.run({ name: '', text, values: [] }).then(
           () => assert.fail('it ran'),
           (cause: unknown) => cause,

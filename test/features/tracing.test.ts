@@ -1,4 +1,4 @@
-// Traces: requests and their statements, as a collector of OpenTelemetry gets them; nothing without one.
+// Traces: requests and their statements, as received by an OpenTelemetry collector, and nothing without a collector.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
@@ -31,7 +31,7 @@ for (const driver of drivers) {
       await collector.close();
     });
 
-    /** The spans of the request with an id: its own first, then its statements. */
+    /** Returns the spans of the request with this ID: its own first, then its statements. */
     const spansOf = async (id: string) => {
       const own = () => collector.spans.find(({ attributes }) => attributes['crm.request_id'] === id);
       await until(() => own() !== undefined, 'be sent');
@@ -39,7 +39,7 @@ for (const driver of drivers) {
       return { span, statements: collector.spans.filter((each) => each.parent === span.id) };
     };
 
-    test('a request: route, status, organization and caller by id; its statements below it', async () => {
+    test('a request has a route, status, organization and caller ID, and its statements are its children', async () => {
       const headers = { 'x-request-id': 'first' };
       await instance.call('GET /api/v1/leads?x=what-was-sent', { key: acme.key, headers });
       const { span, statements } = await spansOf('first');
@@ -63,13 +63,13 @@ for (const driver of drivers) {
         [3, span.trace, 'list'],
       );
       assert.match(statement.name, /^leads/);
-      // Clocks of the two are read in different ways.
+      // The two clocks are read in different ways.
       const early = 5_000_000n;
       assert.ok(statement.start + early >= span.start && statement.end <= span.end + early);
       assert.ok(!JSON.stringify([span.attributes, statement.attributes]).includes('what-was-sent'));
     });
 
-    test('the trace of the caller continues; a malformed one does not, and fails nothing', async () => {
+    test("continues the caller's trace, and ignores a malformed one", async () => {
       const call = (id: string, traceparent: string) =>
         instance.call('GET /api/v1/leads/1', {
           key: acme.key,
@@ -84,10 +84,10 @@ for (const driver of drivers) {
       await call('after', `00-${parent}-00f067aa0ba902b7-01`);
       await spansOf('after');
       const ids = collector.spans.map(({ attributes }) => attributes['crm.request_id']);
-      assert.ok(!ids.includes('unwanted'), 'its caller does not sample it');
+      assert.ok(!ids.includes('unwanted'), 'the caller does not sample it');
     });
 
-    test('strangers and addresses that no route has', async () => {
+    test('traces unauthenticated requests and unknown paths without their URL', async () => {
       const headers = { 'x-request-id': 'stranger' };
       await instance.call('GET /no/such/path', { headers });
       const { span, statements } = await spansOf('stranger');
@@ -96,23 +96,23 @@ for (const driver of drivers) {
       assert.ok(!JSON.stringify(span.attributes).includes('such'));
     });
 
-    test('to /v1/traces, as protocol buffers', () => {
+    test('sends protocol buffers to /v1/traces', () => {
       const [{ path, headers } = assert.fail()] = collector.requests;
       assert.deepEqual([path, headers['content-type']], ['/v1/traces', 'application/x-protobuf']);
     });
 
-    test('a collector that fails costs no request, and the log says so once', async () => {
+    test('a failing collector does not affect requests and is logged once', async () => {
       collector.respond(400);
-      const asked = collector.requests.length;
+      const requestCount = collector.requests.length;
       const lines = await logged(async () => {
         for (let count = 0; count < 3; count++) {
           assert.equal((await instance.call('GET /api/v1/leads', { key: acme.key })).status, 200);
-          await until(() => collector.requests.length > asked + count, 'try to send');
+          await until(() => collector.requests.length > requestCount + count, 'try to send');
         }
         collector.respond(200);
         await instance.call('GET /api/v1/leads', { key: acme.key, headers: { 'x-request-id': 'again' } });
         await spansOf('again');
-        await until(() => collector.requests.length > asked + 3, 'send');
+        await until(() => collector.requests.length > requestCount + 3, 'send');
         await new Promise((resolve) => setTimeout(resolve, 50));
       });
       assert.deepEqual(
@@ -126,7 +126,7 @@ for (const driver of drivers) {
   });
 }
 
-test('what is wrong is said in one line each', () => {
+test('reports each invalid setting in one line', () => {
   const environment = {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317',
     OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
@@ -145,7 +145,7 @@ test('what is wrong is said in one line each', () => {
   );
 });
 
-test('nothing of it is loaded unless it is used', async () => {
+test('does not load the libraries unless tracing is used', async () => {
   const script = `
     const { registerHooks } = await import('node:module');
     const loaded = [];

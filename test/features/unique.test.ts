@@ -1,4 +1,4 @@
-// Fields that are unique within an organization: what counts as the same value, and what is reported for a duplicate.
+// Unique fields within an organization: which values are equal, and how a duplicate is reported.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
@@ -45,14 +45,14 @@ onBothDrivers(
       );
     };
 
-    test('POST, PUT and PATCH of a value that another record has: 409 with its id', async () => {
-      const [taken, other] = [await post({ email: 'a@x', code: 7 }), await post({ email: 'b@x' })];
-      isDuplicate(await send(`POST ${path}`, { email: 'a@x' }), taken, 'email');
-      isDuplicate(await send(`PUT ${path}/${other}`, { email: 'a@x' }), taken, 'email');
-      isDuplicate(await send(`PATCH ${path}/${other}`, { code: 7 }), taken, 'code');
+    test('POST, PUT and PATCH return 409 with the ID of the record that has the same value', async () => {
+      const [first, other] = [await post({ email: 'a@x', code: 7 }), await post({ email: 'b@x' })];
+      isDuplicate(await send(`POST ${path}`, { email: 'a@x' }), first, 'email');
+      isDuplicate(await send(`PUT ${path}/${other}`, { email: 'a@x' }), first, 'email');
+      isDuplicate(await send(`PATCH ${path}/${other}`, { code: 7 }), first, 'code');
       for (const method of ['PUT', 'PATCH']) {
         assert.equal(
-          (await send(`${method} ${path}/${taken}`, { email: 'a@x', code: 7 })).status,
+          (await send(`${method} ${path}/${first}`, { email: 'a@x', code: 7 })).status,
           200,
           'its own',
         );
@@ -61,14 +61,14 @@ onBothDrivers(
       assert.deepEqual([email, code], ['b@x', null]);
     });
 
-    test('without the grant read the id is not told; another organization has values of its own', async () => {
+    test('omits the ID without the read grant, and other organizations have their own values', async () => {
       await post({ email: 'unread@x' });
       const writer = await alpha.keyWith([{ object: 'people', actions: ['create', 'update'] }]);
       isDuplicate(await send(`POST ${path}`, { email: 'unread@x' }, writer), undefined, 'email');
       await post({ email: 'unread@x' }, beta.key);
     });
 
-    test('empty values do not count; others are compared exactly, however long', async () => {
+    test('ignores empty values and compares others exactly, whatever their length', async () => {
       for (const body of [{}, {}, { email: '', code: null }, { email: null }]) await post(body);
       const long = 'ü'.repeat(100);
       for (const email of [
@@ -98,7 +98,7 @@ onBothDrivers(
       );
     });
 
-    test('together: all of them must be the same, and none empty', async () => {
+    test('combined fields are duplicates only if all of them are equal and none is empty', async () => {
       const [a, b] = [
         (await send('POST /api/v1/accounts', {})).json.id,
         (await send('POST /api/v1/accounts', {})).json.id,
@@ -122,14 +122,14 @@ onBothDrivers(
       assert.equal((await send(`PATCH ${path}/${half}`, { since })).status, 200, 'references became null');
     });
 
-    test('a missing reference comes before a duplicate', async () => {
+    test('a missing reference takes precedence over a duplicate', async () => {
       const answer = await send(`POST ${path}`, { email: 'a@x', account_id: 987654321 });
       assert.ok([400, 409].includes(answer.status), answer.text);
       const error = errorOf(await send(`POST ${path}`, { account_id: 987654321, since: '2026-01-01' }));
       assert.equal(error.code, 'missing_reference');
     });
 
-    test('partners: a duplicate is refused without an id, and nothing of it is written', async () => {
+    test('partners: rejects a duplicate without an ID and writes nothing', async () => {
       const inbound = (email: string) =>
         instance().call('POST /webhooks/inbound-leads', {
           body: { email },

@@ -1,4 +1,5 @@
-// Requests that break HTTP, over raw sockets: each is refused in the one shape, and the service keeps responding.
+// Malformed HTTP over raw sockets: each request is rejected with the common error shape, and the service keeps
+// responding.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
@@ -11,16 +12,16 @@ const limit = 1024 * 1024;
 const crlf = '\r\n';
 const json = 'Content-Type: application/json';
 
-/** An answer as it came over the wire. */
+/** A response as received. */
 interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Reads the answers in what a connection got; bodies have a Content-Length, but that of a HEAD is empty. */
+/** Parses the responses of a connection. Bodies have a Content-Length, but responses to HEAD have no body. */
 function replies(text: string, isHead = false): Reply[] {
-  const found: Reply[] = [];
+  const responses: Reply[] = [];
   for (let rest = text; rest !== ''; ) {
     const end = rest.indexOf(crlf + crlf);
     assert.ok(end > 0, `no head in ${JSON.stringify(rest.slice(0, 200))}`);
@@ -32,13 +33,13 @@ function replies(text: string, isHead = false): Reply[] {
     ) as Record<string, string>;
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0);
     const start = end + 4;
-    found.push({ status, headers, body: rest.slice(start, start + length) });
+    responses.push({ status, headers, body: rest.slice(start, start + length) });
     rest = rest.slice(start + length);
   }
-  return found;
+  return responses;
 }
 
-describe('The wire', { concurrency: 1 }, () => {
+describe('HTTP on the wire', { concurrency: 1 }, () => {
   let instance: Instance;
   let organization: Organization;
   before(async () => {
@@ -53,13 +54,13 @@ describe('The wire', { concurrency: 1 }, () => {
 
   afterEach(async () => {
     const answer = await instance.call('GET /api/v1/leads', { key: organization.key });
-    assert.equal(answer.status, 200, 'it keeps responding');
+    assert.equal(answer.status, 200, 'the service keeps responding');
   });
 
   const head = (line: string, ...fields: string[]) =>
     [line, 'Host: crm', `Authorization: Bearer ${organization.key}`, ...fields, '', ''].join(crlf);
 
-  /** Sends bytes and returns every answer, once the service has closed the connection. */
+  /** Sends bytes and returns every response once the service has closed the connection. */
   async function exchanged(bytes: string | Uint8Array, isHead = false): Promise<Reply[]> {
     const socket = await opened(instance.url);
     socket.send(bytes);
@@ -87,7 +88,7 @@ describe('The wire', { concurrency: 1 }, () => {
   const list = 'GET /api/v1/leads HTTP/1.1';
   const close = 'Connection: close';
 
-  /** What is refused before there is a request; the connection is closed. */
+  /** Rejected before there is a request. The connection is closed. */
   const broken: Readonly<Record<string, () => string | Uint8Array>> = {
     'Content-Length and Transfer-Encoding': () =>
       `${head(post, json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}${chunk(lead)}0${crlf}${crlf}`,
@@ -99,25 +100,25 @@ describe('The wire', { concurrency: 1 }, () => {
       `${head(post, json, `Content-Length: ${lead.length}`, `Content-Length: ${lead.length}`)}${lead}`,
     'a list as Content-Length': () => `${head(post, json, 'Content-Length: 24, 24')}${lead}`,
     'a negative Content-Length': () => `${head(post, json, 'Content-Length: -1')}${lead}`,
-    'Content-Length of letters': () => `${head(post, json, 'Content-Length: many')}${lead}`,
+    'Content-Length with letters': () => `${head(post, json, 'Content-Length: many')}${lead}`,
     'a Content-Length beyond 64 bits': () =>
       `${head(post, json, `Content-Length: ${'9'.repeat(30)}`)}${lead}`,
     'chunked not last': () =>
       `${head(post, json, 'Transfer-Encoding: chunked, gzip')}${chunk(lead)}0${crlf}${crlf}`,
-    'a chunk size of letters': () => `${head(post, json, 'Transfer-Encoding: chunked')}zz${crlf}${lead}`,
+    'a chunk size with letters': () => `${head(post, json, 'Transfer-Encoding: chunked')}zz${crlf}${lead}`,
     'no Host': () => [list, `Authorization: Bearer ${organization.key}`, '', ''].join(crlf),
     'two Host headers': () => head(list, 'Host: elsewhere', close),
     'two equal Host headers': () => head(list, 'host: crm', close),
-    'two Host headers of HTTP/1.0': () => head('GET /api/v1/leads HTTP/1.0', 'HOST: crm'),
+    'two Host headers with HTTP/1.0': () => head('GET /api/v1/leads HTTP/1.0', 'HOST: crm'),
     garbage: () => Uint8Array.from({ length: 500 }, (_, index) => (index * 73) % 256),
     'TLS to a plain port': () => Buffer.from('16030100c8010000c40303', 'hex'),
     'a line of blanks': () => `   ${crlf}${crlf}`,
     'version 9': () => head('GET /api/v1/leads HTTP/9.9'),
-    'HTTP/2 in clear': () => `PRI * HTTP/2.0${crlf}${crlf}SM${crlf}${crlf}`,
+    'HTTP/2 in cleartext': () => `PRI * HTTP/2.0${crlf}${crlf}SM${crlf}${crlf}`,
     'a lower-case method': () => head('get /api/v1/leads HTTP/1.1'),
     'an unknown method': () => head('HACK /api/v1/leads HTTP/1.1'),
     'a blank in the path': () => head('GET /api/v1/leads x HTTP/1.1'),
-    'a folded header at the front': () => `${list}${crlf} folded: yes${crlf}${crlf}`,
+    'a folded first header': () => `${list}${crlf} folded: yes${crlf}${crlf}`,
     'a blank before the colon': () => head(list, 'X-Odd : 1'),
     'a header without a colon': () => head(list, 'nonsense'),
     'a zero byte in a header': () => head(list, 'X-Odd: a\0b'),
@@ -128,7 +129,7 @@ describe('The wire', { concurrency: 1 }, () => {
     test(`${name} → 400, connection closed`, async () => {
       const leads = await count();
       const answers = await exchanged(bytes());
-      assert.equal(answers.length, 1, 'one answer: nothing after it counts as a request');
+      assert.equal(answers.length, 1, 'one response, so nothing after it counts as a request');
       for (const answer of answers) {
         assertError(answer, 400);
         assert.equal(answer.headers.connection, 'close');
@@ -137,13 +138,13 @@ describe('The wire', { concurrency: 1 }, () => {
     });
   }
 
-  test('no version: HTTP/0.9 has no headers, so there is no key', async () => {
+  test('HTTP/0.9 has no headers and therefore no key', async () => {
     const [answer] = await exchanged(`GET /api/v1/leads${crlf}${crlf}`);
     assert.ok(answer);
     assertError(answer, 401);
   });
 
-  test('obs-fold: a continued header is refused or read as one value', async () => {
+  test('rejects a folded header or reads it as one value', async () => {
     const [answer] = await exchanged(head(list, 'X-Folded: a', ' b', close));
     assert.ok(answer);
     if (answer.status !== 200) assertError(answer, 400);
@@ -178,43 +179,43 @@ describe('The wire', { concurrency: 1 }, () => {
     });
   }
 
-  test('an address that cannot be decoded tells nothing without credentials', async () => {
+  test('an undecodable path reveals nothing without credentials', async () => {
     const answer = await instance.call('GET /api/v1/leads/%ff');
     const missing = await instance.call('GET /api/v1/leads/1');
     assert.deepEqual([answer.status, errorOf(answer)], [401, errorOf(missing)]);
   });
 
-  test('Expect: what cannot be met → 417 in the one shape', async () => {
+  test('an unsupported Expect returns 417 with the common error shape', async () => {
     const [answer] = await exchanged(head(list, close, 'expect: 200-maybe'));
     assert.ok(answer);
     assertError(answer, 417);
   });
 
-  test('HEAD: the head of GET, no body', async () => {
+  test('HEAD returns the head of GET and no body', async () => {
     const [get] = await exchanged(head(list, close));
     const [answer] = await exchanged(head('HEAD /api/v1/leads HTTP/1.1', close), true);
     assert.deepEqual([answer?.status, answer?.body], [200, '']);
     assert.equal(answer?.headers['content-length'], get?.headers['content-length']);
   });
 
-  test('an absolute URI means the path in it, or nothing', async () => {
+  test('uses the path of an absolute URI or rejects the request', async () => {
     const [answer] = await exchanged(head('GET http://elsewhere.example/api/v1/leads HTTP/1.1', close));
     assert.ok(answer);
     if (answer.status !== 200) assertError(answer, 404);
     assert.ok(!answer.body.includes('elsewhere'));
   });
 
-  test('headers of 16 KiB and more → 431', async () => {
+  test('rejects heads of 16 KiB and more with 431', async () => {
     for (const length of [16_384, 20_000, 1_000_000]) {
       const [answer] = await exchanged(head(list, `X-Long: ${'x'.repeat(length)}`));
       assert.ok(answer);
       assertError(answer, 431);
     }
-    const [served] = await exchanged(head(list, `X-Long: ${'x'.repeat(15_000)}`, close));
-    assert.equal(served?.status, 200);
+    const [response] = await exchanged(head(list, `X-Long: ${'x'.repeat(15_000)}`, close));
+    assert.equal(response?.status, 200);
   });
 
-  test('a very long URL → 404 or 431, never a crash', async () => {
+  test('rejects a very long URL with 404 or 431', async () => {
     for (const [length, status] of [
       [10_000, 404],
       [100_000, 431],
@@ -252,17 +253,17 @@ describe('The wire', { concurrency: 1 }, () => {
         });
       }
     }
-    test('announced and never sent: rejected immediately', async () => {
+    test('rejects a declared length that is too large before the body is sent', async () => {
       const [answer] = await exchanged(head(post, json, `Content-Length: ${100 * limit}`));
       assert.ok(answer);
       assertError(answer, 413);
     });
   });
 
-  test('heads and bodies that come slowly do not block others', async () => {
+  test('slow heads and bodies do not block other requests', async () => {
     const { server } = instance.app;
     const { headersTimeout } = server;
-    // On a busy machine the other requests can take longer than a head may.
+    // On a busy machine, the other requests can take longer than the timeout for heads.
     server.headersTimeout = 120_000;
     after(() => {
       server.headersTimeout = headersTimeout;
@@ -275,7 +276,7 @@ describe('The wire', { concurrency: 1 }, () => {
       Array.from({ length: 20 }, () => instance.call('GET /api/v1/leads', { key: organization.key })),
     );
     for (const { status } of answers) assert.equal(status, 200);
-    // A continued one is served, however many chunks it has.
+    // A head sent in many chunks is accepted once complete.
     const [first] = slow;
     assert.ok(first);
     for (const byte of ` crm${crlf}Authorization: Bearer ${organization.key}${crlf}${close}${crlf}${crlf}`)
@@ -285,12 +286,12 @@ describe('The wire', { concurrency: 1 }, () => {
     for (const socket of slow) socket.close();
   });
 
-  test('a head that stops half-way → 408 within the time that heads have', async () => {
+  test('an incomplete head gets 408 within the timeout for heads', async () => {
     const { server } = instance.app;
     const { headersTimeout } = server;
     server.headersTimeout = 500;
     try {
-      // The client gives up after 20 s, and Node's own default looks every 30 s only.
+      // The client gives up after 20 s, but by default Node checks only every 30 s.
       const [answer] = await exchanged(`${list}${crlf}Host: cr`);
       assert.ok(answer);
       assertError(answer, 408);
@@ -299,13 +300,13 @@ describe('The wire', { concurrency: 1 }, () => {
     }
   });
 
-  test('many requests in one packet are answered in order', async () => {
+  test('answers pipelined requests in order', async () => {
     const socket = await opened(instance.url);
     const requests = ['/api/v1/leads', '/api/v1/nothing', '/api/v1/leads'];
     socket.send(requests.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
-    const got = () => socket.text().match(/HTTP\/1\.1 \d{3}/g) ?? [];
-    await until(() => got().length === 3, 'three answers');
-    assert.deepEqual(got(), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
+    const statusLines = () => socket.text().match(/HTTP\/1\.1 \d{3}/g) ?? [];
+    await until(() => statusLines().length === 3, 'three answers');
+    assert.deepEqual(statusLines(), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
     socket.close();
   });
 });

@@ -39,7 +39,11 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-const unchanged = 'The definitions have not changed since the last migration.';
+/** Returns the text of a plan without statements. */
+const withoutStatements = (api: readonly ApiChange[]): string =>
+  api.length === 0
+    ? 'The definitions have not changed since the last migration.'
+    : 'The change affects only the API. The tables do not change.';
 
 /** Formats a plan for a terminal. @param notCounted the reason if rows are not counted */
 export function planText(
@@ -47,7 +51,7 @@ export function planText(
   notCounted: string | undefined,
 ): string {
   const sections: (string | undefined)[] = [
-    statements.length === 0 ? unchanged : 'The database:',
+    statements.length === 0 ? withoutStatements(api) : 'The database:',
     ...statements.map((statement, index) => {
       const facts = [
         `lock ${statement.lock}`,
@@ -125,7 +129,7 @@ export function planMarkdown({
     '### Plan',
     '',
     ...(statements.length === 0
-      ? [unchanged]
+      ? [withoutStatements(api)]
       : rows(
           ['statement', 'lock', 'rows', '', 'risk'],
           statements.map((statement) => [

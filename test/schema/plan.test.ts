@@ -69,6 +69,21 @@ for (const driver of drivers) {
       assert.deepEqual(database, { pending: [], problems: [], waiting: [], drift: [] });
     });
 
+    test('--check fails for a change to the API that breaks clients, although the tables do not change', async () => {
+      const text = own.text('leads');
+      for (const [from, to, code] of [
+        ['  company: { type: string,', '  company: { type: string, required: true,', 1],
+        ['  - { field: rating, operators: [eq, ne, in] }', '  - { field: rating, operators: [eq] }', 1],
+        ['enum: [Hot, Warm, Cold]', 'enum: [Hot, Warm, Cold, Lost]', 0],
+      ] as const) {
+        own.edit('leads', from, to);
+        const { statements, api, ...result } = await plan('--check', '--offline');
+        assert.ok(api.length > 0, to);
+        assert.deepEqual([statements, result.clean, result.code], [[], code === 0, code], to);
+        own.add('leads', text);
+      }
+    });
+
     test('an edit: statements with their locks, rows and risks; what does not fit; what callers notice', async () => {
       own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
       own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: integer,');

@@ -5,6 +5,7 @@ import {
   type DatabaseState,
   type MigrationPlan,
   type PlannedCheck,
+  type PlannedDrop,
   type PlannedStatement,
 } from '../../engine/schema/index.ts';
 import type { KeyUsage } from '../../plugins/api/usage/index.ts';
@@ -19,7 +20,16 @@ const rowsOf = ({ rows, touches }: PlannedStatement): string => {
   return rows === undefined ? '?' : `${rows.isEstimate ? '~' : ''}${rows.count}`;
 };
 const rewriteOf = ({ touches }: PlannedStatement): string => (touches === 'nothing' ? '' : touches);
-const riskOf = ({ risks }: PlannedStatement): string => risks.join(', ');
+const riskOf = ({ risks, drops }: PlannedStatement): string => [...drops.map(dropText), ...risks].join(', ');
+const dropText = ({ name, count }: PlannedDrop): string => {
+  const records = `${count?.toLocaleString('en-US') ?? 'an unknown number of'} record${count === 1 ? '' : 's'}`;
+  if (!name.includes('.')) return `drops ${name}: ${records}`;
+  return `drops ${name}: ${records} ${count === 1 ? 'has' : 'have'} a value`;
+};
+const effectOf = (statement: PlannedStatement): string => {
+  if (statement.touches !== 'nothing') return `${rewriteOf(statement)} ${rowsOf(statement)} rows`;
+  return statement.drops.length > 0 ? statement.drops.map(dropText).join(', ') : 'no rows';
+};
 
 const countOf = ({ count, tookTooLong }: PlannedCheck): string => {
   if (tookTooLong) return `more records than can be counted in ${countMs / 1000} s`;
@@ -53,11 +63,7 @@ export function planText(
   const sections: (string | undefined)[] = [
     statements.length === 0 ? withoutStatements(api) : 'The database:',
     ...statements.map((statement, index) => {
-      const facts = [
-        `lock ${statement.lock}`,
-        statement.touches === 'nothing' ? 'no rows' : `${rewriteOf(statement)} ${rowsOf(statement)} rows`,
-        ...statement.risks,
-      ];
+      const facts = [`lock ${statement.lock}`, effectOf(statement), ...statement.risks];
       return `  ${index + 1}. ${shorten(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
     }),
     ...(checks.length === 0 ? [] : ['\nStored values that do not fit:']),

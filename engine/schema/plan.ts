@@ -9,8 +9,17 @@ import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { onlineForm } from './online.ts';
 import { groupRetypes } from './retype.ts';
-import { analyzeOnline, analyzeStatement, analyzeTypeChange, type StatementAnalysis } from './statements.ts';
-import { storedModel } from './stored.ts';
+import {
+  analyzeOnline,
+  analyzeOnNewTable,
+  analyzeStatement,
+  analyzeTypeChange,
+  createdTable,
+  type DroppedValues,
+  droppedValues,
+  type StatementAnalysis,
+} from './statements.ts';
+import { type Renames, storedModel } from './stored.ts';
 
 /** Number of rows of a table. */
 export interface RowCount {
@@ -22,6 +31,16 @@ export interface RowCount {
 export interface PlannedStatement extends StatementAnalysis {
   /** Rows of the table it reads or writes; undefined without a database or if the table does not exist yet. */
   readonly rows: RowCount | undefined;
+  /** The dropped tables and columns. */
+  readonly drops: readonly PlannedDrop[];
+}
+
+/** A dropped table or column. */
+export interface PlannedDrop {
+  /** For example `leads` or `leads.fax`. */
+  readonly name: string;
+  /** Number of records with a value; undefined without a database or if counting took longer than {@link countMs}. */
+  readonly count: number | undefined;
 }
 
 /** A check in a migration plan. */
@@ -79,22 +98,32 @@ export async function planChanges(
   intent: Intent,
   database: Database | undefined,
 ): Promise<MigrationPlan> {
-  const { statements, checks, api, undecided } = await changeOf(config, model, intent);
+  const { statements, renamed, checks, api, undecided } = await changeOf(config, model, intent);
   const countRows = database && counter(database);
   const plannedStatements: PlannedStatement[] = [];
   const typeChanges = new Set(
     groupRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
   );
+  const createdTables = new Set(statements.map(createdTable));
   for (const statement of statements.map(analyzeStatement)) {
+    if (createdTables.has(statement.table) && statement.table !== undefined) {
+      plannedStatements.push({ ...analyzeOnNewTable(statement), rows: undefined, drops: [] });
+      continue;
+    }
     const table = statement.touches === 'nothing' ? undefined : statement.table;
-    const rows = table === undefined ? undefined : await countRows?.(table);
+    const rows = table === undefined ? undefined : await countRows?.(formerTable(renamed, table));
     const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
+    const drops: PlannedDrop[] = [];
+    // A type change drops an offset whose value is in the new column.
+    const dropped = typeChanges.has(statement.sql) ? [] : droppedValues(statement);
+    for (const values of dropped) drops.push(await countDropped(values, renamed, database));
     if (isOnline && typeChanges.has(statement.sql))
-      plannedStatements.push({ ...analyzeTypeChange(statement), rows });
+      plannedStatements.push({ ...analyzeTypeChange(statement), rows, drops });
     else
       plannedStatements.push({
         ...(isOnline && onlineForm(statement.sql) ? analyzeOnline(statement) : statement),
         rows,
+        drops,
       });
   }
   const plannedChecks: PlannedCheck[] = [];
@@ -157,13 +186,35 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
   return { count, isEstimate: count > countedRows };
 }
 
+/** Returns the name of a table before the migration. */
+const formerTable = ({ tables = {} }: Renames, table: string): string =>
+  Object.entries(tables).find(([, name]) => name === table)?.[0] ?? table;
+
+/** Counts the records that lose a value. */
+async function countDropped(
+  { table, column }: DroppedValues,
+  renamed: Renames,
+  database: Database | undefined,
+): Promise<PlannedDrop> {
+  const name = column === undefined ? table : `${table}.${column}`;
+  const stored = formerTable(renamed, table);
+  if (database === undefined || !(await isTable(database, stored))) return { name, count: undefined };
+  const where = column === undefined ? '' : ` where nullif(${quote(column)}::text, '') is not null`;
+  const counts = await runInTime(database, `select count(*)::text from ${quote(stored)}${where}`);
+  return { name, count: counts === undefined ? undefined : Number(counts[0]?.[0]) };
+}
+
+async function isTable(database: Database, name: string): Promise<boolean> {
+  const [relation] = await run(database, `select to_regclass('${quote(name)}')::text`);
+  return typeof relation?.[0] === 'string';
+}
+
 /** Counts the records that a check affects, and reads some as examples. */
 async function checkRecords(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
   const { name, says, refuses, table, exampleColumn, where } = check;
   const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
   if (database === undefined) return uncounted;
-  const [relation] = await run(database, `select to_regclass('${quote(table)}')::text`);
-  if (relation?.[0] === null) return uncounted;
+  if (!(await isTable(database, table))) return uncounted;
   const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
   if (counts === undefined) return { ...uncounted, tookTooLong: true };
   const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;

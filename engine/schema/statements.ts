@@ -190,3 +190,38 @@ export const analyzeTypeChange = (statement: StatementAnalysis): StatementAnalys
         risks: statement.risks.filter((risk) => risk !== 'blocking'),
         says: `part of the type change: ${statement.says}`,
       };
+
+const dropTablePattern = /^drop table (?:if exists )?"(\w+)"/;
+const dropColumnPattern = /\bdrop column (?:if exists )?"(\w+)"/g;
+
+/** A table or column that a statement drops. */
+export interface DroppedValues {
+  readonly table: string;
+  /** Undefined if the whole table is dropped. */
+  readonly column: string | undefined;
+}
+
+/** Returns the tables and columns that a statement drops. Excludes offsets that are dropped with their timestamps. */
+export function droppedValues({ sql, table }: StatementAnalysis): readonly DroppedValues[] {
+  if (table === undefined) return [];
+  if (dropTablePattern.test(sql)) return [{ table, column: undefined }];
+  if (!sql.startsWith('alter table ')) return [];
+  const columns = [...sql.matchAll(dropColumnPattern)].map(([, column = '']) => column);
+  return columns
+    .filter((column) => !columns.includes(column.replace(/_offset$/, '')) || !column.endsWith('_offset'))
+    .map((column) => ({ table, column }));
+}
+
+/** Returns the table that a statement creates. */
+export const createdTable = (sql: string): string | undefined => /^create table "(\w+)"/.exec(sql)?.[1];
+
+/** Analyzes a statement on a table that the same migration creates, which no other session can see yet. */
+export const analyzeOnNewTable = (statement: StatementAnalysis): StatementAnalysis =>
+  / foreign key /.test(statement.sql)
+    ? {
+        ...statement,
+        touches: 'nothing',
+        risks: [],
+        says: 'adds a foreign key to the new table, and briefly blocks writes to the table it refers to',
+      }
+    : { ...statement, lock: 'none', touches: 'nothing', risks: [], says: 'completes the new table' };

@@ -15,6 +15,7 @@ interface Statement {
   readonly rows?: { readonly count: number; readonly isEstimate: boolean };
   readonly touches: string;
   readonly risks: readonly string[];
+  readonly drops: readonly { readonly name: string; readonly count?: number }[];
 }
 interface Plan {
   readonly statements: readonly Statement[];
@@ -53,8 +54,8 @@ for (const driver of drivers) {
       assert.equal(migrated.code, 0, migrated.stderr);
       await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
       await sql(
-        `insert into leads (organization_id, company, source, lead_score, created_at, updated_at)
-         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, now(), now() from generate_series(1, 20) n`,
+        `insert into leads (organization_id, company, source, lead_score, instagram_handle, created_at, updated_at)
+         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, case when n > 13 then '' else 'x' end, now(), now() from generate_series(1, 20) n`,
       );
     });
     after(async () => {
@@ -115,10 +116,9 @@ for (const driver of drivers) {
           ? ['SHARE UPDATE EXCLUSIVE', 20, ['data-dependent']]
           : ['SHARE', 20, ['blocking', 'data-dependent']],
       );
-      assert.deepEqual(find(statements, /drop column "instagram_handle"/).risks, [
-        'destructive',
-        'needs a restart',
-      ]);
+      const drop = find(statements, /drop column "instagram_handle"/);
+      assert.deepEqual(drop.risks, ['destructive', 'needs a restart']);
+      assert.deepEqual(drop.drops, [{ name: 'leads.instagram_handle', count: 13 }]);
       assert.deepEqual(find(statements, /add "fax"/).risks, []);
       const index = find(statements, /create index "leads_fax_index"/);
       const isOnline = driver === 'postgresql';
@@ -159,8 +159,11 @@ for (const driver of drivers) {
         /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
       assert.match(told.stdout, /renamed +leads\.timezone +is zone now +breaks clients/);
+      const drop = /drops leads\.instagram_handle: 13 records have a value/;
+      assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
       assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
+      assert.match(pasted, drop);
       assert.doesNotMatch(pasted, /3000000000/, 'values of records do not belong into a pull request');
     });
 
@@ -232,6 +235,23 @@ for (const driver of drivers) {
         JSON.stringify(partners),
       );
       own.add('leads', text);
+    });
+
+    test('a dropped table counts its records; a new one locks no table but those it refers to', async () => {
+      own.add(
+        'visits',
+        'common: all\nfields:\n  place: { type: string }\n  account_id: { type: reference, to: accounts, nullable: true }\nfilters: [place]\n',
+      );
+      const cases = own.text('cases');
+      own.drop('cases');
+      const { statements } = await plan();
+      assert.deepEqual(find(statements, /^drop table .*"cases"/).drops, [{ name: 'cases', count: 0 }]);
+      const index = find(statements, /^create index .* on "visits"/);
+      assert.deepEqual([index.lock, index.touches, index.risks], ['none', 'nothing', []]);
+      const link = find(statements, /^alter table "visits" .* references "accounts"/);
+      assert.deepEqual([link.lock, link.touches, link.risks], ['SHARE ROW EXCLUSIVE', 'nothing', []]);
+      own.add('cases', cases);
+      own.drop('visits');
     });
 
     test('without a database nothing is counted, and everything else is reported', async () => {

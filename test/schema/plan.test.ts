@@ -266,12 +266,18 @@ for (const driver of drivers) {
     test('drift: what was done to the database by hand', async () => {
       await sql('alter table leads add column by_hand text');
       await sql('drop index leads_source_index');
+      await sql('drop trigger _version on leads');
+      await sql('alter table contacts disable trigger _version');
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
-      assert.deepEqual(database?.drift, [
-        'the column leads.by_hand was not created by a migration',
+      assert.deepEqual([...(database?.drift ?? [])].sort(), [
         'leads_source_index of leads is missing or invalid',
+        'the column leads.by_hand was not created by a migration',
+        'the trigger _version of contacts is missing or disabled',
+        'the trigger _version of leads is missing or disabled',
       ]);
+      const doctor = await crm(['doctor'], environment);
+      assert.match(doctor.stdout + doctor.stderr, /the trigger _version of leads is missing or disabled/);
       await sql('alter table leads drop column by_hand');
     });
 

@@ -107,9 +107,10 @@ const undecidedLines = (undecided: readonly string[]): readonly string[] =>
 
 function stateLines(state: DatabaseState | undefined): string[] {
   if (state === undefined) return [];
-  const { pending, problems, waiting, drift } = state;
+  const { pending, unfinished, problems, waiting, drift } = state;
   return [
     ...(pending.length === 0 ? [] : [`\nPending migrations: ${pending.join(', ')}.`]),
+    ...unfinished,
     ...problems,
     ...waiting,
     ...(drift.length === 0 ? [] : ['\nThe database differs from its migrations:']),

@@ -73,6 +73,8 @@ export interface MigrationPlan {
 /** Differences between a database and the migrations. */
 export interface DatabaseState {
   readonly pending: readonly string[];
+  /** Interrupted, failed or running migrations, one line each, with the command that finishes them. */
+  readonly unfinished: readonly string[];
   readonly problems: readonly string[];
   /** Migrations that are not contracted yet, with the reason, one line each. */
   readonly waiting: readonly string[];
@@ -152,10 +154,21 @@ async function runInTime(database: Database, text: string): Promise<TextRows | u
 
 /** Compares a database with the migration files. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems, waiting, unfinishedTables } = await readMigrationLog(database, config);
-  const { tables } = storedModel(config, (name) => applied.includes(name));
+  const { applied, pending, problems, waiting, unfinished, unfinishedTables } = await readMigrationLog(
+    database,
+    config,
+  );
+  const names = unfinished.map(({ name }) => name);
+  // The transaction of an unfinished migration is committed. The tables of its remaining steps have temporary columns.
+  const { tables } = storedModel(config, (name) => applied.includes(name) || names.includes(name));
   const finishedTables = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
-  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(finishedTables)) };
+  return {
+    pending: pending.filter((name) => !names.includes(name)),
+    unfinished: unfinished.map(({ text }) => text),
+    problems,
+    waiting,
+    drift: await driftOf(database, Object.fromEntries(finishedTables)),
+  };
 }
 
 /** Returns a function that counts a table's rows and caches the result. */

@@ -6,6 +6,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { stateOf } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -302,6 +303,9 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       migrate(),
       /things\.code does not fit its new type in 1 record, for example \d+ of organization 1\. Everything else is applied/,
     );
+    const { pending, unfinished, drift } = await stateOf(model.database, model.config);
+    assert.deepEqual([pending, drift], [[], []]);
+    assert.match(String(unfinished), /_m\d+ is not finished: 1 step remains on things\. .* "crm migrate"/);
     await model.sql(`update things set code = '5' where name = 'n2'`);
     assert.equal((await migrate()).length, 1);
     assert.deepEqual(await model.drift(), []);

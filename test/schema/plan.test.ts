@@ -67,7 +67,7 @@ for (const driver of drivers) {
       const found = await plan('--check');
       const { statements, checks, api, database, clean, code } = found;
       assert.deepEqual([statements, checks, api, clean, code], [[], [], [], true, 0]);
-      assert.deepEqual(database, { pending: [], problems: [], waiting: [], drift: [] });
+      assert.deepEqual(database, { pending: [], unfinished: [], problems: [], waiting: [], drift: [] });
     });
 
     test('--check fails for a change to the API that breaks clients, although the tables do not change', async () => {

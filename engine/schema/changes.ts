@@ -53,6 +53,7 @@ export async function changeOf(
   const undecided = undecidedDrops(renamedTables, after, model, drop);
   assertFieldsExist(using, definitions);
   const {
+    guards,
     statements: conversionStatements,
     checks,
     tables,
@@ -65,7 +66,7 @@ export async function changeOf(
   };
   const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    statements: [...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
+    statements: [...guards, ...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
     renamed,
     checks,
     undecided,

@@ -8,16 +8,20 @@ import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { onlineForm } from './online.ts';
-import { groupRetypes } from './retype.ts';
+import { groupRetypes, type Retype } from './retype.ts';
+import { isBackfill } from './run.ts';
 import {
+  analyzeBackfill,
   analyzeOnline,
   analyzeOnNewTable,
   analyzeStatement,
   analyzeTypeChange,
+  analyzeUnderLock,
   createdTable,
   type DroppedValues,
   droppedValues,
   type StatementAnalysis,
+  strongerLock,
 } from './statements.ts';
 import { type Renames, storedModel } from './stored.ts';
 
@@ -103,30 +107,38 @@ export async function planChanges(
   const { statements, renamed, checks, api, undecided } = await changeOf(config, model, intent);
   const countRows = database && counter(database);
   const plannedStatements: PlannedStatement[] = [];
-  const typeChanges = new Set(
-    groupRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
+  const typeChanges = new Map(
+    groupRetypes(statements).flatMap((step) =>
+      typeof step === 'string' ? [] : step.statements.map((sql) => [sql, step] as const),
+    ),
   );
+  /** The strongest lock that the migration's transaction has on each table. */
+  const heldLocks = new Map<string, string>();
   const createdTables = new Set(statements.map(createdTable));
   for (const statement of statements.map(analyzeStatement)) {
     if (createdTables.has(statement.table) && statement.table !== undefined) {
       plannedStatements.push({ ...analyzeOnNewTable(statement), rows: undefined, drops: [] });
       continue;
     }
-    const table = statement.touches === 'nothing' ? undefined : statement.table;
-    const rows = table === undefined ? undefined : await countRows?.(formerTable(renamed, table));
+    const table = statement.table === undefined ? '' : formerTable(renamed, statement.table);
+    const rows = statement.touches === 'nothing' ? undefined : await countRows?.(table);
     const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
+    const typeChange = typeChanges.get(statement.sql);
     const drops: PlannedDrop[] = [];
     // A type change drops an offset whose value is in the new column.
-    const dropped = typeChanges.has(statement.sql) ? [] : droppedValues(statement);
+    const dropped = typeChange === undefined ? droppedValues(statement) : [];
     for (const values of dropped) drops.push(await countDropped(values, renamed, database));
-    if (isOnline && typeChanges.has(statement.sql))
-      plannedStatements.push({ ...analyzeTypeChange(statement), rows, drops });
-    else
-      plannedStatements.push({
-        ...(isOnline && onlineForm(statement.sql) ? analyzeOnline(statement) : statement),
-        rows,
-        drops,
-      });
+    const held = heldLocks.get(table) ?? 'none';
+    const analysis = isOnline
+      ? analyzeOnServer(statement, typeChange, held)
+      : config.databaseAddress === undefined
+        ? statement
+        : analyzeUnderLock(statement, held);
+    // A type change runs at the position of its last statement.
+    const runsHere = typeChange === undefined || typeChange.statements.at(-1) === statement.sql;
+    if (!isOnline || (runsHere && !isDeferred(statement.sql)))
+      heldLocks.set(table, strongerLock(held, typeChange === undefined ? analysis.lock : 'ACCESS EXCLUSIVE'));
+    plannedStatements.push({ ...analysis, rows, drops });
   }
   const plannedChecks: PlannedCheck[] = [];
   for (const check of checks) plannedChecks.push(await checkRecords(check, database));
@@ -197,6 +209,29 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
   const [row] = rows;
   const count = Number(row?.[0]);
   return { count, isEstimate: count > countedRows };
+}
+
+/** Whether nothing of a statement runs in the transaction if its table is in use. */
+function isDeferred(sql: string): boolean {
+  const online = onlineForm(sql);
+  return isBackfill(sql) || (online !== undefined && online.now === undefined);
+}
+
+/** Analyzes a statement on a table in use. @param held the lock that the migration's transaction already has */
+function analyzeOnServer(
+  statement: StatementAnalysis,
+  typeChange: Retype | undefined,
+  held: string,
+): StatementAnalysis {
+  if (typeChange !== undefined) {
+    const analysis = analyzeTypeChange(statement);
+    if (!typeChange.before.includes(statement.sql)) return analysis;
+    const locksFirst = typeChange.before.some((sql) => sql.startsWith('alter table '));
+    return analyzeUnderLock(analysis, locksFirst ? 'ACCESS EXCLUSIVE' : held);
+  }
+  if (isBackfill(statement.sql)) return analyzeBackfill(statement);
+  const online = onlineForm(statement.sql);
+  return online === undefined ? analyzeUnderLock(statement, held) : analyzeOnline(statement, online.now);
 }
 
 /** Returns the name of a table before the migration. */

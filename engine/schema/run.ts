@@ -13,6 +13,9 @@ import {
 import { type Execute, hasRows } from './session.ts';
 
 const backfillPattern = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
+/** Whether a statement fills missing values, which can run in batches after the transaction. */
+export const isBackfill = (sql: string): boolean => backfillPattern.test(sql);
+
 const rowsOf = (table: string): string => `select from ${quote(table)} limit 1`;
 
 /** The statements of a migration's transaction. */

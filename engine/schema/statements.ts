@@ -168,13 +168,52 @@ export function analyzeStatement(sql: string): StatementAnalysis {
   return { sql, title, table: table ?? checkedTable, ...kind };
 }
 
-/** Analyzes a statement that runs after the migration's transaction without blocking reads and writes. */
-export const analyzeOnline = (statement: StatementAnalysis): StatementAnalysis => ({
+/**
+ * Analyzes a statement that reads the rows after the migration's transaction without blocking reads and writes.
+ * @param now the statement that replaces it in the transaction
+ */
+export const analyzeOnline = (statement: StatementAnalysis, now: string | undefined): StatementAnalysis => ({
   ...statement,
-  lock: 'SHARE UPDATE EXCLUSIVE',
+  lock: now === undefined ? 'SHARE UPDATE EXCLUSIVE' : statement.lock,
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
-  says: 'reads every row after the rest of the migration, without blocking reads or writes of the table',
+  says: `${now === undefined ? '' : 'adds a constraint under this lock, and then '}reads every row after the rest of the migration, without blocking reads or writes of the table`,
 });
+
+/** Analyzes a statement that fills missing values after the migration's transaction. */
+export const analyzeBackfill = (statement: StatementAnalysis): StatementAnalysis => ({
+  ...statement,
+  risks: statement.risks.filter((risk) => risk !== 'blocking'),
+  says: 'fills missing values in batches after the rest of the migration; concurrent writes wait only for their batch',
+});
+
+/** Lock modes of tables, weakest first. */
+const lockModes = [
+  'none',
+  'ACCESS SHARE',
+  'ROW SHARE',
+  'ROW EXCLUSIVE',
+  'SHARE UPDATE EXCLUSIVE',
+  'SHARE',
+  'SHARE ROW EXCLUSIVE',
+  'EXCLUSIVE',
+  'ACCESS EXCLUSIVE',
+];
+
+/** Returns the stronger of two lock modes. */
+export const strongerLock = (one: string, other: string): string =>
+  lockModes.indexOf(one) >= lockModes.indexOf(other) ? one : other;
+
+/** Analyzes a statement of a transaction that already has a lock on the table, which it keeps until it ends. */
+export function analyzeUnderLock(statement: StatementAnalysis, held: string): StatementAnalysis {
+  const lock = strongerLock(statement.lock, held);
+  if (lock === statement.lock || statement.touches === 'nothing') return statement;
+  return {
+    ...statement,
+    lock,
+    risks: [...new Set<Risk>(['blocking', ...statement.risks])],
+    says: `${statement.says}; earlier statements of the migration already have this lock`,
+  };
+}
 
 /** Analyzes a statement of a type change, which runs without blocking reads and writes. */
 export const analyzeTypeChange = (statement: StatementAnalysis): StatementAnalysis =>

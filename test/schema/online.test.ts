@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { modelOf } from '../../app/instance.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
-import { stateOf } from '../../engine/schema/plan.ts';
+import { planChanges, stateOf } from '../../engine/schema/plan.ts';
+import { groupRetypes } from '../../engine/schema/retype.ts';
+import { runStatements } from '../../engine/schema/run.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -312,6 +315,130 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     assert.deepEqual(await model.sql(`select code::text from things where name = 'n2'`), [['5']]);
     model.write(things('  score: { type: int64 }\n  code: { type: integer }\n'));
     await model.create();
+    await migrate();
+  });
+
+  test('the plan announces the locks that the migration has', async () => {
+    const fields = {
+      name: 'type: string',
+      score: 'type: int64',
+      code: 'type: string',
+      note: 'type: string, nullable: true',
+    };
+    const definition = (changes: Readonly<Record<string, string | null>>, more = '') => {
+      const lines = Object.entries({ ...fields, ...changes }).flatMap(([name, text]) =>
+        text === null ? [] : [`  ${name}: { ${text} }\n`],
+      );
+      return `common: all\n${more}fields:\n${lines.join('')}filters: [score]\n`;
+    };
+    model.write({ things: definition({}) });
+    await model.create();
+    await migrate();
+    await model.sql('truncate things');
+    await model.sql(
+      `insert into things (organization_id, name, score, code, note, created_at, updated_at) values (1, 'a', 1, '1', '', now(), now())`,
+    );
+    const [[table] = []] = await model.sql(`select 'things'::regclass::oid::text`);
+    const modes = [
+      'none',
+      'AccessShareLock',
+      'RowShareLock',
+      'RowExclusiveLock',
+      'ShareUpdateExclusiveLock',
+      'ShareLock',
+      'ShareRowExclusiveLock',
+      'ExclusiveLock',
+      'AccessExclusiveLock',
+    ];
+    const rename = { name: null, title: 'type: string, renamed_from: name' };
+    const shorter = { ...rename, title: 'type: string, renamed_from: name, max_length: 9' };
+    const unique = { ...rename, title: 'type: string, renamed_from: name, unique: true' };
+    const link = { account_id: 'type: reference, to: accounts, nullable: true' };
+    const using = new Map([['things.title', "'x'"]]);
+    const alone: readonly (readonly [what: string, changes: Readonly<Record<string, string | null>>])[] = [
+      ['a field', { fax: 'type: string' }],
+      ['a reference', link],
+      ['a rename', rename],
+      ['a drop', { code: null }],
+      ['a type', { code: 'type: integer' }],
+      ['not nullable', { note: 'type: string' }],
+      ['required', { note: 'type: string, required: true' }],
+      ['a shorter text', { name: 'type: string, max_length: 9' }],
+      ['a unique field', { name: 'type: string, unique: true' }],
+      ['a rename and a shorter text', shorter],
+      ['a rename and a unique field', unique],
+      ['a rename and a required field', { ...rename, note: 'type: string, required: true' }],
+      ['a rename and a type', { code: null, number: 'type: integer, renamed_from: code' }],
+      ['a rename, a field, a type and a check', { ...shorter, fax: 'type: string', code: 'type: integer' }],
+    ];
+    const cases: readonly (readonly [
+      what: string,
+      files: Readonly<Record<string, string>>,
+      intent?: Parameters<typeof model.create>[0],
+    ])[] = [
+      ...alone.map(
+        ([what, changes]) =>
+          [
+            what,
+            { things: definition(changes) },
+            what === 'a drop' ? { drop: ['things.code'] } : {},
+          ] as const,
+      ),
+      ['a rename and values that are replaced', { things: definition(shorter) }, { using }],
+      [
+        'a renamed resource and a shorter text',
+        { items: definition({ name: 'type: string, max_length: 9' }, 'renamed_from: things\n') },
+      ],
+    ];
+    for (const [what, files, intent = {}] of cases) {
+      model.write(files);
+      const planned = await planChanges(model.config, modelOf(model.resources()), [], intent, model.database);
+      const statements = await model.create(intent);
+      assert.deepEqual(
+        planned.statements.map(({ sql }) => sql),
+        statements,
+      );
+      await connected(url(), async (client) => {
+        await client.query('begin');
+        const held = async () => {
+          const { rows: locks } = await client.query<{ mode: string }>(
+            `select mode from pg_locks where pid = pg_backend_pid() and relation = ${table}`,
+          );
+          return Math.max(0, ...locks.map(({ mode }) => modes.indexOf(mode)));
+        };
+        const real = new Map<string, number>();
+        const execute = async (sql: string) => {
+          const { rows: found } = await client.query(sql);
+          real.set(sql, await held());
+          return found;
+        };
+        await runStatements(model.database, model.config, execute, 'm', { parts: groupRetypes(statements) });
+        const announced = (lock: string) =>
+          modes.indexOf(
+            `${lock.toLowerCase().replace(/(^| )(.)/g, (_, __, first) => first.toUpperCase())}Lock`,
+          );
+        const ofTable = planned.statements.filter(({ table: name }) => name === 'things' || name === 'items');
+        // Whatever reads or writes rows, for which the lock is held, has exactly the lock that is announced.
+        for (const { sql, lock, touches, title } of ofTable) {
+          const mode = real.get(sql);
+          if (touches === 'nothing' || mode === undefined) continue;
+          assert.equal(modes[mode], modes[announced(lock)], `${what}: ${title}`);
+        }
+        const strongest = Math.max(...ofTable.map(({ lock }) => announced(lock)));
+        // An index is built concurrently after the transaction.
+        if (strongest !== announced('SHARE UPDATE EXCLUSIVE'))
+          assert.equal(modes[await held()], modes[strongest], what);
+        const checks = ofTable.filter(({ sql }) => sql.startsWith('do '));
+        const isReplaced = intent.using !== undefined;
+        for (const { lock } of checks)
+          assert.equal(lock, isReplaced ? 'ACCESS EXCLUSIVE' : 'ACCESS SHARE', what);
+        await client.query('rollback');
+      });
+      await model.discard();
+    }
+    await model.sql('truncate things');
+    model.write(things('  score: { type: int64 }\n  code: { type: integer }\n'));
+    await model.create({ drop: ['things.note'] });
     await migrate();
   });
 

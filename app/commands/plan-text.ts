@@ -57,7 +57,7 @@ const withoutStatements = (api: readonly ApiChange[]): string =>
 
 /** Formats a plan for a terminal. @param notCounted the reason if rows are not counted */
 export function planText(
-  { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
+  { statements, checks, api, partners, undecided, dependents, database, keys }: PlanWithKeys,
   notCounted: string | undefined,
 ): string {
   const sections: (string | undefined)[] = [
@@ -85,6 +85,7 @@ export function planText(
       ? []
       : ['\nIntegrations need removed fields or resources, so a migration cannot be written:']),
     ...partners.map(({ file, name }) => `  ${file} needs ${name}`),
+    ...dependentLines(dependents),
     ...undecidedLines(undecided),
     ...stateLines(database),
     ...(notCounted !== undefined && statements.length > 0 ? [`\nRows are not counted: ${notCounted}.`] : []),
@@ -96,6 +97,14 @@ const maxStatement = 160;
 const shorten = (line: string): string =>
   line.length > maxStatement ? `${line.slice(0, maxStatement)}…` : line;
 const indent = (lines: string): string => lines.replace(/^/gm, '  ');
+
+const dependentLines = (dependents: readonly string[]): readonly string[] =>
+  dependents.length === 0
+    ? []
+    : [
+        '\nNo migration created these objects, which use a column whose type changes. The migration will fail until they are dropped:',
+        ...dependents.map((line) => `  ${line}`),
+      ];
 
 const undecidedLines = (undecided: readonly string[]): readonly string[] =>
   undecided.length === 0
@@ -125,6 +134,7 @@ export function planMarkdown({
   api,
   partners,
   undecided,
+  dependents,
   database,
   keys,
 }: PlanWithKeys): string {
@@ -159,6 +169,7 @@ export function planMarkdown({
     ...(keys.length === 0
       ? []
       : ['', '**API keys that used removed names in the last 30 days**', '', ...list(keys.map(keyLine))]),
+    ...dependentLines(dependents),
     ...undecidedLines(undecided),
     ...stateLines(database),
   ].join('\n');

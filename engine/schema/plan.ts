@@ -4,6 +4,7 @@ import { quote } from '../sql/index.ts';
 import type { ApiChange } from './api.ts';
 import { changeOf, type Intent } from './changes.ts';
 import type { ConversionCheck } from './conversion-checks.ts';
+import { dependentsSql } from './dependents.ts';
 import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
@@ -70,6 +71,8 @@ export interface MigrationPlan {
   readonly partners: readonly { readonly file: string; readonly name: string }[];
   /** Unconfirmed drops, each with its alternatives. */
   readonly undecided: readonly string[];
+  /** Objects that no migration created and that use a column whose type changes. The migration fails while they exist. */
+  readonly dependents: readonly string[];
   /** State of the connected database; undefined without one. */
   readonly database: DatabaseState | undefined;
 }
@@ -148,6 +151,10 @@ export async function planChanges(
     api,
     partners: partnersOf(needs, api),
     undecided,
+    dependents:
+      database?.kind === 'postgresql'
+        ? await dependentsOf(database, config, typeChanges.values(), renamed)
+        : [],
     database: database && (await stateOf(database, config)),
   };
 }
@@ -209,6 +216,32 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
   const [row] = rows;
   const count = Number(row?.[0]);
   return { count, isEstimate: count > countedRows };
+}
+
+/** Returns the objects that use a column whose type changes, in tables with rows. */
+async function dependentsOf(
+  database: Database,
+  config: DatabaseConfig,
+  retypes: Iterable<Retype>,
+  renamed: Renames,
+): Promise<readonly string[]> {
+  const lines: string[] = [];
+  const { tables } = storedModel(config);
+  for (const { table: newName, columns, gone } of new Set(retypes)) {
+    const table = formerTable(renamed, newName);
+    if (!(await isTable(database, table))) continue;
+    if ((await run(database, `select '' from ${quote(table)} limit 1`)).length === 0) continue;
+    const formerNames = Object.entries(renamed.columns?.[newName] ?? {});
+    const formerName = (name: string) => formerNames.find(([, to]) => to === name)?.[0] ?? name;
+    const names = [...columns.map(({ name }) => name), ...gone].map(formerName);
+    const known = [
+      ...Object.keys(tables[table]?.indexes ?? {}),
+      ...Object.keys(tables[table]?.foreignKeys ?? {}),
+    ];
+    for (const [name] of await run(database, dependentsSql({ table, columns: names, known })))
+      lines.push(`${names.map((column) => `${table}.${column}`).join(', ')}: ${name}`);
+  }
+  return lines;
 }
 
 /** Whether nothing of a statement runs in the transaction if its table is in use. */

@@ -1,6 +1,7 @@
 import type { Database, DatabaseConfig } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
-import { migrationError } from './migration-error.ts';
+import { assertNoDependents, droppedParts } from './dependents.ts';
+import { migrationError, nothingMigrated } from './migration-error.ts';
 import { migrationPath } from './migration-log.ts';
 import { onlineForm } from './online.ts';
 import {
@@ -62,6 +63,13 @@ export async function runStatements(
   for (const step of parts) {
     if (typeof step === 'string') await run(step);
     else if (isStaged || (await hasRows(execute, rowsOf(step.table)))) {
+      const { columns, gone, drops } = step;
+      const retyped = {
+        table: step.table,
+        columns: [...columns.map((column) => column.name), ...gone],
+        known: droppedParts(drops),
+      };
+      await assertNoDependents(execute, retyped, nothingMigrated);
       const storedColumns = (await execute(storedColumnsSql(step.table))) as unknown as StoredColumn[];
       const { now, later } = stageRetype(step, storedColumns);
       for (const statement of now) await run(statement);

@@ -318,6 +318,48 @@ suite('migrations while others write', { concurrency: 1 }, () => {
     await migrate();
   });
 
+  test('other types: what was created by hand is named, and neither dropped nor found late', async () => {
+    model.write(things('  score: { type: int64 }\n  code: { type: string }\n', 'filters: [code]\n'));
+    const plan = async () =>
+      (await planChanges(model.config, modelOf(model.resources()), [], {}, model.database)).dependents;
+    assert.deepEqual(await plan(), []);
+    const objects: readonly (readonly [object: string, create: string, drop: string])[] = [
+      ['index by_hand', 'create index by_hand on things (lower(name), code)', 'drop index by_hand'],
+      [
+        'constraint small on table things',
+        'alter table things add constraint small check (code < 1000000)',
+        'alter table things drop constraint small',
+      ],
+      [
+        'trigger by_hand on table things',
+        'create trigger by_hand before update of code on things for each row execute function suppress_redundant_updates_trigger()',
+        'drop trigger by_hand on things',
+      ],
+      [
+        'view elsewhere.codes',
+        'create view elsewhere.codes as select code from things',
+        'drop view elsewhere.codes',
+      ],
+    ];
+    for (const [, create] of objects) await model.sql(create);
+    const names = objects.map(([object]) => object);
+    assert.deepEqual(
+      await plan(),
+      names.map((object) => `things.code: ${object}`),
+    );
+    await model.create();
+    await assert.rejects(migrate(), (error: Error) => {
+      assert.equal(
+        error.message,
+        `the type of things.code cannot change, because the migration would drop what no migration created: ${names.join(', ')}. Nothing was migrated. Drop them, migrate, then create them again.`,
+      );
+      return true;
+    });
+    for (const [, , drop] of objects) await model.sql(drop);
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+  });
+
   test('the plan announces the locks that the migration has', async () => {
     const fields = {
       name: 'type: string',

@@ -108,7 +108,9 @@ export async function planChanges(
   database: Database | undefined,
 ): Promise<MigrationPlan> {
   const { statements, renamed, checks, api, undecided } = await changeOf(config, model, intent);
-  const countRows = database && counter(database);
+  /** Tables whose rows could not be counted in time, for example because they are locked. */
+  const slowTables = new Set<string>();
+  const countRows = database && counter(database, slowTables);
   const plannedStatements: PlannedStatement[] = [];
   const typeChanges = new Map(
     groupRetypes(statements).flatMap((step) =>
@@ -130,7 +132,8 @@ export async function planChanges(
     const drops: PlannedDrop[] = [];
     // A type change drops an offset whose value is in the new column.
     const dropped = typeChange === undefined ? droppedValues(statement) : [];
-    for (const values of dropped) drops.push(await countDropped(values, renamed, database));
+    for (const values of dropped)
+      drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));
     const held = heldLocks.get(table) ?? 'none';
     const analysis = isOnline
       ? analyzeOnServer(statement, typeChange, held)
@@ -144,7 +147,8 @@ export async function planChanges(
     plannedStatements.push({ ...analysis, rows, drops });
   }
   const plannedChecks: PlannedCheck[] = [];
-  for (const check of checks) plannedChecks.push(await checkRecords(check, database));
+  for (const check of checks)
+    plannedChecks.push(await checkRecords(check, database, slowTables.has(check.table)));
   return {
     statements: plannedStatements,
     checks: plannedChecks,
@@ -191,15 +195,22 @@ export async function stateOf(database: Database, config: DatabaseConfig): Promi
 }
 
 /** Returns a function that counts a table's rows and caches the result. */
-function counter(database: Database): (table: string) => Promise<RowCount | undefined> {
+function counter(
+  database: Database,
+  slowTables: Set<string>,
+): (table: string) => Promise<RowCount | undefined> {
   const counts = new Map<string, RowCount | undefined>();
   return async (table) => {
-    if (!counts.has(table)) counts.set(table, await rowsOf(database, table));
+    if (!counts.has(table)) counts.set(table, await rowsOf(database, table, slowTables));
     return counts.get(table);
   };
 }
 
-async function rowsOf(database: Database, table: string): Promise<RowCount | undefined> {
+async function rowsOf(
+  database: Database,
+  table: string,
+  slowTables: Set<string>,
+): Promise<RowCount | undefined> {
   const [statistics] = await run(
     database,
     `select reltuples::bigint::text from pg_class where oid = to_regclass('${quote(table)}')`,
@@ -211,6 +222,7 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
+  if (rows === undefined) slowTables.add(table);
   // -1 means that the table was never analyzed.
   if (rows === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
   const [row] = rows;
@@ -271,14 +283,13 @@ function analyzeOnServer(
 const formerTable = ({ tables = {} }: Renames, table: string): string =>
   Object.entries(tables).find(([, name]) => name === table)?.[0] ?? table;
 
-/** Counts the records that lose a value. */
+/** Counts the records that lose a value. @param stored the table's name before the migration */
 async function countDropped(
   { table, column }: DroppedValues,
-  renamed: Renames,
+  stored: string,
   database: Database | undefined,
 ): Promise<PlannedDrop> {
   const name = column === undefined ? table : `${table}.${column}`;
-  const stored = formerTable(renamed, table);
   if (database === undefined || !(await isTable(database, stored))) return { name, count: undefined };
   const where = column === undefined ? '' : ` where nullif(${quote(column)}::text, '') is not null`;
   const counts = await runInTime(database, `select count(*)::text from ${quote(stored)}${where}`);
@@ -291,10 +302,15 @@ async function isTable(database: Database, name: string): Promise<boolean> {
 }
 
 /** Counts the records that a check affects, and reads some as examples. */
-async function checkRecords(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
+async function checkRecords(
+  check: ConversionCheck,
+  database: Database | undefined,
+  isSlow: boolean,
+): Promise<PlannedCheck> {
   const { name, says, refuses, table, exampleColumn, where } = check;
   const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
   if (database === undefined) return uncounted;
+  if (isSlow) return { ...uncounted, tookTooLong: true };
   if (!(await isTable(database, table))) return uncounted;
   const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
   if (counts === undefined) return { ...uncounted, tookTooLong: true };

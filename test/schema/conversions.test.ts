@@ -188,10 +188,16 @@ for (const driver of drivers) {
       await model.sql(
         `insert into things (organization_id, value, value_offset, created_at, updated_at) values (1, '2026-03-01T10:00:00Z', '+02:00', now(), now())`,
       );
+      // Set with SQL, without an offset.
+      await model.sql(
+        `insert into things (organization_id, value, created_at, updated_at) values (1, '2026-03-01T10:00:00.5Z', now(), now())`,
+      );
+      const values = ['2026-03-01T12:00:00+02:00', '2026-03-01T10:00:00.5Z'];
+      assert.deepEqual(await shown(), values);
       await change(string);
-      assert.deepEqual(await shown(), ['2026-03-01T12:00:00+02:00']);
+      assert.deepEqual(await shown(), values);
       await change(orNull('timestamp'));
-      assert.deepEqual(await shown(), ['2026-03-01T12:00:00+02:00']);
+      assert.deepEqual(await shown(), values);
       assert.deepEqual(await model.drift(), []);
       await end();
     });

@@ -5,6 +5,7 @@ import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { stateOf } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -105,6 +106,13 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
     await model.create();
     await interruptedAt(`[{"swap"%`);
+    // Nothing is reported as a difference: what it has done so far is its own.
+    const { pending, unfinished, drift } = await stateOf(model.database, model.config);
+    assert.deepEqual([pending, drift], [[], []]);
+    assert.match(
+      unfinished.join(),
+      /^Migration\d+_m\d+ is not finished: 2 steps remain on things\. Unless it is still running, run "crm migrate" to finish it\.$/,
+    );
     await stopOldNode();
     await migrate();
     await finished();

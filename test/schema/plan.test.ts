@@ -15,6 +15,7 @@ interface Statement {
   readonly rows?: { readonly count: number; readonly isEstimate: boolean };
   readonly touches: string;
   readonly risks: readonly string[];
+  readonly drops: readonly { readonly name: string; readonly count?: number }[];
 }
 interface Plan {
   readonly statements: readonly Statement[];
@@ -53,8 +54,8 @@ for (const driver of drivers) {
       assert.equal(migrated.code, 0, migrated.stderr);
       await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
       await sql(
-        `insert into leads (organization_id, company, source, lead_score, created_at, updated_at)
-         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, now(), now() from generate_series(1, 20) n`,
+        `insert into leads (organization_id, company, source, lead_score, instagram_handle, created_at, updated_at)
+         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, case when n > 13 then '' else 'x' end, now(), now() from generate_series(1, 20) n`,
       );
     });
     after(async () => {
@@ -66,7 +67,22 @@ for (const driver of drivers) {
       const found = await plan('--check');
       const { statements, checks, api, database, clean, code } = found;
       assert.deepEqual([statements, checks, api, clean, code], [[], [], [], true, 0]);
-      assert.deepEqual(database, { pending: [], problems: [], waiting: [], drift: [] });
+      assert.deepEqual(database, { pending: [], unfinished: [], problems: [], waiting: [], drift: [] });
+    });
+
+    test('--check fails for a change to the API that breaks clients, although the tables do not change', async () => {
+      const text = own.text('leads');
+      for (const [from, to, code] of [
+        ['  company: { type: string,', '  company: { type: string, required: true,', 1],
+        ['  - { field: rating, operators: [eq, ne, in] }', '  - { field: rating, operators: [eq] }', 1],
+        ['enum: [Hot, Warm, Cold]', 'enum: [Hot, Warm, Cold, Lost]', 0],
+      ] as const) {
+        own.edit('leads', from, to);
+        const { statements, api, ...result } = await plan('--check', '--offline');
+        assert.ok(api.length > 0, to);
+        assert.deepEqual([statements, result.clean, result.code], [[], code === 0, code], to);
+        own.add('leads', text);
+      }
     });
 
     test('an edit: statements with their locks, rows and risks; what does not fit; what callers notice', async () => {
@@ -100,10 +116,9 @@ for (const driver of drivers) {
           ? ['SHARE UPDATE EXCLUSIVE', 20, ['data-dependent']]
           : ['SHARE', 20, ['blocking', 'data-dependent']],
       );
-      assert.deepEqual(find(statements, /drop column "instagram_handle"/).risks, [
-        'destructive',
-        'needs a restart',
-      ]);
+      const drop = find(statements, /drop column "instagram_handle"/);
+      assert.deepEqual(drop.risks, ['destructive', 'needs a restart']);
+      assert.deepEqual(drop.drops, [{ name: 'leads.instagram_handle', count: 13 }]);
       assert.deepEqual(find(statements, /add "fax"/).risks, []);
       const index = find(statements, /create index "leads_fax_index"/);
       const isOnline = driver === 'postgresql';
@@ -144,8 +159,11 @@ for (const driver of drivers) {
         /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
       assert.match(told.stdout, /renamed +leads\.timezone +is zone now +breaks clients/);
+      const drop = /drops leads\.instagram_handle: 13 records have a value/;
+      assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
       assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
+      assert.match(pasted, drop);
       assert.doesNotMatch(pasted, /3000000000/, 'values of records do not belong into a pull request');
     });
 
@@ -219,6 +237,23 @@ for (const driver of drivers) {
       own.add('leads', text);
     });
 
+    test('a dropped table counts its records; a new one locks no table but those it refers to', async () => {
+      own.add(
+        'visits',
+        'common: all\nfields:\n  place: { type: string }\n  account_id: { type: reference, to: accounts, nullable: true }\nfilters: [place]\n',
+      );
+      const cases = own.text('cases');
+      own.drop('cases');
+      const { statements } = await plan();
+      assert.deepEqual(find(statements, /^drop table .*"cases"/).drops, [{ name: 'cases', count: 0 }]);
+      const index = find(statements, /^create index .* on "visits"/);
+      assert.deepEqual([index.lock, index.touches, index.risks], ['none', 'nothing', []]);
+      const link = find(statements, /^alter table "visits" .* references "accounts"/);
+      assert.deepEqual([link.lock, link.touches, link.risks], ['SHARE ROW EXCLUSIVE', 'nothing', []]);
+      own.add('cases', cases);
+      own.drop('visits');
+    });
+
     test('without a database nothing is counted, and everything else is reported', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: string,');
@@ -231,12 +266,18 @@ for (const driver of drivers) {
     test('drift: what was done to the database by hand', async () => {
       await sql('alter table leads add column by_hand text');
       await sql('drop index leads_source_index');
+      await sql('drop trigger _version on leads');
+      await sql('alter table contacts disable trigger _version');
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
-      assert.deepEqual(database?.drift, [
-        'the column leads.by_hand was not created by a migration',
+      assert.deepEqual([...(database?.drift ?? [])].sort(), [
         'leads_source_index of leads is missing or invalid',
+        'the column leads.by_hand was not created by a migration',
+        'the trigger _version of contacts is missing or disabled',
+        'the trigger _version of leads is missing or disabled',
       ]);
+      const doctor = await crm(['doctor'], environment);
+      assert.match(doctor.stdout + doctor.stderr, /the trigger _version of leads is missing or disabled/);
       await sql('alter table leads drop column by_hand');
     });
 

@@ -52,7 +52,7 @@ inBrowser('integrations in a browser', (world) => {
       return (await deliver(instance, { path, secret }, body)).status;
     };
     const isDone = (id: string) =>
-      soonerThan(5000, async () => {
+      soonerThan(60_000, async () => {
         await go(page, acme, 'deliveries');
         return (
           (await row(page, id)

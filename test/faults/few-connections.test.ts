@@ -1,10 +1,11 @@
-// A database role with fewer connections than the pools are configured for: they share what there is.
+// A database role with fewer connections than the pools are configured for: the pools share the available
+// connections.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve } from '../support/process.ts';
 
-describe('a role that may have 6 connections', () => {
+describe('a role limited to 6 connections', () => {
   let server: Server;
   let service: Service;
   let key: string;
@@ -27,11 +28,11 @@ describe('a role that may have 6 connections', () => {
     await server?.stop();
   });
 
-  test('concurrent lists and writes: none fails', async () => {
+  test('serves concurrent lists and writes without failures', async () => {
     const failures: string[] = [];
     const each = async (name: string, body?: object) => {
       let { status, text } = await service.call(name, { key, ...(body && { body }) });
-      // On a slow machine some requests wait too long for a slot; clients retry a 503.
+      // On a slow machine some requests wait too long for a slot. Clients retry a 503.
       for (let retry = 0; status === 503 && retry < 10; retry++) {
         ({ status, text } = await service.call(name, { key, ...(body && { body }) }));
       }

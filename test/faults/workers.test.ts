@@ -52,7 +52,7 @@ test('treats a worker as hung after five missed heartbeats, and later while it s
     if (beat === 15) assert.equal(pulse.problem(), 'no worker responds');
   }
   assert.deepEqual(hungAt, { serving: 10, starting: 31 });
-  assert.equal(pulse.problem(), 'a worker cannot be killed');
+  assert.equal(pulse.problem(), 'a worker cannot be ended');
   pulse.remove('starting');
   pulse.add('next');
   pulse.serves('next');

@@ -1,5 +1,5 @@
-// `crm plan` tells before anything is written what an edit will do, to rows and to callers; `crm migrate --status` what a
-// database has.
+// `crm plan` reports the effects of an edit on rows and callers before anything is written. `crm migrate
+// --status` reports the state of a database.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -63,7 +63,7 @@ for (const driver of drivers) {
       own.remove();
     });
 
-    test('without an edit there is nothing to do', async () => {
+    test('reports no changes without an edit', async () => {
       const found = await plan('--check');
       const { statements, checks, api, database, clean, code } = found;
       assert.deepEqual([statements, checks, api, clean, code], [[], [], [], true, 0]);
@@ -85,7 +85,7 @@ for (const driver of drivers) {
       }
     });
 
-    test('an edit: statements with their locks, rows and risks; what does not fit; what callers notice', async () => {
+    test('reports statements with their locks, rows and risks, values that do not fit, and changes for callers', async () => {
       own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
       own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: integer,');
       own.edit('leads', 'company: { type: string,', 'company: { type: string, unique: true,');
@@ -146,7 +146,7 @@ for (const driver of drivers) {
       ]);
     });
 
-    test('as text and as Markdown', async () => {
+    test('prints text and Markdown', async () => {
       const told = await crm(['plan'], environment);
       assert.match(
         told.stdout,
@@ -164,10 +164,10 @@ for (const driver of drivers) {
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
       assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
       assert.match(pasted, drop);
-      assert.doesNotMatch(pasted, /3000000000/, 'values of records do not belong into a pull request');
+      assert.doesNotMatch(pasted, /3000000000/, 'a pull request must not contain record values');
     });
 
-    test('values of sensitive fields are in no form of it', async () => {
+    test('omits the values of sensitive fields from every format', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: integer, sensitive: true,');
       own.edit('leads', 'unique: true,', 'unique: true, sensitive: true,');
@@ -188,7 +188,7 @@ for (const driver of drivers) {
     });
 
     if (driver === 'postgresql') {
-      test('a count that takes more than 5 s is reported as unknown', async () => {
+      test('reports a count that takes more than 5 s as unknown', async () => {
         await connected(String(environment.DATABASE_URL), async (client) => {
           await client.query('begin');
           await client.query('lock table leads');
@@ -204,7 +204,7 @@ for (const driver of drivers) {
       });
     }
 
-    test('nothing in it differs from what the database then shows', async () => {
+    test('matches the resulting database schema', async () => {
       await sql('update leads set lead_score = 1, company = id::text');
       const planned = await plan('--allow-drop', 'leads.instagram_handle');
       const made = await crm(
@@ -226,7 +226,7 @@ for (const driver of drivers) {
       assert.deepEqual([after.clean, after.code, after.database?.drift], [true, 0, []]);
     });
 
-    test('what a partner endpoint writes is named', async () => {
+    test('names fields written by a partner endpoint', async () => {
       const text = own.text('leads');
       own.edit('leads', /^ {2}meta_ad_id: .*\n/m, '');
       const { partners } = await plan();
@@ -254,7 +254,7 @@ for (const driver of drivers) {
       own.drop('visits');
     });
 
-    test('without a database nothing is counted, and everything else is reported', async () => {
+    test('reports everything except row counts without a database', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: string,');
       const { statements, database } = await plan('--offline');
@@ -263,7 +263,7 @@ for (const driver of drivers) {
       own.add('leads', text);
     });
 
-    test('drift: what was done to the database by hand', async () => {
+    test('reports drift caused by manual changes to the database', async () => {
       await sql('alter table leads add column by_hand text');
       await sql('drop index leads_source_index');
       await sql('drop trigger _version on leads');
@@ -281,7 +281,7 @@ for (const driver of drivers) {
       await sql('alter table leads drop column by_hand');
     });
 
-    test('the ledger: a file changed, missing, out of order, and a database ahead of the code', async () => {
+    test('reports changed, missing and out-of-order migrations, and a database ahead of the code', async () => {
       const folder = join(own.path, 'migrations');
       const [last = ''] = readdirSync(folder).filter((name) => /_x\.ts$/.test(name));
       const path = join(folder, last);
@@ -312,7 +312,7 @@ for (const driver of drivers) {
         new RegExp(`^${between} is not applied, although ${name}, which comes after it, is`, 'm'),
       );
       rmSync(join(folder, `${between}.ts`));
-      // As if the file had been another one then: modules are loaded once in a process.
+      // As if the file had had other content then: a process loads a module only once.
       await sql(`update crm_migrations set checksum = 'other' where name = '${name}'`);
       assert.match(await status(), new RegExp(`^${name} was changed after it was applied`, 'm'));
     });

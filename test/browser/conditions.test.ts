@@ -150,12 +150,12 @@ inBrowser('the admin UI under all conditions', (world) => {
           hasTouch: true,
         });
         await makeKey(page, `${'long '.repeat(20)}${'W'.repeat(60)}`);
-        const check = async (what: string) => {
+        const check = async (name: string) => {
           const [scroll, client] = (await page.evaluate(
             '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
           )) as [number, number];
-          assert.ok(scroll <= client, `${what}: ${scroll} in ${client} pixels`);
-          assert.equal(client, width, what);
+          assert.ok(scroll <= client, `${name}: ${scroll} in ${client} pixels`);
+          assert.equal(client, width, name);
         };
         await check('a new key');
         await fillWebhooks(page, acme, `${'long '.repeat(20)}${'W'.repeat(100)}`);

@@ -124,7 +124,7 @@ describe('invalid input in the admin UI', () => {
   });
   const key = (fields: Attempt['fields']) =>
     at('keys', 'create', { name: 'k', profile: readOnly, expires: 'never', ...fields });
-  const inUse = (what: string) => `this profile is in use by ${what}. Change their profile first.`;
+  const inUse = (users: string) => `this profile is in use by ${users}. Change their profile first.`;
   const wrongLogin = 'Wrong email or password';
 
   const cases: Readonly<

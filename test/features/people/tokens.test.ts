@@ -206,16 +206,16 @@ describe('tokens', () => {
   });
 
   test('a deleted user’s token is rejected for a new user with the same ID', async () => {
-    const gone = await makePerson(instance, [{ organization: acme }]);
-    const { token } = await logIn(instance, gone);
+    const deleted = await makePerson(instance, [{ organization: acme }]);
+    const { token } = await logIn(instance, deleted);
     assert.equal((await send(token)).status, 200);
     const rows = tablesOf(instance.database);
     const user = await rows
       .selectFrom('crm_users')
       .selectAll()
-      .where('id', '=', gone.id)
+      .where('id', '=', deleted.id)
       .executeTakeFirstOrThrow();
-    await rows.deleteFrom('crm_users').where('id', '=', gone.id).execute();
+    await rows.deleteFrom('crm_users').where('id', '=', deleted.id).execute();
     await rows.insertInto('crm_users').values(user).execute();
     await soonerThan(1000, async () => (await send(token)).status === 401);
   });

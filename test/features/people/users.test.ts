@@ -317,7 +317,7 @@ onBothDrivers('users with one email address', (instance) => {
 
   describe('whoever owns the email address', () => {
     const owners: Readonly<Record<string, (email: string) => Promise<unknown>>> = {
-      nobody: async () => {},
+      'no user': async () => {},
       'an unverified user elsewhere': (email) => makePerson(instance(), [{ organization: acme }], { email }),
       'a verified user elsewhere': (email) =>
         makePerson(instance(), [{ organization: acme }], { email, verified: true }),
@@ -333,8 +333,8 @@ onBothDrivers('users with one email address', (instance) => {
       await inviters.beta?.submit('/setup/o/beta/members', '/setup/o/beta/members/cancel', { id });
     };
     test('inviters and visitors without the code see the same pages', async () => {
-      const seen = new Map<string, unknown>();
-      const told = new Map<string, string>();
+      const views = new Map<string, unknown>();
+      const acceptPages = new Map<string, string>();
       for (const [owner, make] of Object.entries(owners)) {
         const email = address();
         await make(email);
@@ -356,19 +356,19 @@ onBothDrivers('users with one email address', (instance) => {
             .replaceAll(again.path, '{path}')
             .replaceAll(code, '{code}')
             .replace(/(value|datetime)="[^"]*"|<time.*?<\/time>|\d+/g, '');
-        seen.set(
+        views.set(
           owner,
           pages.map(({ status, text }) => [status, steady(text)]),
         );
-        const known = await stranger.submit(again.path, again.path, { code: again.code });
-        told.set(owner, readable(known.text));
+        const accepted = await stranger.submit(again.path, again.path, { code: again.code });
+        acceptPages.set(owner, readable(accepted.text));
         await cancelNewest();
       }
-      const [first, ...others] = seen.values();
+      const [first, ...others] = views.values();
       for (const other of others) assert.deepEqual(other, first);
-      assert.match(told.get('nobody') ?? '', /Choose a password/);
-      assert.match(told.get('an unverified user elsewhere') ?? '', /Choose a password/);
-      assert.match(told.get('a verified user elsewhere') ?? '', /Enter its password/);
+      assert.match(acceptPages.get('no user') ?? '', /Choose a password/);
+      assert.match(acceptPages.get('an unverified user elsewhere') ?? '', /Choose a password/);
+      assert.match(acceptPages.get('a verified user elsewhere') ?? '', /Enter its password/);
     });
   });
 

@@ -25,7 +25,7 @@ async function reset(page: Page, code: string): Promise<void> {
   await page.getByRole('status').getByText('Password changed.').waitFor();
 }
 
-inBrowser('people in a browser, without email', (world) => {
+inBrowser('users in a browser, without email', (world) => {
   const { enter, go, choose, inviteMember } = steps(world);
   for (const options of looks) {
     const { width } = options.viewport;
@@ -75,7 +75,7 @@ inBrowser('people in a browser, without email', (world) => {
 });
 
 inBrowser(
-  'people in a browser, with email',
+  'users in a browser, with email',
   (world) => {
     const { enter, inviteMember } = steps(world);
     for (const options of [...looks, { ...looks[0], javaScriptEnabled: false }]) {

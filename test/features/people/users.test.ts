@@ -315,7 +315,7 @@ onBothDrivers('users with one email address', (instance) => {
     }
   });
 
-  describe('whoever owns the email address', () => {
+  describe('for every owner of the email address', () => {
     const owners: Readonly<Record<string, (email: string) => Promise<unknown>>> = {
       'no user': async () => {},
       'an unverified user elsewhere': (email) => makePerson(instance(), [{ organization: acme }], { email }),

@@ -160,7 +160,7 @@ export async function planChanges(
     undecided,
     dependents:
       database?.kind === 'postgresql'
-        ? await dependentsOf(database, config, typeChanges.values(), renamed)
+        ? await dependentsOf(database, config, typeChanges.values(), renamed, slowTables)
         : [],
     database: database && (await stateOf(database, config)),
   };
@@ -239,13 +239,18 @@ async function dependentsOf(
   config: DatabaseConfig,
   retypes: Iterable<Retype>,
   renamed: Renames,
+  slowTables: ReadonlySet<string>,
 ): Promise<readonly string[]> {
   const lines: string[] = [];
   const { tables } = storedModel(config);
   for (const { table: newName, columns, gone } of new Set(retypes)) {
     const table = formerTable(renamed, newName);
     if (!(await isTable(database, table))) continue;
-    if ((await run(database, `select '' from ${quote(table)} limit 1`)).length === 0) continue;
+    // Reading the catalog does not wait for locks, but looking for a row does.
+    const row = slowTables.has(table)
+      ? undefined
+      : await runInTime(database, `select '' from ${quote(table)} limit 1`);
+    if (row?.length === 0) continue;
     const formerNames = Object.entries(renamed.columns?.[newName] ?? {});
     const formerName = (name: string) => formerNames.find(([, to]) => to === name)?.[0] ?? name;
     const names = [...columns.map(({ name }) => name), ...gone].map(formerName);

@@ -337,12 +337,12 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       (await planChanges(model.config, modelOf(model.resources()), [], {}, model.database)).dependents;
     assert.deepEqual(await plan(), []);
     const objects: readonly (readonly [object: string, create: string, drop: string])[] = [
-      ['index by_hand', 'create index by_hand on things (lower(name), code)', 'drop index by_hand'],
       [
         'constraint small on table things',
         'alter table things add constraint small check (code < 1000000)',
         'alter table things drop constraint small',
       ],
+      ['index by_hand', 'create index by_hand on things (lower(name), code)', 'drop index by_hand'],
       [
         'trigger by_hand on table things',
         'create trigger by_hand before update of code on things for each row execute function suppress_redundant_updates_trigger()',

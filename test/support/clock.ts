@@ -1,10 +1,10 @@
-// Time that a test may measure: what this thread computes, however busy the machine is with other things.
+// CPU time limits for tests. They do not depend on what other processes do on the machine.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 
 /**
- * Does some work that does not wait and checks how much computing it took.
- * @param limitMs of CPU time of this thread
+ * Runs synchronous work and checks its CPU time.
+ * @param limitMs CPU time of this thread in milliseconds
  */
 export function takes<T>(limitMs: number, work: () => T): T {
   const start = process.threadCpuUsage();
@@ -15,7 +15,7 @@ export function takes<T>(limitMs: number, work: () => T): T {
   return result;
 }
 
-/** CPU time in milliseconds that this process spends on some work, all its threads included. */
+/** Returns the CPU time in milliseconds that this process, including all threads, spends on the work. */
 export async function cpuOf(work: () => unknown): Promise<number> {
   const start = process.cpuUsage();
   await work();
@@ -23,15 +23,15 @@ export async function cpuOf(work: () => unknown): Promise<number> {
   return (user + system) / 1000;
 }
 
-/** Work that takes about 10 ms of CPU time on a usual machine: how long it takes here says how fast this process is. */
+/** Takes about 10 ms of CPU time on a typical machine. The time that it takes here measures this process's speed. */
 function calibrate(): void {
   let digest = '';
   for (let round = 0; round < 6000; round++) digest = createHash('sha256').update(digest).digest('hex');
 }
 
 /**
- * Does some work and checks that it costs this process at most so many times the CPU time of a calibration loop, which
- * runs before and after it. What other processes do, and how fast the machine is, does not count.
+ * Checks that work costs this process at most as much CPU time as this number of calibration loops, which run before
+ * and after it. The result does not depend on other processes or the machine's speed.
  */
 export async function takesAtMost(loops: number, work: () => Promise<unknown>): Promise<void> {
   const before = await cpuOf(calibrate);

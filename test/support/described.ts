@@ -115,7 +115,7 @@ export class Description {
     );
   }
 
-  /** Every operation. */
+  /** Returns every operation. */
   operations(): readonly { readonly template: string; readonly method: string; readonly operation: Json }[] {
     return this.#paths.flatMap(([template, , item]) =>
       Object.entries(item)

@@ -16,7 +16,7 @@ export interface World {
 export interface Fault {
   /** Causes the fault and ends it. */
   readonly strike: (world: World) => Promise<void>;
-  /** How often. */
+  /** Number of repetitions. */
   readonly rounds: number;
   /** Maximum number of acknowledged writes before each fault. The same number follows the last fault. */
   readonly writes: number;

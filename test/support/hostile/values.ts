@@ -1,13 +1,13 @@
-// Test support: what breaks parsers and patterns that take more than linear time, as texts, JSON values and whole bodies.
+// Test support: texts, JSON values and bodies that break parsers and patterns with more than linear running time.
 
-/** A text of a size that is chosen later: `start`, then `unit` again and again. */
+/** A text whose size is chosen later: `start` followed by repetitions of `unit`. */
 export interface LongText {
   readonly start?: string;
   readonly unit: string;
   readonly end?: string;
 }
 
-/** Texts that cost more than their length where somebody normalizes, trims, matches or splits them carelessly. */
+/** Texts that are disproportionately expensive for careless normalizing, trimming, matching or splitting. */
 export const texts: Readonly<Record<string, LongText>> = {
   'combining characters': { start: 'a', unit: '\u0301' },
   'combining characters out of order': { start: 'a', unit: '\u0315\u0300\u05ae' },
@@ -30,8 +30,8 @@ export const texts: Readonly<Record<string, LongText>> = {
 };
 
 /**
- * A long text as it is written, in at most so many bytes. Its parts are written once each, for what is sent has
- * megabytes: no two of them make one character.
+ * Encodes a long text within this number of bytes. Each part is encoded only once, because the texts have megabytes.
+ * This is correct because adjacent parts never combine into one character.
  */
 function sized(
   { start = '', unit, end = '' }: LongText,
@@ -47,7 +47,7 @@ const inQuotes = (part: string): string => JSON.stringify(part).slice(1, -1);
 const jsonText = (text: LongText) => (bytes: number) => `"${sized(text, bytes - 2, inQuotes)}"`;
 
 const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
-/** A text as a form sends it, in at most so many bytes. */
+/** Returns a text encoded for a form, within this number of bytes. */
 export const formText = (text: LongText, bytes: number): string => sized(text, bytes, escaped);
 
 const list = (item: string) => (bytes: number) =>
@@ -67,7 +67,7 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
   return `{${parts.join(',')}}`;
 };
 
-/** JSON in at most so many bytes, in the place of one value of a body. */
+/** JSON values within a number of bytes, to replace one value in a body. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
   'a number of digits': (bytes) => '1'.repeat(bytes),
@@ -88,7 +88,7 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ),
 };
 
-/** Whole bodies that are JSON or nearly, in at most so many bytes. */
+/** Complete bodies of valid or nearly valid JSON within a number of bytes. */
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
   'one key again and again': keys(() => 'a', 200_000),
@@ -116,7 +116,7 @@ const pairs = (pair: (index: number) => string) => (bytes: number) => {
   return parts.join('&');
 };
 
-/** Whole forms in at most so many bytes. */
+/** Complete forms within a number of bytes. */
 export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
   'one parameter again and again': pairs(() => 'a=1'),
@@ -131,11 +131,11 @@ export const formBodies: Readonly<Record<string, (bytes: number) => string | Uin
   'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
 };
 
-/** Bytes that a head may have, less what every request needs. */
+/** Maximum header size in bytes, minus the headers of every request. */
 const headBytes = 15_000;
 const long = (text: string) => text.repeat(Math.floor(headBytes / text.length));
 
-/** Queries that are hostile. */
+/** Hostile query strings. */
 export const queries: Readonly<Record<string, string>> = {
   '5,000 parameters': long('a&'),
   'different parameters': pairs((index) => `${index.toString(36)}=1`)(headBytes),
@@ -144,7 +144,7 @@ export const queries: Readonly<Record<string, string>> = {
   'percent signs': `a=${long('%')}`,
 };
 
-/** Heads that are hostile: those that the service reads. */
+/** Hostile values of the headers that the service reads. */
 export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'a long preference': { prefer: `handling=${long('a')}` },
   'preferences of blanks': { prefer: `,${long(' ')}handling` },
@@ -173,10 +173,13 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'a long slug': { 'x-org-slug': long('a'), 'x-inbound-secret': 'a' },
 };
 
-/** Bytes of CSV or NDJSON of one shape. */
+/** CSV or NDJSON of one shape. */
 interface HostileLines {
   readonly bytes: (bytes: number) => string | Uint8Array;
-  /** Each of its lines is validated, so that a few bytes cost as much as in any other record: fewer bytes suffice. */
+  /**
+   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size is
+   * enough.
+   */
   readonly isCostly?: true;
 }
 
@@ -190,7 +193,10 @@ const numberedNames = (bytes: number) => {
   return names;
 };
 
-/** CSV in at most so many bytes: columns, lines, cells, quotes. @param field a field of the records */
+/**
+ * Returns CSV within a number of bytes, with many columns, lines, cells or quotes.
+ * @param field a field of the records
+ */
 export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
   'a header of commas': { bytes: repeated(',') },
   'a header of different columns': { bytes: numberedNames },
@@ -215,7 +221,10 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
   nothing: { bytes: () => '' },
 });
 
-/** NDJSON in at most so many bytes: lines, keys, values, texts. @param field a field of the records */
+/**
+ * Returns NDJSON within a number of bytes, with many lines, keys, values or texts.
+ * @param field a field of the records
+ */
 export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
   ...Object.fromEntries(
     Object.entries(jsonValues).map(([name, value]) => [
@@ -237,7 +246,7 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   nothing: { bytes: () => '' },
 });
 
-/** Parts of forms, after those of a start that is right, in at most so many bytes. The boundary is `x`. */
+/** Form parts within a number of bytes, to follow a valid start. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>

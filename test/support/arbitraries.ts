@@ -23,7 +23,7 @@ const digits = (max: number) =>
 /** Any JSON number as text: long, tiny or huge, with or without a fraction and an exponent. */
 export const jsonNumber: Arbitrary<string> = fc.oneof(
   edgyInteger.map(String),
-  // The database keeps the trailing zero of these, but not of other notations of the same number.
+  // The database would keep their trailing zero, which other notations of the same numbers do not have.
   fc.constantFrom('10e-001', '-1697840e-001'),
   fc
     .double({ noDefaultInfinity: true, noNaN: true })

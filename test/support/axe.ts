@@ -28,7 +28,7 @@ export async function objections(page: Page, rules?: readonly string[]): Promise
     `axe.run(document, ${options})
       .then(({ violations, passes }) => ({ violations, passed: passes.length }))`,
   )) as { violations: Violation[]; passed: number };
-  assert.ok(passed > (rules === undefined ? 5 : 0), 'axe looked');
+  assert.ok(passed > (rules === undefined ? 5 : 0), 'axe checked the page');
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));

@@ -50,7 +50,7 @@ export function inBrowser(
       watched = [];
       const problems = all.flatMap((each) => each.problems());
       await Promise.all(all.map((each) => each.context.close()));
-      assert.deepEqual(problems, [], 'what pages did wrong by themselves');
+      assert.deepEqual(problems, [], 'unexpected requests, dialogs or errors');
     });
     after(() => instance.close());
     suite(() => ({
@@ -76,7 +76,7 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
   `);
   context.on('request', (request) => {
     const url = request.url();
-    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) problems.push(`asked for ${url}`);
+    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) problems.push(`requested ${url}`);
   });
   context.on('response', (response) => {
     if (response.request().isNavigationRequest()) refused.add(response.url());

@@ -11,7 +11,7 @@ export function takes<T>(limitMs: number, work: () => T): T {
   const result = work();
   const { user, system } = process.threadCpuUsage(start);
   const ms = (user + system) / 1000;
-  assert.ok(ms < limitMs, `${Math.round(ms)} ms of CPU time, and not less than ${limitMs}`);
+  assert.ok(ms < limitMs, `took ${Math.round(ms)} ms of CPU time; the limit is ${limitMs} ms`);
   return result;
 }
 
@@ -37,5 +37,8 @@ export async function takesAtMost(loops: number, work: () => Promise<unknown>): 
   const before = await cpuOf(calibrate);
   const spent = await cpuOf(work);
   const loop = Math.max(before, await cpuOf(calibrate));
-  assert.ok(spent <= loops * loop, `${(spent / loop).toFixed(1)} calibration loops, and not ${loops}`);
+  assert.ok(
+    spent <= loops * loop,
+    `took ${(spent / loop).toFixed(1)} calibration loops; the limit is ${loops}`,
+  );
 }

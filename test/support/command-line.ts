@@ -37,6 +37,6 @@ export async function runCommand(
   }
   await program.parseAsync([...args], { from: 'user' });
   const [result, ...more] = await Promise.all(results);
-  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is not one command`);
+  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is not a single command`);
   return result;
 }

@@ -50,7 +50,7 @@ export class Copy {
     this.#last = [transaction, id];
     const record = `${change.resource} ${change.id}`;
     const once = `${record} v${change.version}`;
-    assert.ok(!this.#seen.has(once), `${once} comes twice`);
+    assert.ok(!this.#seen.has(once), `${once} was received twice`);
     this.#seen.add(once);
     if (change.version > (this.#known.get(record)?.version ?? 0)) this.#known.set(record, change);
   }

@@ -173,7 +173,7 @@ export class Description {
       return;
     }
     const type = (headers.get('content-type') ?? '').split(';')[0] ?? '';
-    assert.ok(Object.hasOwn(contents, type), `${place} has another Content-Type: ${type}`);
+    assert.ok(Object.hasOwn(contents, type), `${place} has an undescribed Content-Type: ${type}`);
     if (type !== 'application/json') return;
     const body: unknown = JSON.parse(text);
     const { schema } = object(contents[type]);
@@ -184,7 +184,7 @@ export class Description {
     const errors = this.#errorsOf(described);
     if (Object.keys(errors).length === 0) return;
     const { code } = object(body);
-    assert.ok(Object.hasOwn(errors, String(code)), `${place} is not described with the code ${code}`);
+    assert.ok(Object.hasOwn(errors, String(code)), `${place} has an undescribed code: ${code}`);
     seen.add(`${status} ${code}`);
   }
 
@@ -205,11 +205,11 @@ export class Description {
     const names = Object.keys(described);
     for (const name of names) {
       if (this.resolved(described[name]).required === true)
-        assert.ok(headers.has(name), `${place} has no ${name}`);
+        assert.ok(headers.has(name), `${place} lacks the header ${name}`);
     }
     const known = names.map((name) => name.toLowerCase());
     for (const [name] of headers) {
-      assert.ok(known.includes(name) || transport.test(name), `${place} has ${name}, which is not described`);
+      assert.ok(known.includes(name) || transport.test(name), `${place} has an undescribed header: ${name}`);
     }
   }
 }

@@ -359,7 +359,7 @@ export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer
         headers: { ...headers, ...length },
         timeout: 10_000,
       });
-      request.on('timeout', () => request.destroy(new Error('no answer within 10 s')));
+      request.on('timeout', () => request.destroy(new Error('no response within 10 s')));
       request.on('error', reject);
       request.on('response', (response) => {
         const parts: Buffer[] = [];

@@ -19,7 +19,7 @@ export function ownFiles() {
     edit: (name: string, from: string | RegExp, to: string) => {
       const text = readFileSync(file(name), 'utf8');
       const changed = text.replace(from, to);
-      assert.notEqual(changed, text, `${from} in ${name}`);
+      assert.notEqual(changed, text, `${name} does not contain ${from}`);
       writeFileSync(file(name), changed);
     },
     add: (name: string, text: string) => writeFileSync(file(name), text),

@@ -28,7 +28,7 @@ export interface SettingsFile {
 const yaml = (settings: string | object): string =>
   typeof settings === 'string' ? settings : JSON.stringify(settings, null, 2);
 
-// Not a node:test hook, because a hook inside a hook would remove the files as soon as the outer hook finishes.
+// Not a hook of node:test, because it would remove files created in a hook as soon as that hook finishes.
 const folders: { remove: () => void }[] = [];
 process.once('exit', () => {
   for (const folder of folders) folder.remove();

@@ -126,7 +126,7 @@ export const deviceOf = (answer: Answer): string =>
   answer.headers
     .getSetCookie()
     .find((each) => each.includes('crm_device='))
-    ?.split(';')[0] ?? assert.fail('no device is remembered');
+    ?.split(';')[0] ?? assert.fail('the response sets no device cookie');
 
 /** Returns the session cookie's value. The only other cookie that the response can set is the device cookie. */
 export function cookieOf(answer: Answer): string {
@@ -264,7 +264,7 @@ export async function soonerThan(limitMs: number, isSo: () => Promise<boolean>):
   for (;;) {
     const asked = performance.now() - start;
     if (await isSo()) return;
-    assert.ok(asked <= limitMs, `still not so after ${Math.round(asked)} ms`);
+    assert.ok(asked <= limitMs, `the condition was not met after ${Math.round(asked)} ms`);
     await pause(50);
   }
 }

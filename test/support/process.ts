@@ -212,7 +212,7 @@ export function assertRefused(
     : written;
   if (typeof message === 'string') assert.equal(stderr, `crm: ${message}\n`);
   else {
-    assert.match(stderr, /^crm: [^\n]+\n$/, 'one line');
+    assert.match(stderr, /^crm: [^\n]+\n$/, 'prints one line');
     assert.match(stderr, message);
   }
 }
@@ -247,7 +247,7 @@ export async function until(
 ): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < end, `${what}: not within ${withinMs} ms`);
+    assert.ok(performance.now() < end, `${what}: timed out after ${withinMs} ms`);
     await pause(10);
   }
 }

@@ -18,7 +18,7 @@ export async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   const limitMs = promised(ms);
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not within ${limitMs} ms`)), limitMs);
+    timer = setTimeout(() => reject(new Error(`timed out after ${limitMs} ms`)), limitMs);
   });
   try {
     return await Promise.race([work, late]);

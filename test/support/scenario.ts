@@ -72,7 +72,7 @@ export function assertErrorShape(answer: Answer): void {
   const { error, code, fields, more, request_id, ...others } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(others), []);
-  assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is a code`);
+  assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is not an error code`);
   assert.ok(fields === undefined || Array.isArray(fields));
   // At most 100 fields are listed; `more` is the number of omitted ones.
   if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);

@@ -42,6 +42,7 @@ export interface Screens {
   readonly newProfile: () => Promise<string>;
   /** Creates an event delivery and returns its ID. */
   readonly newEventDelivery: () => Promise<string>;
+  /** Creates an integration with a processed delivery and returns their IDs. */
   readonly newDelivery: () => Promise<{ integration: string; item: string }>;
   /** Waits until no delivery is pending, so that nothing changes in the background. */
   readonly settled: () => Promise<void>;
@@ -93,7 +94,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         filter: '',
       }),
     );
-    // Keeps the subscription unchanged.
+    // Paused forever, so that its state does not change.
     await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${made.id}::bigint`.execute(
       tablesOf(database),
     );

@@ -60,7 +60,7 @@ export function writesOf(instance: () => Instance, pair: () => Pair): Writes {
     nothing: async (work) => {
       const before = await rows();
       await work();
-      assert.deepEqual(await rows(), before, 'nothing is written');
+      assert.deepEqual(await rows(), before, 'no row changes');
     },
   };
 }

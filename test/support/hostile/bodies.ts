@@ -93,7 +93,7 @@ function plainBodies(expected: Expected): HostileBody[] {
     ...inPlace,
     ...Object.entries(whole).map(([name, bytes]) => body(name, expected.type, bytes)),
     ...Object.entries(other).flatMap(([name, bytes], index) =>
-      // Bodies of an unexpected type, with the correct and the wrong Content-Type.
+      // Bodies of the type that the route does not expect.
       index % 4 === 0 ? [body(`${name}, of another type`, expected.type === json ? form : json, bytes)] : [],
     ),
     body('text of no type', 'text/plain', (limit) => 'a'.repeat(limit)),

@@ -15,7 +15,7 @@ export async function settled(browser: Visitor, sent: Answer): Promise<Answer> {
       answer = await browser.get(location);
       return false;
     },
-    'the end of the erasure',
+    'finish the search or erasure',
     60_000,
   );
   return answer;

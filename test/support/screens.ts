@@ -112,7 +112,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select('id');
     return until(
       async () => (await waiting.where('status', '=', 'waiting').execute()).length === 0,
-      'process what waits',
+      'process pending deliveries',
     );
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;

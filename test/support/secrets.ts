@@ -6,12 +6,12 @@ import { after } from 'node:test';
 const secrets: Readonly<Record<string, RegExp>> = {
   'an API key': /[A-Za-z0-9]_[A-Za-z0-9]{8,12}_[A-Za-z0-9]{40,}/,
   'a token': /eyJ[\w-]{10,}\.[\w-]*\.[\w-]+/,
-  'the secret of a subscription': /whsec_[A-Za-z0-9+/]{16,}/,
+  'a subscription secret': /whsec_[A-Za-z0-9+/]{16,}/,
   'a cookie': /crm_(?:session|device)=[^;\s"]/,
-  'an address with a password': /:\/\/(?!user:password@)[^\s/:@"]+:[^\s/@"]+@/,
+  'a URL with a password': /:\/\/(?!user:password@)[^\s/:@"]+:[^\s/@"]+@/,
   'a header with credentials': /\b(?:bearer|basic) [\w+/=.-]{16,}/i,
-  'the secret of a provider': /\b[a-z-]+-(?:secret|token)-\d/,
-  'a password or secret of the tests':
+  'a provider secret': /\b[a-z-]+-(?:secret|token)-\d/,
+  "a test's password or secret":
     /correct horse battery staple|a long enough password|one of their own|a-password-typed|the[- ](?:inbound[- ]secret|secret[- ]of[- ]inbound)/,
 };
 

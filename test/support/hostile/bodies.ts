@@ -94,13 +94,11 @@ function plainBodies(expected: Expected): HostileBody[] {
     ...Object.entries(whole).map(([name, bytes]) => body(name, expected.type, bytes)),
     ...Object.entries(other).flatMap(([name, bytes], index) =>
       // Bodies of the type that the route does not expect.
-      index % 4 === 0 ? [body(`${name}, of another type`, expected.type === json ? form : json, bytes)] : [],
+      index % 4 === 0 ? [body(`${name}, unexpected type`, expected.type === json ? form : json, bytes)] : [],
     ),
-    body('text of no type', 'text/plain', (limit) => 'a'.repeat(limit)),
+    body('plain text', 'text/plain', (limit) => 'a'.repeat(limit)),
     body('parts', multipart, (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
-    body('of an unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) =>
-      ' '.repeat(limit),
-    ),
+    body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => ' '.repeat(limit)),
   ];
 }
 

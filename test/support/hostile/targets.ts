@@ -236,7 +236,7 @@ async function channel({ instance, acme }: World, base: Target): Promise<Target>
   return {
     ...base,
     path: added.path,
-    kind: `${base.method} a channel that takes ${base.route.bodyLimit}`,
+    kind: `${base.method} a channel, limit ${base.route.bodyLimit}`,
     headers: (bytes, path) =>
       isForm
         ? { 'x-twilio-signature': twilioSignature(added.secret, `${publicUrl}${path}`, bytes) }

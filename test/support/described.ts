@@ -19,7 +19,7 @@ interface Response {
 
 /** The service behind a URL. */
 interface Served {
-  /** Equal for equal descriptions. Undefined if tests change the resources. */
+  /** Equal for equal descriptions. */
   readonly key: string;
   /** Whether this is the shipped API, which the tests must cover completely. */
   readonly shipped: boolean;

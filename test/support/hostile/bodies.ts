@@ -111,7 +111,7 @@ const body = (name: string, type: string, bytes: (limit: number) => string | Uin
   },
 });
 
-/** Puts each hostile value in all places of the shape at once. The places share the size limit. */
+/** Puts each hostile value in all places of the shape. The places share the size limit. */
 const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
   Object.entries(jsonValues).map(([name, value]) =>
     body(name, json, (limit) => {

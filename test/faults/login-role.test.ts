@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Answer, temporaryFolder } from '../support/instance.ts';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
@@ -45,8 +46,9 @@ describe('a role with 6 connections and a password from a file', { concurrency: 
     const failures: string[] = [];
     const each = async (name: string, body?: object) => {
       let { status, text } = await service.call(name, { key, ...(body && { body }) });
-      // On a slow machine some requests wait too long for a slot; clients retry a 503.
-      for (let retry = 0; status === 503 && retry < 10; retry++) {
+      // On a slow machine some requests wait too long for a slot. Clients retry a 503 later.
+      for (let retry = 0; status === 503 && retry < 600; retry++) {
+        await pause(100);
         ({ status, text } = await service.call(name, { key, ...(body && { body }) }));
       }
       if (status >= 300) failures.push(`${name}: ${status} ${text}`);

@@ -277,7 +277,9 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
     const missing = new Set<string>();
     for (const name of sources.filter((source) => !/assets|rendered/.test(source))) {
       const text = readFileSync(join(folder, name), 'utf8');
-      for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([\w@.:/-]+)'/gm)) {
+      for (const [, imported = ''] of text.matchAll(
+        /(?:^import |^(?:import|export|\}).* from |\bimport\()'([\w@.:/-]+)'/gm,
+      )) {
         const [scope = '', second] = imported.split('/');
         const dependency = scope.startsWith('@') ? `${scope}/${second}` : scope;
         const isBuiltin = imported.startsWith('node:') || builtinModules.includes(imported);

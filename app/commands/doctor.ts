@@ -7,6 +7,7 @@ import {
   openDatabase,
   sqlState,
   TimeoutError,
+  tooManyConnections,
   withTimeout,
 } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
@@ -43,9 +44,6 @@ interface Examination {
 
 /** Timeout of a check and of opening the database, in milliseconds. */
 const timeoutMs = 10_000;
-
-/** SQLSTATE of a server, database or role without free connections; the error says what to do. */
-const tooManyConnections = '53300';
 
 const timeoutMessage = (ms: number): string => `no response within ${ms / 1000} s`;
 
@@ -89,6 +87,7 @@ async function loadPart<Part extends DoctorSubject>(
     Object.assign(examination.parts, { [part]: await withTimeout(timeoutMs, load(), timeoutMessage) });
   } catch (cause) {
     examination.missing.set(part, `${label} cannot be used`);
+    // The error itself says what to do.
     const isFull = sqlState((cause as Error).cause) === tooManyConnections;
     for (const issue of issuesOf(cause, check))
       examination.findings.push({

@@ -6,6 +6,9 @@ export const foreignKeyViolation = '23503';
 /** SQLSTATE for a row whose unique key already exists. */
 export const uniqueViolation = '23505';
 
+/** SQLSTATE returned if the server, database or role has no free connections. */
+export const tooManyConnections = '53300';
+
 /** Returns the SQLSTATE of a driver's error, or undefined if the server did not respond. */
 export function sqlState(cause: unknown): string | undefined {
   const { code } = (cause ?? {}) as { code?: unknown };

@@ -17,6 +17,7 @@ export {
   isStatementTimeout,
   rejectingRule,
   sqlState,
+  tooManyConnections,
   uniqueViolation,
   violatedConstraint,
 } from './failures.ts';

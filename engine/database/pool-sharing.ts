@@ -1,9 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
-import { sqlState } from './failures.ts';
+import { sqlState, tooManyConnections } from './failures.ts';
 
-/** SQLSTATE returned if the server, database or role has no free connections. */
-const tooManyConnections = '53300';
 /** Interval between connection attempts, and time after which the pools can grow again, in milliseconds. */
 const [retryMs, growMs] = [25, 30_000];
 /** Share of the connections used for lists. */

@@ -2,14 +2,13 @@ import { readFile } from 'node:fs/promises';
 import type { ClientConfig } from 'pg';
 import { fileReason, UserError } from '../errors.ts';
 import { type Address, describeAddress } from './address.ts';
-import { sqlState, unreadablePassword } from './failures.ts';
+import { sqlState, tooManyConnections, unreadablePassword } from './failures.ts';
 import { connectionErrorText, type Route, route } from './route.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /** SQLSTATEs for connection failures. */
 const noDatabase = '3D000';
 const wrongPassword = '28P01';
-const tooManyConnections = '53300';
 
 /** A usable server and its connection options. */
 export interface UsableServer {

@@ -5,6 +5,7 @@ import {
   type Database,
   type DatabaseConfig,
   sqlState,
+  tooManyConnections,
 } from '../../../engine/database/index.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
@@ -195,7 +196,7 @@ const replicas = onServer('replicas', async ({ database }) => {
 });
 
 /** SQLSTATE codes. */
-const [noPrivilege, readOnly, tooManyConnections] = ['42501', '25006', '53300'];
+const [noPrivilege, readOnly] = ['42501', '25006'];
 
 const writes: OnDatabase = {
   name: 'writing',

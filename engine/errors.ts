@@ -136,7 +136,7 @@ export function errorJson(
 }
 
 /** Returns the text with its first letter in uppercase. */
-const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+export const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const fieldsError = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
   new HttpError(400, code, joinMessages(fields), { fields });

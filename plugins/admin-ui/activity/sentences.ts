@@ -1,4 +1,5 @@
 import type { Resource } from '../../../engine/compile/index.ts';
+import { capitalize } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { ActivityLine } from './activity.ts';
 
@@ -55,8 +56,6 @@ const sentences: Readonly<Record<string, string>> = {
   'person forget': 'Person erased',
 };
 
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
-
 /**
  * Returns a sentence that describes a change log entry.
  * @param singular the resource's singular noun. Absent if the object is not a record
@@ -72,9 +71,9 @@ export function sentenceOf(
   const subject = (id === null ? object : `${noun} ${id}`).replaceAll('_', ' ');
   const key = `${object} ${action}`;
   if (singular === undefined && Object.hasOwn(sentences, key))
-    return capitalized(String(sentences[key]).replace('…', () => subject));
+    return capitalize(String(sentences[key]).replace('…', () => subject));
   const participle = Object.hasOwn(participles, action) ? ` ${participles[action]}` : `: ${action}`;
-  return capitalized(subject + participle);
+  return capitalize(subject + participle);
 }
 
 /** Returns a sentence for each of these entries of an organization's change log. */

@@ -1,4 +1,5 @@
 import type { Resource } from '../../../engine/compile/index.ts';
+import { capitalize } from '../../../engine/errors.ts';
 import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
@@ -21,13 +22,13 @@ const spellings: Readonly<Record<string, string>> = {
  * Returns the label for a name in the definitions: `close_date` becomes "Close date", and `linkedin_url` becomes
  * "LinkedIn URL".
  */
-export const humanize = (name: string): string => {
-  const text = name
-    .split('_')
-    .map((word) => (Object.hasOwn(spellings, word) ? spellings[word] : word))
-    .join(' ');
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
-};
+export const humanize = (name: string): string =>
+  capitalize(
+    name
+      .split('_')
+      .map((word) => (Object.hasOwn(spellings, word) ? spellings[word] : word))
+      .join(' '),
+  );
 
 /** Returns a field's label. A reference is labeled like its record, so `account_id` becomes "Account". */
 export const fieldLabel = ({ name, type }: Field): string =>

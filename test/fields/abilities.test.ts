@@ -43,7 +43,7 @@ describe('field types', () => {
 
     test(`${name}: YAML can use its abilities and no others`, () => {
       const asked: [able: boolean, field: string, resource: string, complaint: string][] = [
-        [type.order !== undefined, '', 'sort: { by: x }', 'cannot be sorted by'],
+        [type.order !== undefined, '', 'sort: { by: x }', 'cannot sort by'],
         [type.equals !== undefined, '', 'filters: [x]', 'cannot be used as filters'],
         [type.bounded === true, ', max_length: 500', '', 'cannot have "max_length"'],
         [type.bounded === true, ', pattern: a', '', 'cannot have "pattern"'],

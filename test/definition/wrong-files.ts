@@ -450,15 +450,15 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: string, enum: Hot }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ], not "Hot". Write [ Hot ].',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ], not "Hot". Write [ Hot ].',
   ],
   [
     things('  a: { type: string, enum: { Hot: 1 } }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ], not a map',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ], not a map',
   ],
   [
     things('  a: { type: string, enum: [] }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ]',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ]',
   ],
   [
     things('  a: { type: string, unique: yes }'),

@@ -26,7 +26,7 @@ const linesOf = async (browser: Visitor, slug = 'acme') => {
   );
 };
 
-test('lists each problem with its next step, and says so if there are none', async () => {
+test('lists each problem with its next step, or that no problems were found', async () => {
   const well = await admin.get('/setup/o/acme');
   assert.match(well.text, /Nothing needs your attention\./);
   assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads">Leads</);

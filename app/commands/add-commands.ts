@@ -145,4 +145,4 @@ const fileOf = (folder: string, name: string): string =>
   relative(process.cwd(), join(folder, `${name}.yaml`));
 
 const nextSteps = (name: string): string =>
-  `"npm run crm -- plan" tells what it will do, "npm run crm -- migrate --create ${name}" writes its migration.`;
+  `"npm run crm -- plan" shows what it will do, and "npm run crm -- migrate --create ${name}" creates its migration.`;

@@ -41,12 +41,12 @@ function settingsPermissionFindings({ settingsFile: path }: Config, file: Settin
   if (process.platform === 'win32') return [];
   const place = file.parsed.file;
   if ((mode & 0o002) !== 0) {
-    const problem = 'every user of this machine can change it, and so decide which clients can write records';
+    const problem = 'any user of this machine can change it, and thus decide which clients can write records';
     return [{ place, problem, advice: `Restrict access: chmod o-w ${path}` }];
   }
   const [secret] = secretsInFile(file);
   if (secret === undefined || (mode & 0o004) === 0) return [];
-  const problem = `every user of this machine can read its secrets, for example ${secret.name}`;
+  const problem = `any user of this machine can read its secrets, for example ${secret.name}`;
   const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
   return [{ place: secret.place, problem, advice }];
 }

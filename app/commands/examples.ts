@@ -3,7 +3,7 @@
  * the example.
  */
 export const examples: Readonly<Record<string, readonly string[]>> = {
-  serve: ['serve', 'serve --json # print the address as JSON'],
+  serve: ['serve', 'serve --json # print the URL as JSON'],
   dev: ['dev'],
   new: ['new my-crm'],
   'add field': ['add field leads nickname string', 'add field leads partner_id reference --to accounts'],

@@ -94,7 +94,7 @@ async function plansOf(config: Config, resources: readonly Resource[]): Promise<
       const failing = plans.filter(({ problems }) => problems.length > 0);
       if (failing.length === 0) return plans;
       throw new UserError(
-        `statements of the lanes read and list must come from an index, but ${failing.length} do not:\n${plansTable(failing)}`,
+        `statements in the lanes "read" and "list" must use an index, but ${failing.length} do not:\n${plansTable(failing)}`,
       );
     } finally {
       await database.close();
@@ -159,7 +159,7 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
     const applied = await migrate(config, modelOf(resources));
     return {
       json: { applied },
-      text: applied.length === 0 ? 'The database has every migration.' : `Applied ${applied.join(', ')}.`,
+      text: applied.length === 0 ? 'All migrations are applied.' : `Applied ${applied.join(', ')}.`,
     };
   }
   checkModules(resources);
@@ -198,6 +198,7 @@ async function migrationStatus(config: Config, resources: readonly Resource[]): 
   if (lines.length > 0) process.exitCode = 1;
   return {
     json: { ...state },
-    text: lines.length === 0 ? 'The database has every migration, and is as they made it.' : lines.join('\n'),
+    text:
+      lines.length === 0 ? 'All migrations are applied, and the database matches them.' : lines.join('\n'),
   };
 }

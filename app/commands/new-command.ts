@@ -80,7 +80,7 @@ An instance of [${packageName}](node_modules/${packageName}/README.md).
 \`\`\`sh
 npm install
 npm start          # serves http://127.0.0.1:3000; prints a login and an API key, once
-npm run dev        # the same, and what you save in resources/ is served within a second
+npm run dev        # the same, but serves changes to resources/ within a second
 npm run -s crm -- --help
 \`\`\`
 

@@ -33,10 +33,10 @@ export const intentOptions = {
   using: () =>
     new Option(
       '--using <field=sql>',
-      'SQL expression that converts values that do not fit, as text; repeatable',
+      'SQL text expression that converts values that do not fit; repeatable',
     ).argParser(collect),
   default: () =>
-    new Option('--default <field=value>', 'a value to replace values that do not fit; repeatable').argParser(
+    new Option('--default <field=value>', 'replacement for values that do not fit; repeatable').argParser(
       collect,
     ),
 };

@@ -76,7 +76,7 @@ const diskFull = '53100';
 const unexpected = ({ code, message }: NodeJS.ErrnoException): string => {
   const [line] = message.split('\n');
   return code === diskFull
-    ? `the disk of the database is full (${line}). Free some space and try again.`
+    ? `the database disk is full (${line}). Free some space and try again.`
     : `unexpected error: ${line}`;
 };
 

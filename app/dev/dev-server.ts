@@ -29,7 +29,7 @@ export interface DevServer extends Pick<Instance, 'resources' | 'database'> {
 /** Debounce interval in milliseconds, because editors save in several steps. */
 const settleMs = 80;
 
-const unchangedNote = 'The definitions from before are served.';
+const unchangedNote = 'The previous definitions are still served.';
 
 /**
  * Serves definitions that are being edited, without interrupting requests. Saved changes are served after the tables
@@ -97,7 +97,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
     }
     pendingPlan = () => serve({ ...change, startedAt: performance.now() }, true);
     print(
-      `${planText(plan, undefined)}\n\n${unchangedNote} Press y to migrate and serve what was saved, any other key to leave it.`,
+      `${planText(plan, undefined)}\n\n${unchangedNote} Press y to migrate and serve the saved definitions, or any other key to cancel.`,
     );
   };
 
@@ -129,7 +129,9 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       throw cause;
     }
     servedText = text;
-    print(`Serving what was saved${changesOf(plan)} (${Math.round(performance.now() - startedAt)} ms).`);
+    print(
+      `Serving the saved definitions${changesOf(plan)} (${Math.round(performance.now() - startedAt)} ms).`,
+    );
   };
 
   let queueEnd: Promise<void> = Promise.resolve();
@@ -160,7 +162,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
       if (key === 'y') queue(run);
       else {
         lastText = undefined;
-        print(`Left as it is. ${unchangedNote}`);
+        print(`Canceled. ${unchangedNote}`);
       }
     },
     close: async () => {

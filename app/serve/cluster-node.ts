@@ -40,7 +40,7 @@ export async function registerAsNode(
   const check = (execute: Execute) => assertCompatible(execute, config, code);
   const node = await registerNode(database, code.migrations, { check, lost: exitImmediately });
   if (node === undefined) {
-    app.log.warn('the table of nodes does not exist yet. Run "npm run crm -- migrate" once.');
+    app.log.warn('the node table does not exist yet. Run "npm run crm -- migrate" once.');
     return;
   }
   const timer = setInterval(node.beat, heartbeatMs).unref();
@@ -54,11 +54,11 @@ export async function registerAsNode(
   let lastMessage: string | undefined;
   app.background.every(app, 'the end of migrations', heartbeatMs, async () => {
     try {
-      if (await contract(config, database)) app.log.info('dropped what only older nodes used');
+      if (await contract(config, database)) app.log.info('dropped objects that only older nodes used');
     } catch (cause) {
       const { message } = cause as Error;
       if (message !== lastMessage)
-        app.log.warn({ reason: message }, 'cannot drop what only older nodes used');
+        app.log.warn({ reason: message }, 'cannot drop objects that only older nodes used');
       lastMessage = message;
     }
   });

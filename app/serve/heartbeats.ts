@@ -71,10 +71,10 @@ export function heartbeats<Worker>(size: number, maxMissedAtStart: number): Hear
     },
     problem: () => {
       for (const state of workers.values()) {
-        if (state.isKilled && state.missed > limitOf(state) + maxMissed) return 'a worker cannot be ended';
+        if (state.isKilled && state.missed > limitOf(state) + maxMissed) return 'a worker cannot be stopped';
       }
       if (beatsWithoutResponse > 2 * maxMissed) return 'no worker responds';
-      if (kills.length > 2 * size) return 'workers hang again and again';
+      if (kills.length > 2 * size) return 'workers hang repeatedly';
       return undefined;
     },
   };

@@ -21,8 +21,8 @@ export async function listen(
     const reasons: Readonly<Record<string, string>> = {
       EADDRINUSE: `port ${port} on ${host} is already in use. Choose another with ${prefix}PORT`,
       EACCES: `port ${port} needs more privileges than this process has. Choose another with ${prefix}PORT`,
-      EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another with ${prefix}HOST`,
-      ENOTFOUND: `${host} is not an address of this machine. Choose another with ${prefix}HOST`,
+      EADDRNOTAVAIL: `${host} is not an IP address of this machine. Choose another with ${prefix}HOST`,
+      ENOTFOUND: `${host} is not an IP address of this machine. Choose another with ${prefix}HOST`,
     };
     throw new UserError(reasons[code ?? ''] ?? `cannot listen: ${message}`, { cause });
   }

@@ -36,7 +36,7 @@ async function serve(): Promise<CommandResult> {
   if (config.workers === 1) return serveAlone(config);
   if (config.databaseAddress === undefined) {
     throw new UserError(
-      'WORKERS needs PostgreSQL: set DATABASE_URL, or unset WORKERS. The embedded database is for one process',
+      'WORKERS needs PostgreSQL: set DATABASE_URL, or unset WORKERS. The embedded database supports only one process',
     );
   }
   const { serveByWorkers } = await import('./workers.ts');

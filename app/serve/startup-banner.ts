@@ -22,14 +22,14 @@ export const exampleResource = (resources: readonly Resource[]): string =>
 export function startupBanner(config: Config, { url, adminUrl, example, demo }: StartupInfo): CommandResult {
   const isEmbedded = config.databaseAddress === undefined;
   const database = isEmbedded ? `the embedded database in ${config.dataFolder}` : 'PostgreSQL';
-  const by = config.workers > 1 ? `, by ${config.workers} workers` : '';
+  const by = config.workers > 1 ? `, with ${config.workers} workers` : '';
   const lines = [`Serving ${url}, explorer at ${url}/docs, on ${database}${by}`];
   if (adminUrl !== undefined)
     lines.push(`Operators: ${adminUrl}/livez, ${adminUrl}/readyz and ${adminUrl}/metrics`);
   if (demo !== undefined) {
     lines.push(
       '',
-      `This database was empty, so it now holds the organization "${demo.organization}" with sample records.`,
+      `This database was empty, so the organization "${demo.organization}" was created with sample records.`,
       'Store these credentials now. They will not be shown again:',
       `  setup     ${url}/setup`,
       `  login     ${demo.email}`,

@@ -25,7 +25,7 @@ export function waitForMessage<Kind extends WorkerMessage['kind']>(
       reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
   };
   // Messages sent before the worker's exit arrive before this event.
-  const onDisconnect = () => reject(new UserError('a worker exited before it could serve'));
+  const onDisconnect = () => reject(new UserError('a worker exited before it was ready'));
   worker.on('message', onMessage).once('disconnect', onDisconnect);
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
 }

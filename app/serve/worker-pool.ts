@@ -113,11 +113,11 @@ export function createWorkerPool(
   const replace = async (worker: Worker, cause: string): Promise<void> => {
     const delay = backoff.next(performance.now(), serving.size > 0);
     if (delay === undefined) {
-      report(`workers end as soon as they are started, the last one by ${cause}: the service stops`);
+      report(`workers exit immediately after they start (the last one: ${cause}); stopping the service`);
       giveUp();
       return;
     }
-    report(`worker ${worker.process.pid} has ended by ${cause}; another one starts`);
+    report(`worker ${worker.process.pid} exited (${cause}); starting another one`);
     await pause(delay);
     if (phase === 'stopping') return;
     // A worker that cannot serve exits, and its exit handler replaces it.
@@ -127,7 +127,7 @@ export function createWorkerPool(
   const checkHeartbeats = (): void => {
     const { hung, others } = detector.beat();
     for (const worker of hung) {
-      report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s: it is killed`);
+      report(`worker ${worker.process.pid} has not responded for ${timeoutMs / 1000} s; killing it`);
       worker.process.kill('SIGKILL');
     }
     for (const worker of others) sendMessage(worker, { kind: 'ping' });

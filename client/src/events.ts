@@ -69,13 +69,13 @@ export async function readEventOf<T extends Readonly<Record<keyof T, ResourceTyp
   const [id, timestamp] = [header('webhook-id'), header('webhook-timestamp')];
   const age = Math.abs(Date.now() / 1000 - Number(timestamp));
   if (id === '' || !/^\d+$/.test(timestamp) || age > toleranceSeconds)
-    throw new InvalidEventError('the event is too old, or has no id');
+    throw new InvalidEventError('the event is too old or has no ID');
   const signedContent = new TextEncoder().encode(`${id}.${timestamp}.${body}`);
   const signatures = header('webhook-signature')
     .split(' ')
     .flatMap((signature) => (signature.startsWith('v1,') ? [bytesOf(signature.slice(3))] : []));
   const isValid = await hasValidSignature([secrets].flat(), signatures, signedContent);
-  if (!isValid) throw new InvalidEventError('the signature of the event is wrong');
+  if (!isValid) throw new InvalidEventError('the event signature is invalid');
   return parse(body, { data: changeKinds(resources) }) as EventOf<T>;
 }
 
@@ -88,7 +88,7 @@ async function hasValidSignature(
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   for (const secret of secrets) {
     const raw = bytesOf(secret.replace(/^whsec_/, ''));
-    if (raw.length === 0) throw new TypeError('the secret of the subscription is needed');
+    if (raw.length === 0) throw new TypeError('the subscription secret is required');
     const key = await crypto.subtle.importKey('raw', raw, algorithm, false, ['verify']);
     for (const signature of signatures)
       if (await crypto.subtle.verify('HMAC', key, signature, signedContent)) return true;

@@ -153,9 +153,9 @@ export interface Case {
   readonly updated_at: string;
   /** Subject of the case. */
   readonly subject: string;
-  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly status: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {});
-  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly priority: 'High' | 'Medium' | 'Low' | (string & {});
   /** The account that the case concerns. */
   readonly account_id: bigint | null;
@@ -177,9 +177,9 @@ export interface Case {
 export interface CaseInput {
   /** Subject of the case. */
   readonly subject?: string | null;
-  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. Default: `New`. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is also accepted, but filters and reports recognize only these values. Default: `New`. */
   readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
-  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. Default: `Medium`. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is also accepted, but filters and reports recognize only these values. Default: `Medium`. */
   readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
   /** The account that the case concerns. */
   readonly account_id?: number | bigint | null;
@@ -195,9 +195,9 @@ export interface CaseInput {
 export interface CasePatch {
   /** Subject of the case. */
   readonly subject?: string | null;
-  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the case. One of `New`, `Working`, `Escalated`, `Closed`, `On Hold`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly status?: 'New' | 'Working' | 'Escalated' | 'Closed' | 'On Hold' | (string & {}) | null;
-  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is stored too, but filters and reports know only these. */
+  /** Urgency of the case. One of `High`, `Medium`, `Low`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly priority?: 'High' | 'Medium' | 'Low' | (string & {}) | null;
   /** The account that the case concerns. */
   readonly account_id?: number | bigint | null;
@@ -392,9 +392,9 @@ export interface Lead {
   readonly email: string;
   /** Phone number, stored as sent. */
   readonly phone: string;
-  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly status: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {});
-  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly rating: 'Hot' | 'Warm' | 'Cold' | (string & {});
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {});
@@ -432,9 +432,9 @@ export interface LeadInput {
   readonly email?: string | null;
   /** Phone number, stored as sent. */
   readonly phone?: string | null;
-  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. Default: `Open - Not Contacted`. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is also accepted, but filters and reports recognize only these values. Default: `Open - Not Contacted`. */
   readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
-  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
@@ -464,9 +464,9 @@ export interface LeadPatch {
   readonly email?: string | null;
   /** Phone number, stored as sent. */
   readonly phone?: string | null;
-  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is stored too, but filters and reports know only these. */
+  /** Progress of the lead. One of `Open - Not Contacted`, `Working - Contacted`, `Closed - Converted`, `Closed - Not Converted`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly status?: 'Open - Not Contacted' | 'Working - Contacted' | 'Closed - Converted' | 'Closed - Not Converted' | (string & {}) | null;
-  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is stored too, but filters and reports know only these. */
+  /** How promising the lead is. One of `Hot`, `Warm`, `Cold`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly rating?: 'Hot' | 'Warm' | 'Cold' | (string & {}) | null;
   /** Where the lead came from. Suggested: `Website`, `WhatsApp`, `Phone`, `Email`, `LinkedIn`, `Instagram`, `Facebook`, `Referral`, `Meta Lead Ads`, `Other`. */
   readonly source?: 'Website' | 'WhatsApp' | 'Phone' | 'Email' | 'LinkedIn' | 'Instagram' | 'Facebook' | 'Referral' | 'Meta Lead Ads' | 'Other' | (string & {}) | null;
@@ -562,7 +562,7 @@ export interface Opportunity {
   readonly name: string;
   /** Expected value, an exact decimal. */
   readonly amount: string;
-  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly stage: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {});
   /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date: string | null;
@@ -580,7 +580,7 @@ export interface OpportunityInput {
   readonly name?: string | null;
   /** Expected value, an exact decimal. */
   readonly amount?: number | string | null;
-  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. Default: `Prospecting`. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is also accepted, but filters and reports recognize only these values. Default: `Prospecting`. */
   readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
   /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date?: string | null;
@@ -598,7 +598,7 @@ export interface OpportunityPatch {
   readonly name?: string | null;
   /** Expected value, an exact decimal. */
   readonly amount?: number | string | null;
-  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is stored too, but filters and reports know only these. */
+  /** Stage of the sale. One of `Prospecting`, `Qualification`, `Needs Analysis`, `Value Proposition`, `Negotiation`, `Closed Won`, `Closed Lost`. Any other string is also accepted, but filters and reports recognize only these values. */
   readonly stage?: 'Prospecting' | 'Qualification' | 'Needs Analysis' | 'Value Proposition' | 'Negotiation' | 'Closed Won' | 'Closed Lost' | (string & {}) | null;
   /** Expected or actual closing time, with the UTC offset as sent. */
   readonly close_date?: string | null;

@@ -90,7 +90,7 @@ function issuesOf(node: PlanNode): string[] {
   if (type === 'Sort') return ['sorts'];
   if (/^(Seq|Bitmap Heap) Scan$/.test(type)) return [`reads ${table} without an order (${type})`];
   if (index !== undefined && node['Index Cond']?.includes('organization_id') !== true) {
-    return [`reads ${index} of all organizations`];
+    return [`reads ${index} across all organizations`];
   }
   return [];
 }
@@ -124,7 +124,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   const rejection = operations.create.rejection?.statement(
     operations.create.plan(requestOf({}, undefined, body)),
   );
-  if (rejection !== undefined) yield ['why a write was refused', rejection];
+  if (rejection !== undefined) yield ['why a write was rejected', rejection];
 }
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
@@ -225,6 +225,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
 const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
   const value = sampleValues[column];
-  if (value === undefined) throw new Error(`no made-up ${column} for ${name} (${type.expected})`);
+  if (value === undefined)
+    throw new Error(`no sample value of type ${column} for ${name} (${type.expected})`);
   return `(${isFilter ? value.replace(/\bn\b/, `(n / ${organizations} % 4)`) : value})::${column}`;
 };

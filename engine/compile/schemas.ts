@@ -208,6 +208,6 @@ function knownValues({ values }: Field): string {
   if (values === undefined) return '';
   const list = values.list.map((value) => `\`${value}\``).join(', ');
   return values.closed
-    ? `One of ${list}. Any other string is stored too, but filters and reports know only these.`
+    ? `One of ${list}. Any other string is also accepted, but filters and reports recognize only these values.`
     : `Suggested: ${list}.`;
 }

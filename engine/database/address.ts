@@ -67,13 +67,15 @@ export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(
  */
 export function parseAddress(text: string): Address {
   const parts = uri.exec(text)?.groups;
-  if (parts === undefined) throw new UserError('it is not a PostgreSQL address');
+  if (parts === undefined) throw new UserError('it is not a PostgreSQL URL');
   const parameters = query(parts.query ?? '');
   const [user, password] = login(parts.login);
   const hosts = hostList(parts.hosts ?? '', parameters);
   const target = (parameters.target_session_attrs ?? 'any') as SessionTarget;
   if (!targets.includes(target)) {
-    throw new UserError(`target_session_attrs must be one of ${targets.join(', ')}: this service writes`);
+    throw new UserError(
+      `target_session_attrs must be one of ${targets.join(', ')}, because the service must be able to write`,
+    );
   }
   const seconds = parameters.connect_timeout;
   if (seconds !== undefined && !/^\d{1,6}$/.test(seconds)) {
@@ -109,7 +111,9 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new UserError('it has a "%" that is not followed by two hexadecimal digits of UTF-8; write %25');
+    throw new UserError(
+      '"%" must be followed by two hexadecimal digits of a UTF-8 byte; write a literal "%" as %25',
+    );
   }
 }
 
@@ -131,7 +135,7 @@ function query(text: string): Parameters {
         `unknown parameter${quotedName}${similar === undefined ? '' : `. Did you mean "${similar}"?`}`,
       );
     }
-    if (key in result) throw new UserError(`"${key}" is given twice`);
+    if (key in result) throw new UserError(`"${key}" is set twice`);
     if (value !== '') result[key] = value;
   }
   return result;
@@ -145,7 +149,7 @@ function hostList(authority: string, parameters: Parameters): readonly { host: s
   const hosts = (parameters.host ?? authority).split(',');
   const ports = parameters.port?.split(',') ?? [];
   if (ports.length > 1 && ports.length !== hosts.length) {
-    throw new UserError(`${ports.length} ports are given for ${hosts.length} hosts`);
+    throw new UserError(`${ports.length} ports are set for ${hosts.length} hosts`);
   }
   return hosts.map((text, index) => {
     const {
@@ -158,7 +162,7 @@ function hostList(authority: string, parameters: Parameters): readonly { host: s
     if (!/^\d{1,5}$/.test(digits) || +digits < 1 || +digits > 65535) {
       // The text is not shown, because it might be part of the password.
       throw new UserError(
-        'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password are written as %2F, %3F, %23, %40 and %3A',
+        'a port must be a number from 1 to 65535; "/", "?", "#", "@" and ":" in a password must be written as %2F, %3F, %23, %40 and %3A',
       );
     }
     const host = ipv6 ?? (parameters.host === undefined ? decode(name) : name);
@@ -179,13 +183,13 @@ function tls(parameters: Parameters): (host: string) => Host['encryption'] {
   const mode = parameters.sslmode ?? (root === 'system' ? 'verify-full' : 'prefer');
   if (!modes.includes(mode)) throw new UserError(`sslmode must be one of ${modes.join(', ')}`);
   if (root === 'system' && mode !== 'verify-full') {
-    throw new UserError('sslrootcert=system needs sslmode=verify-full');
+    throw new UserError('sslrootcert=system requires sslmode=verify-full');
   }
   if (mode.startsWith('verify-') && root === undefined) {
-    throw new UserError(`sslmode=${mode} needs sslrootcert, a file of certificates or "system"`);
+    throw new UserError(`sslmode=${mode} requires sslrootcert: a certificate file or "system"`);
   }
   if ((sslcert === undefined) !== (sslkey === undefined)) {
-    throw new UserError('sslcert and sslkey are only of use together');
+    throw new UserError('sslcert and sslkey must be used together');
   }
   if (mode === 'disable') return () => [false];
   const secureContext = context(parameters);
@@ -211,7 +215,7 @@ function context({ sslrootcert, sslcert, sslkey, sslpassword }: Parameters): Sec
   try {
     return createSecureContext(options);
   } catch (cause) {
-    throw new UserError(`its certificates cannot be used: ${(cause as Error).message}`, { cause });
+    throw new UserError(`the certificates cannot be used: ${(cause as Error).message}`, { cause });
   }
 }
 

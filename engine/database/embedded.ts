@@ -48,7 +48,8 @@ export async function openEmbedded(
           client,
           config.dataFolder,
           withFolderCheck(watch, (messages) => client.execProtocolRaw(messages)),
-          () => terminate(new UserError('the embedded database has ended; what was acknowledged is stored')),
+          () =>
+            terminate(new UserError('the embedded database has stopped; all acknowledged writes are stored')),
         )
       : async () => {};
     const stopStatistics = analyzeAfterWrites((text) => run({ name: '', text, values: [] }));

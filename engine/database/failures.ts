@@ -48,7 +48,7 @@ export function rejectingRule(cause: unknown): string | undefined {
   // A rule on a platform table is not related to the record.
   if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
   if (typeof constraint === 'string') return engineKeys.test(constraint) ? undefined : constraint;
-  if (typeof column === 'string') return `not null of ${column}`;
+  if (typeof column === 'string') return `NOT NULL constraint on ${column}`;
   // Only triggers raise these states. Other errors without a name do not come from rules.
   return raisedInPattern.exec(String(where))?.[1] ?? (/^(?:P0|45)/.test(state) ? 'a trigger' : undefined);
 }

@@ -11,8 +11,8 @@ export type Release = () => void;
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',
-  EACCES: 'this process may not write there',
-  EPERM: 'this process may not write there',
+  EACCES: 'this process does not have write permission there',
+  EPERM: 'this process does not have write permission there',
 };
 
 /** SQLite's error code for a lock held by another process. */
@@ -31,10 +31,10 @@ const notADatabaseCodes = [11, 26];
 function lockReason(path: string, errcode: number): string {
   if ((errcode & 0xff) === diskFullCode) return fileReason({ code: 'ENOSPC' });
   if (notADatabaseCodes.includes(errcode & 0xff))
-    return `its file "lock" is not the service's own; move it away`;
+    return `its file "lock" was not created by the service; move it away`;
   try {
     closeSync(openSync(path, 'a'));
-    return `its file system fails (SQLite code ${errcode})`;
+    return `its file system failed (SQLite code ${errcode})`;
   } catch (cause) {
     const { code = '' } = cause as NodeJS.ErrnoException;
     return code === 'EISDIR' ? 'its file "lock" is a folder' : (reasons[code] ?? fileReason(cause));
@@ -73,7 +73,7 @@ export function lockFolder(folder: string): Release {
     const { errcode, code } = cause as { errcode?: number; code?: string };
     throw new UserError(
       errcode === busyCode
-        ? `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`
+        ? `the data folder ${folder} is in use by another process; stop that process, or choose another folder with DATA_DIR`
         : `the data folder ${folder} cannot be used: ${
             errcode === undefined
               ? (reasons[code ?? ''] ?? fileReason(cause))

@@ -93,7 +93,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     const [row] = (server && (await queryServer(server, state))) ?? [];
     const [identity, inRecovery, position] = row ?? [];
     if (identity === undefined) return 'does not respond';
-    if (expectedIdentity !== undefined && identity !== expectedIdentity) return 'holds another database';
+    if (expectedIdentity !== undefined && identity !== expectedIdentity) return 'contains another database';
     if (inRecovery !== 'true' || position === null) return 'is not a replica';
     bytes = Number(position);
     return undefined;

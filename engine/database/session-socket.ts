@@ -21,7 +21,7 @@ const [query, parse, sync, flush, functionCall, terminate] = [0x51, 0x50, 0x53, 
 
 /** COPY is rejected, because PGlite would wait for rows forever. */
 const copyFromStdin = /\bfrom\s+stdin\b/i;
-const rejectSql = `do $$ begin raise exception 'COPY FROM STDIN is not possible over this socket'
+const rejectSql = `do $$ begin raise exception 'COPY FROM STDIN is not supported over this socket'
   using errcode = 'feature_not_supported'; end $$`;
 
 /** Builds a simple query message. */

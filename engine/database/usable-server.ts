@@ -102,11 +102,11 @@ function failureText(cause: unknown, passwordFile: string | undefined): string {
   if (state === wrongPassword) {
     const where =
       passwordFile === undefined ? 'DATABASE_URL' : `DATABASE_URL or the password in ${passwordFile}`;
-    return `refuses the login: correct ${where} (${connectionErrorText(cause)})`;
+    return `rejects the login: correct ${where} (${connectionErrorText(cause)})`;
   }
   if (state === tooManyConnections)
-    return `has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (${connectionErrorText(cause)})`;
-  return `does not answer: ${connectionErrorText(cause)}`;
+    return `has no connections left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or disconnect other clients (${connectionErrorText(cause)})`;
+  return `does not respond: ${connectionErrorText(cause)}`;
 }
 
 /** Returns whether a pooler rejected session parameters for shared connections. */

@@ -23,7 +23,7 @@ export const databaseVariables = {
     name: 'DATABASE_URL',
     rejectsBlank: true,
     fallback: undefined,
-    expected: 'a PostgreSQL address, such as postgres://user:password@host:5432/name',
+    expected: 'a PostgreSQL URL, such as postgres://user:password@host:5432/name',
     show: (address) => (address === undefined ? '' : describeAddress(address)),
     read: (text) => (isAddress(text) ? parseAddress(text) : undefined),
   } satisfies Variable<Address | undefined> as Variable<Address | undefined>,
@@ -31,7 +31,7 @@ export const databaseVariables = {
   replicaAddresses: {
     name: 'DATABASE_REPLICA_URLS',
     fallback: [],
-    expected: 'PostgreSQL addresses, with commas between',
+    expected: 'PostgreSQL URLs, separated by commas',
     show: (addresses) => addresses.map(describeAddress).join(', '),
     read: (text) => {
       // A URI can contain several hosts, which are also separated by commas.
@@ -75,7 +75,7 @@ export const databaseVariables = {
   workers: {
     name: 'WORKERS',
     fallback: 1,
-    expected: `an integer from 1 to ${maxWorkers}, or auto for one on each core`,
+    expected: `an integer from 1 to ${maxWorkers}, or auto for one worker per core`,
     read: (text) => {
       if (text === 'auto') return Math.min(availableParallelism(), maxWorkers);
       return /^\d{1,3}$/.test(text) && +text >= 1 && +text <= maxWorkers ? +text : undefined;

@@ -79,7 +79,7 @@ function checkShipped(
       return true;
     const advice =
       name === commonName
-        ? 'Declare additional fields in the files of the resources.'
+        ? 'Declare additional fields in the resource files.'
         : `Start the file with "extends: ${name}" and declare only your changes.`;
     const message = `"${name}" is part of the engine. ${advice}`;
     issues.push(source.problem({ path: [] }, message));

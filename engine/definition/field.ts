@@ -73,7 +73,7 @@ export function readField(
     }
   }
   if (raw.enum !== undefined && raw.suggested !== undefined) {
-    report('suggested', '"enum" and "suggested" exclude each other: remove one');
+    report('suggested', '"enum" and "suggested" are mutually exclusive: remove one');
   }
   checkValues(raw, report);
   const patternIssue = raw.pattern === undefined ? undefined : findPatternIssue(raw.pattern);
@@ -158,7 +158,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
     ...(raw.default === undefined ? [] : ['default']),
   ];
   for (const key of raw.required === true ? conflictingKeys : []) {
-    report('required', `"required" and "${key}" exclude each other: remove one`);
+    report('required', `"required" and "${key}" are mutually exclusive: remove one`);
   }
   if (raw.default !== undefined || nullable || type.empty !== undefined) return;
   if (raw.required !== true && raw.set === undefined && type.refers !== true) {
@@ -170,7 +170,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
 function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {
-    report('default', '"nullable" and "default" exclude each other: remove one');
+    report('default', '"nullable" and "default" are mutually exclusive: remove one');
     return;
   }
   const { pattern, ...rest } = field;

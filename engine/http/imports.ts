@@ -120,7 +120,7 @@ async function* decompress(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer
     yield* gunzip as AsyncIterable<Buffer>;
   } catch (cause) {
     throw String((cause as NodeJS.ErrnoException).code).startsWith('Z_')
-      ? errors.malformedHeader('Content-Encoding', 'says gzip, and the body is not')
+      ? errors.malformedHeader('Content-Encoding', 'is gzip, but the body is not compressed')
       : cause;
   }
 }

@@ -69,4 +69,4 @@ export function logRequests(app: FastifyInstance): void {
 
 /** Logs a request whose statements were slow. */
 export const logSlow = (request: FastifyRequest, trace: Trace): void =>
-  request.log.warn({ ...describeRequest(request), ...costOf(trace) }, 'a slow statement');
+  request.log.warn({ ...describeRequest(request), ...costOf(trace) }, 'slow statement');

@@ -7,7 +7,7 @@ const exampleId = '5f1c0a9e-6d0b-4c4e-9f39-0d2a6c1b7e55';
 
 const requestIdHeader = {
   description:
-    "The request's own `X-Request-Id` if it has 1 to 128 letters, digits, `.`, `_`, `:` or `-`; else a new id.",
+    "The request's own `X-Request-Id` if it has 1 to 128 letters, digits, `.`, `_`, `:` or `-`; otherwise a new ID.",
   required: true,
   schema: { type: 'string', examples: [exampleId] },
 };
@@ -24,7 +24,11 @@ const preferenceApplied = {
 };
 
 const retryAfter = (required: boolean) => ({
-  'Retry-After': { description: 'Seconds to wait.', required, schema: { type: 'integer', minimum: 0 } },
+  'Retry-After': {
+    description: 'Number of seconds to wait before retrying.',
+    required,
+    schema: { type: 'integer', minimum: 0 },
+  },
 });
 
 /**
@@ -57,7 +61,7 @@ const errorOf = (status: number, code: ErrorCode, message: string) => new HttpEr
 
 const badRequest = (...extraErrors: readonly HttpError[]) =>
   errorResponse(
-    'Wrong parameters, or a body that is not as described.',
+    'Invalid parameters, or a body that does not match its description.',
     [
       errors.invalidFields([{ field: 'email', message: 'email must be a string' }]),
       errors.invalidJson('the body is empty'),
@@ -99,7 +103,7 @@ export const responses = {
     authenticate,
   ),
   Forbidden: errorResponse(
-    "The caller's profile lacks the action on the object, `org` names no organization of theirs, or the organization has as much as the operator allows.",
+    "The caller's profile does not grant the action on the object, the caller is not a member of the organization in `org`, or the organization has reached a limit set by the operator.",
     [
       errors.forbidden('orders', 'delete'),
       errors.quotaExceeded('10000 records'),
@@ -107,9 +111,7 @@ export const responses = {
       errors.crossSite(),
     ],
   ),
-  CrossSite: errorResponse("A cookie came with a write from outside the instance's origin.", [
-    errors.crossSite(),
-  ]),
+  CrossSite: errorResponse('A write with a session cookie came from another origin.', [errors.crossSite()]),
   Throttled: errorResponse('Too many attempts.', [errors.tooManyAttempts(60)], retryAfter(true)),
   NotFound: errorResponse(
     'The record does not exist in the organization.',
@@ -117,10 +119,14 @@ export const responses = {
     preferenceApplied,
   ),
   MethodNotAllowed: errorResponse(
-    'Never for this method: the path responds it to methods that it does not have.',
+    'Never returned for this method. The path returns it for methods that it does not support.',
     [errors.methodNotAllowed('GET, HEAD, POST, OPTIONS')],
     {
-      Allow: { description: 'The methods that it has.', required: true, schema: { type: 'string' } },
+      Allow: {
+        description: 'The methods that the path supports.',
+        required: true,
+        schema: { type: 'string' },
+      },
     },
   ),
   StillRunning: errorResponse(
@@ -129,31 +135,31 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(true) },
   ),
   Duplicate: errorResponse(
-    'Another record of the organization has the same values of unique fields.',
+    'Another record of the organization has the same values in unique fields.',
     [errors.duplicate(['email'])],
     preferenceApplied,
   ),
   StillRunningOrDuplicate: errorResponse(
-    'Another record of the organization has the same values of unique fields, or the first request with this `Idempotency-Key` is still running.',
+    'Another record of the organization has the same values in unique fields, or the first request with this `Idempotency-Key` is still running.',
     [errors.duplicate(['email']), errors.stillRunning()],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   KeyReused: errorResponse(
-    'The `Idempotency-Key` was sent with another body before.',
+    'The `Idempotency-Key` was already used with a different body.',
     [errors.keyReused()],
     preferenceApplied,
   ),
   CursorExpired: errorResponse(
-    'Changes after the cursor may be missing: it is older than what is kept, or the database was restored. Take a new cursor with `after=now`, then read all records again, then the changes after it.',
+    'Changes after the cursor may be missing, because the cursor is older than the retained changes or the database was restored. Get a new cursor with `after=now`, read all records again, and then continue with the changes after the new cursor.',
     [errors.cursorExpired()],
   ),
   PreconditionFailed: errorResponse(
-    'The record has changed: it is not as `If-Match` or `If-None-Match` says. Nothing was written.',
+    'The record does not match `If-Match` or `If-None-Match`. Nothing was written.',
     [errors.preconditionFailed()],
     preferenceApplied,
   ),
   TooLarge: errorResponse(
-    'The body is larger than the path allows: 1 MiB, 8 MiB for a batch, what the instance allows for an import, 16 KiB under `/auth`.',
+    "The body exceeds the path's limit: 1 MiB by default, 8 MiB for a batch, 16 KiB under `/auth`, or the instance's limit for imports.",
     [errors.tooLarge(1024 * 1024)],
   ),
   Failure: errorResponse(
@@ -162,13 +168,13 @@ export const responses = {
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   NotConfigured: errorResponse('The endpoint has no secret on this instance.', [errors.notConfigured()]),
-  NotRecorded: errorResponse('The instance records no changes.', [errors.notRecorded()]),
+  NotRecorded: errorResponse('The instance does not record changes.', [errors.notRecorded()]),
   SendFailed: errorResponse(
-    'The sender refused the message or did not respond; it is stored with the reason.',
+    'The provider rejected the message or did not respond. The message is stored with the reason.',
     [errorOf(502, 'send_failed', 'the message was not sent')],
   ),
   Unavailable: errorResponse(
-    'Try again: the server is shutting down or read-only for maintenance, too many requests wait already, or the statement took or waited too long and was ended.',
+    'Try again later. The server is shutting down, is read-only during maintenance or has too many waiting requests, or the statement exceeded its time limit or waited too long for a lock.',
     [errors.overloaded(), errors.tooSlow(undefined), errors.readOnly(), errors.draining()],
     { ...preferenceApplied, ...retryAfter(true) },
   ),
@@ -178,7 +184,7 @@ export const headers = {
   RequestId: requestIdHeader,
   PreferenceApplied: {
     description:
-      'The preferences of `Prefer` that were honored, for example `handling=strict`; absent if none was honored.',
+      'The preferences from `Prefer` that were applied, for example `handling=strict`. Absent if none was applied.',
     schema: { type: 'string' },
   },
 };
@@ -188,49 +194,49 @@ export const parameters = {
     name: 'org',
     in: 'query',
     description:
-      'Slug of the organization. Required for people who belong to several; ignored with an API key, which has its own.',
+      'Slug of the organization. Required for users who belong to several organizations. Ignored with an API key, which belongs to one organization.',
     schema: { type: 'string' },
   },
   page: {
     name: 'page',
     in: 'query',
     description:
-      'Selects a page of 20 records. Values below 1 count as 1. `data` is empty beyond the last page.',
+      'Number of a page of 20 records. Values below 1 count as 1. `data` is empty after the last page.',
     schema: { type: 'integer', default: 1 },
   },
   IfMatch: {
     name: 'If-Match',
     in: 'header',
     description:
-      'The `ETag` of the record that the caller has read, several, or `*`: 412 if the record has changed since, and nothing is written.',
+      'The `ETag` of the record that was read, a list of tags, or `*`. If the record has changed since then, the response is 412 and nothing is written.',
     schema: { type: 'string', examples: ['*'] },
   },
   IfNoneMatch: {
     name: 'If-None-Match',
     in: 'header',
     description:
-      'The `ETag` of the record that the caller has: a read responds 304 without a body if it has not changed, a write 412.',
+      "The `ETag` of the caller's copy of the record. If the record has not changed, a read returns 304 without a body, and a write returns 412.",
     schema: { type: 'string' },
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
     in: 'header',
     description:
-      'Makes the create safe to send again, for 24 hours: the same key and body get the response of the first time. Any text that the caller uses once, such as a UUID.',
+      'Makes the create safe to retry for 24 hours: requests with the same key and body get the first response. Use a unique value, for example a UUID.',
     schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
   },
   cursor: {
     name: 'cursor',
     in: 'query',
     description:
-      'Where a page begins. Only from the `Link` header of the page before, together with all parameters that are there; not with `page`.',
+      "The position at which the page starts. Follow the URL in the previous page's `Link` header, which includes all parameters. Cannot be combined with `page`.",
     schema: { type: 'string' },
   },
   Prefer: {
     name: 'Prefer',
     in: 'header',
     description:
-      '`handling=strict` refuses unknown and read-only keys and parameters, which are ignored otherwise: a list with a mistyped filter has every record. With lists, `count=exact` counts all records into `X-Total-Count`, `count=estimated` those beyond 10,000 only roughly.',
+      '`handling=strict` rejects unknown and read-only keys and unknown parameters. Otherwise they are ignored, so a mistyped filter returns every record. For lists, `count=exact` returns the total number of records in `X-Total-Count`, and `count=estimated` returns an estimate if it exceeds 10,000.',
     schema: { type: 'string', examples: ['handling=strict', 'handling=strict, count=exact'] },
   },
 };

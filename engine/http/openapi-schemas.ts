@@ -11,13 +11,13 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
  * schemas.
  */
 const errorSchemas = {
-  ErrorMessage: { type: 'string', description: 'Explains the error to a person. The text can change.' },
+  ErrorMessage: { type: 'string', description: 'A message for people. The text can change.' },
   ErrorCode: {
     type: 'string',
     // An `enum` would make generated clients reject codes that are added later.
-    description: `Identifies the error for programs. ${Object.entries(errorCodes)
+    description: `A stable identifier for programs. ${Object.entries(errorCodes)
       .map(([code, meaning]) => `\`${code}\`: ${meaning}`)
-      .join(' ')} Codes can be added: handle an unknown one by its status.`,
+      .join(' ')} New codes can be added: handle an unknown code by its status.`,
     examples: Object.keys(errorCodes),
     'x-extensible-enum': Object.keys(errorCodes),
   },
@@ -67,7 +67,7 @@ const errorSchemas = {
       constraint: ref('RejectedConstraint'),
       request_id: {
         type: 'string',
-        description: "The response's `X-Request-Id`, as in the log and in the activity.",
+        description: "The response's `X-Request-Id`, which also appears in the log and the activity.",
       },
     },
   },
@@ -78,13 +78,13 @@ const importReport = {
   type: 'object',
   required: ['created', 'updated', 'failed', 'stopped', 'dry_run', 'ignored', 'lines', 'truncated'],
   properties: {
-    created: count('New records; with `dry_run`, all that would be written.'),
-    updated: count('Records that were there, with `match`.'),
-    failed: count('Lines that were not written.'),
+    created: count('Number of created records, or with `dry_run`, of records that would be created.'),
+    updated: count('Number of existing records updated because of `match`.'),
+    failed: count('Number of lines that were not written.'),
     stopped: {
       type: 'boolean',
       description:
-        'With `on_error=stop`: it ended at a line that failed. Those before it are written; it and all after it are not.',
+        'Whether the import stopped at a failed line, with `on_error=stop`. Earlier lines were written; the failed line and later lines were not.',
     },
     dry_run: { type: 'boolean' },
     ignored: {
@@ -99,7 +99,11 @@ const importReport = {
         type: 'object',
         required: ['line', 'error', 'code'],
         properties: {
-          line: { type: 'integer', minimum: 1, description: 'Where the record begins in the body.' },
+          line: {
+            type: 'integer',
+            minimum: 1,
+            description: 'The line of the body on which the record starts.',
+          },
           error: { type: 'string' },
           code: { type: 'string' },
           fields: ref('FieldErrors'),
@@ -108,14 +112,14 @@ const importReport = {
         },
       },
     },
-    truncated: { type: 'boolean', description: 'Whether more lines failed than `lines` has.' },
+    truncated: { type: 'boolean', description: 'Whether more lines failed than `lines` contains.' },
   },
 };
 
 export const schemas = {
   Deleted: {
     type: 'object',
-    description: 'It is done.',
+    description: 'The request succeeded.',
     required: ['ok'],
     properties: { ok: { type: 'boolean', const: true } },
   },

@@ -60,7 +60,7 @@ export const sort: QueryPart<Sort, Order> = {
       report(['by'], `unknown field "${name}"${suggestion(name, [...fields.keys()])}`);
     }
     if (field !== undefined && field.type.order === undefined) {
-      report(['by'], `${field.typeName} fields cannot be sorted by`);
+      report(['by'], `cannot sort by ${field.typeName} fields`);
     }
     const sortable = selectable ? [...fields].filter(([, { type }]) => type.order !== undefined) : [];
     return { field: field as Field, direction, choices: new Map(sortable) };

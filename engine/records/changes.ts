@@ -113,7 +113,7 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
     ],
     properties: {
       position: { type: 'string', description: 'Identifies the change.' },
-      at: { type: 'string', format: 'date-time', description: 'When the transaction started, in UTC.' },
+      at: { type: 'string', format: 'date-time', description: 'Start time of the transaction, in UTC.' },
       actor: {
         type: 'object',
         description: 'The key or user that made the change, with its name or email address at that time.',
@@ -135,12 +135,14 @@ export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
       changed: {
         type: 'array',
         items: { type: 'string' },
-        description: 'The fields whose values differ; all fields if the record was created or deleted.',
+        description: 'The fields that changed, or all fields if the record was created or deleted.',
       },
       before: record(
-        'The record before, without joined and sensitive fields; null if it did not exist or is unknown.',
+        'The record before the change, without joined and sensitive fields; null if it did not exist or is unknown.',
       ),
-      after: record('The record after it, without joined and sensitive fields; null where it is gone.'),
+      after: record(
+        'The record after the change, without joined and sensitive fields; null if it was deleted.',
+      ),
     },
   },
   [changesSchema]: {

@@ -147,7 +147,7 @@ const invalidMatch = ({ uniques }: ResourceDefinition): HttpError =>
   errors.invalidParameter(
     'match',
     uniques.length === 0
-      ? 'is not possible: no field is unique'
+      ? 'cannot be used, because no field is unique'
       : `must be one of ${uniques.map((unique) => JSON.stringify(namesOf(unique))).join(', ')}`,
   );
 

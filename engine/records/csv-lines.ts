@@ -139,7 +139,7 @@ const reasons: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
   CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
   CSV_MAX_RECORD_SIZE: `it is longer than ${maxRecord} bytes, or a quote is not closed`,
-  INVALID_OPENING_QUOTE: 'a quote is in a cell that does not begin with one',
+  INVALID_OPENING_QUOTE: 'a cell contains a quote but does not start with one',
 };
 
 function csvError(cause: unknown) {

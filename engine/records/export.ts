@@ -38,7 +38,7 @@ export function exportReader<P extends LinkedPlan>(
     plan: (request) => {
       const plan = planOf(request);
       if (parameterValue(request.query, 'page') !== undefined) {
-        rejectRequest([parameterIssue('page', 'cannot be used with this format, which contains every page')]);
+        rejectRequest([parameterIssue('page', 'cannot be used with this format, which returns all pages')]);
       }
       return plan;
     },

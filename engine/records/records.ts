@@ -71,7 +71,7 @@ export function records(
   const { organization } = caller.principal;
   const find = (name: string): RecordResource => {
     const resource = resources.find((candidate) => candidate.name === name);
-    if (resource === undefined) throw new Error(`this instance declares no ${name}`);
+    if (resource === undefined) throw new Error(`this instance does not declare ${name}`);
     return resource;
   };
   const write = ({ definition }: RecordResource, statement: Statement) =>
@@ -127,7 +127,7 @@ function duplicateOf({ name, uniques }: ResourceDefinition, cause: unknown): Htt
 
 function fieldOf({ name, fields }: ResourceDefinition, fieldName: string): Field {
   const field = fields.find((candidate) => candidate.name === fieldName);
-  if (field === undefined) throw new Error(`${name} have no ${fieldName}`);
+  if (field === undefined) throw new Error(`${name} does not have a field "${fieldName}"`);
   return field;
 }
 

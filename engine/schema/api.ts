@@ -109,7 +109,7 @@ export function apiChanges(
     const newName = renamedTo.get(name) ?? name;
     const resource = after[newName];
     if (resource === undefined) {
-      const text = `the path /${name} is gone`;
+      const text = `the path /${name} was removed`;
       changes.push({ kind: 'removed', name, text, breaks: true, loses: { resource: name } });
       continue;
     }
@@ -118,7 +118,7 @@ export function apiChanges(
       changes.push({
         kind: isAliased ? 'deprecated' : 'renamed',
         name,
-        text: `/${name} is /${newName} now${isAliased ? '; the old path stays for a while' : ''}`,
+        text: `/${name} is now /${newName}${isAliased ? '; the old path works until its sunset date' : ''}`,
         breaks: !isAliased,
         loses: { resource: name },
       });
@@ -159,7 +159,7 @@ function fieldChanges(
       changes.push({
         kind: isAliased ? 'deprecated' : 'renamed',
         name,
-        text: `is ${newName} now${isAliased ? '; the old name stays for a while' : ''}`,
+        text: `is now ${newName}${isAliased ? '; the old name works until its sunset date' : ''}`,
         breaks: !isAliased,
         loses,
       });
@@ -168,8 +168,8 @@ function fieldChanges(
     if (currentField === undefined) {
       const text =
         previous.alias_of === undefined
-          ? 'is gone'
-          : `is gone; it has been the former name of ${previous.alias_of}`;
+          ? 'was removed'
+          : `was removed; it was the former name of ${previous.alias_of}`;
       changes.push({ kind: 'removed', name, text, breaks: true, loses });
     } else changes.push(...differences(`${resourceName}.${newName}`, previous, currentField));
   }
@@ -181,7 +181,7 @@ function fieldChanges(
         ? {
             kind: 'stricter',
             name: `${resourceName}.${field}`,
-            text: 'is new, and every create needs it',
+            text: 'is new and required in every create',
             breaks: true,
           }
         : { kind: 'added', name: `${resourceName}.${field}`, text: 'is new', breaks: false },
@@ -199,23 +199,26 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
   if (before.to !== after.to && before.type === after.type)
     add('retyped', `refers to ${after.to} instead of ${before.to}`);
   const flags = [
-    ['required', 'every create needs it', 'creates may leave it out'],
-    ['read_only', 'what bodies say of it is ignored', 'bodies may set it'],
+    ['required', 'is now required in every create', 'is now optional in creates'],
+    ['read_only', 'is now read-only and ignored in request bodies', 'can now be set in request bodies'],
   ] as const;
   for (const [key, stricter, looser] of flags) {
     if (after[key] && !before[key]) add('stricter', stricter);
     if (!after[key] && before[key]) add('looser', looser);
   }
-  if (after.nullable && !before.nullable) add('stricter', 'responses may have null');
-  if (!after.nullable && before.nullable) add('looser', 'responses are no longer null');
+  if (after.nullable && !before.nullable) add('stricter', 'can now be null in responses');
+  if (!after.nullable && before.nullable) add('looser', 'is no longer null in responses');
   const [short, long] = [
     after.max_length ?? Number.POSITIVE_INFINITY,
     before.max_length ?? Number.POSITIVE_INFINITY,
   ];
   if (short < long)
-    add('stricter', `at most ${short} characters${before.max_length ? ` instead of ${long}` : ''}`);
+    add('stricter', `is limited to ${short} characters${before.max_length ? ` instead of ${long}` : ''}`);
   if (short > long)
-    add('looser', `${after.max_length ? `up to ${short}` : 'any number of'} characters instead of ${long}`);
+    add(
+      'looser',
+      `can have ${after.max_length ? `up to ${short}` : 'any number of'} characters instead of ${long}`,
+    );
   if (before.pattern !== after.pattern) {
     add(
       after.pattern === undefined ? 'looser' : 'stricter',
@@ -225,7 +228,7 @@ function differences(name: string, before: ApiField, after: ApiField): ApiChange
   const removed = removedValues(before, after);
   const added = (after.enum ?? []).filter((value) => !(before.enum ?? []).includes(value));
   if (removed.length > 0) add('stricter', `no longer lists ${removed.join(', ')}`);
-  if (before.enum !== undefined && added.length > 0) add('looser', `lists ${added.join(', ')} too`);
+  if (before.enum !== undefined && added.length > 0) add('looser', `also lists ${added.join(', ')}`);
   return changes;
 }
 
@@ -240,7 +243,7 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
   const changes: ApiChange[] = [];
   const compare = (label: string, previous: readonly string[], current: readonly string[]) => {
     for (const entry of previous.filter((value) => !current.includes(value))) {
-      changes.push({ kind: 'removed', name: `${name} ${label} ${entry}`, text: 'is gone', breaks: true });
+      changes.push({ kind: 'removed', name: `${name} ${label} ${entry}`, text: 'was removed', breaks: true });
     }
     for (const entry of current.filter((value) => !previous.includes(value))) {
       changes.push({ kind: 'added', name: `${name} ${label} ${entry}`, text: 'is new', breaks: false });
@@ -253,7 +256,7 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
     changes.push({
       kind: 'stricter',
       name: `${name}.${entry}`,
-      text: 'no two records may have the same',
+      text: 'must now be unique',
       breaks: true,
     });
   }
@@ -270,19 +273,19 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
     changes.push({
       kind: 'retyped',
       name: `${name} order`,
-      text: `is by ${newSort.by} instead of ${oldSort.by}`,
+      text: `is now by ${newSort.by} instead of ${oldSort.by}`,
       breaks: true,
     });
   } else if (oldSort.direction !== newSort.direction) {
     changes.push({
       kind: 'retyped',
       name: `${name} order`,
-      text: `is ${newSort.direction} instead of ${oldSort.direction}`,
+      text: `is now ${newSort.direction} instead of ${oldSort.direction}`,
       breaks: true,
     });
   }
   if (oldSort.selectable && !newSort.selectable) {
-    changes.push({ kind: 'removed', name: `${name} parameter sort`, text: 'is gone', breaks: true });
+    changes.push({ kind: 'removed', name: `${name} parameter sort`, text: 'was removed', breaks: true });
   }
   return changes;
 }

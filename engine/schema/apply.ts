@@ -102,7 +102,7 @@ async function assertNonePending(database: Database, config: DatabaseConfig): Pr
   const { pending } = await readMigrationLog(database, config);
   if (pending.length === 0) return [];
   throw new UserError(
-    `${pending.length} migration(s) are pending, and a running server has the database: stop it first (${pending.join(', ')})`,
+    `${pending.length} migration(s) are pending, but a running server is using the database: stop it first (${pending.join(', ')})`,
   );
 }
 

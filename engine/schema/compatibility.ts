@@ -31,7 +31,7 @@ export async function assertCompatible(
   if (first === undefined) return;
   const suffix = others.length === 0 ? '' : `, and ${others.length} more`;
   throw new UserError(
-    `the database is ahead of this code, which is not compatible with it: ${first}${suffix}. Start the version that has ${newer.at(-1)}`,
+    `the database is ahead of this code, which is not compatible with it: ${first}${suffix}. Start the version that includes ${newer.at(-1)}`,
   );
 }
 

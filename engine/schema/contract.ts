@@ -38,9 +38,10 @@ export async function contractIn(
     `select "name", "contract", "remaining" from ${table} where "contract" is not null order by "id"`,
   );
   for (const { name = '', contract, remaining: remainingSteps } of rows) {
-    if (remainingSteps !== null) return `${migrationName(name)} is not done yet`;
+    if (remainingSteps !== null) return `${migrationName(name)} is not finished yet`;
     const [outdatedNode] = nodesWithoutMigration(nodes, migrationName(name));
-    if (outdatedNode !== undefined) return `${migrationName(name)} waits for ${outdatedNode.description}`;
+    if (outdatedNode !== undefined)
+      return `${migrationName(name)} is waiting for ${outdatedNode.description}`;
     await dropViews(execute, nodes);
     const statements = JSON.parse(contract ?? '[]') as string[];
     const remaining = await runStatements(database, config, execute, name, { parts: statements });

@@ -46,6 +46,6 @@ export async function assertNoDependents(
   const names = columns.columns.map((column) => `${columns.table}.${column}`).join(', ');
   const pronoun = rows.length === 1 ? 'it' : 'them';
   throw new UserError(
-    `the type of ${names} cannot change, because the migration would drop what no migration created: ${rows.map(({ name }) => name).join(', ')}. ${progressNote} Drop ${pronoun}, migrate, then create ${pronoun} again.`,
+    `the type of ${names} cannot change, because the migration would drop objects that no migration created: ${rows.map(({ name }) => name).join(', ')}. ${progressNote} Drop ${pronoun}, migrate, then create ${pronoun} again.`,
   );
 }

@@ -37,7 +37,7 @@ function duplicateAdditions({ folder, files, patches }: Sequence): string[] {
         firstAdditions.set(key, migration);
         if (firstMigration === undefined) return [];
         return [
-          `${join(folder, file)}  adds ${key}, which ${firstMigration} adds already. Delete this migration and ${patchFile(migration)}, then run "crm migrate --create" for the rest of its changes.`,
+          `${join(folder, file)}  adds ${key}, which ${firstMigration} already adds. Delete this migration and ${patchFile(migration)}, then run "crm migrate --create" for the rest of its changes.`,
         ];
       });
     });

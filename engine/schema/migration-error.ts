@@ -32,7 +32,7 @@ export function migrationError(
     const name = reason.split(' ')[0];
     const retryHint =
       progressNote === nothingMigrated
-        ? `, or create ${file} again with --using ${name}=… (SQL of a text)`
+        ? `, or create ${file} again with --using ${name}=… (an SQL text expression)`
         : '';
     return new UserError(
       `${reason}. ${progressNote} Change these records${retryHint}${retryHint === '' ? ', then migrate again.' : '.'}`,

@@ -94,15 +94,15 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
   for (const name of applied.filter((candidate) => !files.includes(candidate))) {
     problems.push(
       name > lastFile
-        ? `the database is ahead of this code: it has ${name}, which ${config.migrations} has not`
-        : `${name} was applied, and its file is missing in ${config.migrations}`,
+        ? `the database is ahead of this code: it has ${name}, which is not in ${config.migrations}`
+        : `${name} was applied, but its file is missing from ${config.migrations}`,
     );
   }
   for (const { files: names } of migrationSequences(config)) {
     const latest = [...names.keys()].filter((name) => applied.includes(name)).at(-1) ?? '';
     for (const name of pending.filter((candidate) => names.has(candidate) && candidate < latest)) {
       problems.push(
-        `${name} is not applied, although ${latest}, which comes after it, is: it will be applied now`,
+        `${name} was skipped, because the later migration ${latest} is already applied. It will be applied now.`,
       );
     }
   }
@@ -110,7 +110,7 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
     const name = migrationName(String(storedName));
     if (checksum === null || !files.includes(name)) continue;
     if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
-      problems.push(`${name} was changed after it was applied: put it back, and write another migration`);
+      problems.push(`${name} was changed after it was applied. Restore it, and create another migration.`);
     }
   }
   const waiting: string[] = [];
@@ -125,9 +125,9 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
     const outdatedNodes = nodesWithoutMigration(nodes, name).map(({ description }) => description);
     const reason =
       outdatedNodes.length === 0
-        ? 'the next migrate, or a node, does it'
-        : `it waits for ${outdatedNodes.join(', and for ')}`;
-    waiting.push(`${name} still has to drop what older nodes use: ${reason}`);
+        ? 'a node or the next "crm migrate" will do it'
+        : `it is waiting for ${outdatedNodes.join(', and for ')}`;
+    waiting.push(`${name} still has to drop objects that older nodes use: ${reason}`);
   }
   const unfinished: UnfinishedMigration[] = [];
   for (const [storedName, , remaining, contract] of rows) {

@@ -74,7 +74,7 @@ export async function listNodes(execute: Execute): Promise<LiveNode[]> {
       views: String(views),
       seesViews: seesViews === true,
       migrations: names,
-      description: `node ${name}, which knows ${names.at(-1) ?? 'no migration'}, runs since ${since}, and was seen ${ago} s ago`,
+      description: `node ${name} (latest migration: ${names.at(-1) ?? 'none'}, running since ${since}, last seen ${ago} s ago)`,
     };
   });
 }

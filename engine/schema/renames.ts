@@ -27,7 +27,7 @@ export function pendingRenames(before: TableShapes, after: TableShapes, model: M
   for (const { name, file, renamedFrom: from } of definitions) {
     if (from === undefined || Object.hasOwn(before, name)) continue;
     if (Object.hasOwn(before, from)) tables[from] = name;
-    else problems.push(`${file}  renamed_from: there has been no resource "${from}"`);
+    else problems.push(`${file}  renamed_from: no resource has been named "${from}"`);
   }
   const renamedTables = withRenames(before, { tables });
   const columns: Record<string, Readonly<Record<string, string>>> = {};
@@ -71,7 +71,7 @@ function renamedColumns(
     const [first] = fieldColumns(field);
     if (from === undefined || first === undefined || field.aliasOf !== undefined || isStored(name)) continue;
     if (!isStored(from)) {
-      problems.push(`${field.location}  renamed_from: there has been no field "${from}" in ${file}`);
+      problems.push(`${field.location}  renamed_from: no field in ${file} has been named "${from}"`);
       continue;
     }
     for (const { suffix } of fieldColumns(field)) {

@@ -87,7 +87,7 @@ const kinds: readonly (readonly [pattern: RegExp, kind: Kind])[] = [
   [/^alter table .*\bdrop constraint/, catalogChange('drops a constraint')],
   [
     /^alter table \S+ add /,
-    catalogChange('adds the column without rewriting rows; existing rows have the default'),
+    catalogChange('adds the column without rewriting rows; existing rows get the default'),
   ],
   [
     /^alter table \S+ alter column/,

@@ -75,6 +75,6 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {
   const id = await findOrganization(tables, slug);
-  if (id === undefined) throw new UserError(`there is no organization "${slug}"`);
+  if (id === undefined) throw new UserError(`organization "${slug}" does not exist`);
   return id;
 }

@@ -111,7 +111,7 @@ function aliases(document: Document): SyntaxIssue[] {
   const issues: SyntaxIssue[] = [];
   visit(document, {
     Alias: (_key, { range, source }) => {
-      const message = `aliases (*${source}) are not allowed. A text that starts with "*" needs quotes.`;
+      const message = `aliases (*${source}) are not allowed. Text that starts with "*" needs quotes.`;
       issues.push({ offset: range?.[0] ?? 0, message });
     },
   });

@@ -180,7 +180,7 @@ function unknownKey(
   if (adviceText !== undefined) return `unknown key "${key}". ${adviceText}`;
   const hint = suggestion(key, Object.keys(parentSchema.properties ?? {}));
   if (hint === '' && data[key] === null) {
-    return `"${key}" is read as a key without a value. A text that contains a comma needs quotes.`;
+    return `"${key}" is read as a key without a value. Text that contains a comma needs quotes.`;
   }
   return `unknown key "${key}"${hint}`;
 }
@@ -215,7 +215,7 @@ function repeatedItems(items: readonly unknown[]): { index: number; value: unkno
 const typeNames: Readonly<Record<string, string>> = {
   object: 'a map (key: value)',
   array: 'a list, for example [ a, b ]',
-  string: 'a text',
+  string: 'a string',
   number: 'a number',
   integer: 'an integer',
   boolean: 'true or false',

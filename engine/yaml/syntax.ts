@@ -58,10 +58,10 @@ function toIssue(text: string, document: Document, { code, pos, message }: YAMLE
     case 'BAD_SCALAR_START':
       return issueAt(
         offset,
-        `a text that starts with "${text[offset]}" needs quotes: "${valueAt(text, offset)}"`,
+        `text that starts with "${text[offset]}" needs quotes: "${valueAt(text, offset)}"`,
       );
     case 'TAG_RESOLVE_FAILED':
-      return issueAt(offset, `tags (${word}) are not allowed. A text that starts with "!" needs quotes.`);
+      return issueAt(offset, `tags (${word}) are not allowed. Text that starts with "!" needs quotes.`);
     case 'BAD_DQ_ESCAPE': {
       const sign = text.slice(offset, offset + 2);
       return issueAt(
@@ -101,7 +101,7 @@ function duplicateKeyMessage(text: string, document: Document, offset: number): 
       const key = keys.find(({ range }) => range?.[0] === offset);
       const first = keys.find(({ value }) => key !== undefined && value === key.value);
       if (key !== undefined && first?.range) {
-        return `"${shorten(String(key.value))}" is a duplicate key. It is already set in line ${lineOf(text, first.range[0])}.`;
+        return `"${shorten(String(key.value))}" is a duplicate key. It is already set on line ${lineOf(text, first.range[0])}.`;
       }
     }
     for (const item of items) queue.push(item.value ?? item);
@@ -119,14 +119,14 @@ function colonIssue(text: string, start: number): SyntaxIssue {
   }
   const [value = ''] = /^[^,{}[\]]*?:(?=\s|$)/.exec(text.slice(offset)) ?? [];
   const [, key] = /\s([\w-]+):$/.exec(value) ?? [];
-  const quotesMessage = `a text that contains ": " needs quotes: "${valueAt(text, offset)}"`;
+  const quotesMessage = `text that contains ": " needs quotes: "${valueAt(text, offset)}"`;
   if (key === undefined || !findOpenBracket(text, offset)) return { offset, message: quotesMessage };
   const keyOffset = offset + value.length - key.length - 1;
   return value.includes('\n')
     ? { offset: keyOffset, message: `missing comma before "${key}"` }
     : {
         offset: keyOffset,
-        message: `missing comma before "${key}", or a text that contains ": " needs quotes`,
+        message: `missing comma before "${key}", or text that contains ": " needs quotes`,
       };
 }
 
@@ -188,7 +188,7 @@ function bracketIssue(text: string, offset: number, message: string): SyntaxIssu
     return { offset, message: `unexpected text after the closing quote. ${advice}` };
   }
   if (/^Unexpected flow-\w+-start/.test(message)) {
-    return { offset, message: `a text that contains "${text[offset]}" needs quotes here` };
+    return { offset, message: `text that contains "${text[offset]}" needs quotes here` };
   }
   if (open === undefined || !/^Flow (map|sequence)/.test(message)) return undefined;
   const line = text.lastIndexOf('\n', offset - 1) + 1;
@@ -197,7 +197,7 @@ function bracketIssue(text: string, offset: number, message: string): SyntaxIssu
   return {
     offset: open.offset,
     message: open.comment?.includes(end)
-      ? `"${open.sign}" is not closed, because everything after # is a comment. A text that contains # needs quotes.`
+      ? `"${open.sign}" is not closed, because everything after # is a comment. Text that contains # needs quotes.`
       : `"${open.sign}" is never closed. Add "${end}".`,
   };
 }

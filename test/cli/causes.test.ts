@@ -31,7 +31,7 @@ test('an invalid lock file', async () => {
   rmSync(join(folder, 'lock'), { recursive: true });
   writeFileSync(join(folder, 'lock'), 'no database '.repeat(100));
   const foreign = await crm(['migrate'], { DATA_DIR: folder });
-  assertRefused(foreign, `${begin}its file "lock" is not the service's own; move it away`);
+  assertRefused(foreign, `${begin}its file "lock" was not created by the service; move it away`);
   temporary.remove();
 });
 
@@ -107,7 +107,7 @@ test('a full disk', async (t) => {
   fillBut(128 * 1024);
   assertRefused(
     await start(data, apart),
-    /^crm: the disk of the database is full \(could not extend file \S+: No space left on device\)\. Free some space and try again\.\n$/,
+    /^crm: the database disk is full \(could not extend file \S+: No space left on device\)\. Free some space and try again\.\n$/,
   );
   disk.free();
   assert.equal((await crm(['migrate'], { DATA_DIR: data })).stderr, '');

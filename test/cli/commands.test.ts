@@ -297,7 +297,7 @@ describe('commands for definitions and migrations', () => {
     assert.match(String(first.applied), /^Migration\d{14}_initial/);
     assert.deepEqual(await crmJson(['migrate'], storage.environment), { applied: [] });
     const { code, stdout } = await crm(['migrate'], storage.environment);
-    assert.deepEqual([code, stdout], [0, 'The database has every migration.\n']);
+    assert.deepEqual([code, stdout], [0, 'All migrations are applied.\n']);
   });
 
   test('migrate --create writes nothing if the definitions have not changed', async () => {

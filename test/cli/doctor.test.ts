@@ -163,7 +163,7 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
   ],
   [
     'a secret in a file that others can read',
-    /^config\.yaml:10:42: every user of this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
+    /^config\.yaml:10:42: any user of this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
   ],
   ['a public URL without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
   [
@@ -396,7 +396,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
       { pathname: '/nope' },
       'does not exist: create it, or correct DATABASE_URL',
     ],
-    ['a wrong password', { password: 'wrong' }, 'refuses the login: correct DATABASE_URL'],
+    ['a wrong password', { password: 'wrong' }, 'rejects the login: correct DATABASE_URL'],
   ] as const) {
     test(fault, async () => {
       const url = new URL(String(environment.DATABASE_URL));
@@ -438,7 +438,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
           ]);
           const { wrong, skipped } = await doctor(full);
           assert.deepEqual(linesOf(wrong), [
-            `database: the database at ${url.host}${url.pathname} has no connection left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or end other clients (too many connections for role "full_role"). Then run "crm doctor" again.`,
+            `database: the database at ${url.host}${url.pathname} has no connections left for this login: raise max_connections or the connection limit of the role or database, lower DATABASE_POOL or WORKERS, or disconnect other clients (too many connections for role "full_role"). Then run "crm doctor" again.`,
           ]);
           assert.ok(skipped.every(({ reason }) => reason === 'the database cannot be used'));
           return true;
@@ -525,7 +525,7 @@ describe('doctor with unusable resources', () => {
         ...(disk === undefined ? [] : [/^\S+\/data: the disk is nearly full: \d+ MiB of 8 MiB are free\./]),
         /^\S+\/data: other users of this machine can access it \(mode 0755\)\. Restrict access: chmod go= /,
         /^\S+\/data\/auth-secret: other users of this machine can access it \(mode 0644\)/,
-        /^database: the database at 127\.0\.0\.1:1\/crm does not answer: connect ECONNREFUSED/,
+        /^database: the database at 127\.0\.0\.1:1\/crm does not respond: connect ECONNREFUSED/,
       ];
       assert.equal(lines.length, expected.length, lines.join('\n'));
       for (const says of expected)
@@ -554,7 +554,10 @@ describe('doctor with unusable resources', () => {
         DATABASE_URL: `postgres://user:secret@127.0.0.1:${port}/crm?sslmode=disable`,
         DATABASE_CONNECT_TIMEOUT_MS: '200',
       });
-      assert.match(linesOf(wrong).join(), /^database: the database at \S+ does not answer: timeout exceeded/);
+      assert.match(
+        linesOf(wrong).join(),
+        /^database: the database at \S+ does not respond: timeout exceeded/,
+      );
     } finally {
       silent.close();
     }
@@ -598,7 +601,7 @@ describe('doctor with unusable resources', () => {
       wrong.map(({ place, problem }) => `${place}: ${problem}`),
       [
         'environment: PORT must be an integer from 0 to 65535',
-        'environment: DATABASE_URL must be a PostgreSQL address, such as postgres://user:password@host:5432/name',
+        'environment: DATABASE_URL must be a PostgreSQL URL, such as postgres://user:password@host:5432/name',
       ],
     );
     assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));

@@ -310,7 +310,7 @@ describe('commands with a running service (postgresql)', () => {
         ],
         [['verify', '999999'], 'user 999999 does not exist. "crm user list" lists all users.'],
         [['disable', 'nobody'], 'that is not an email address'],
-        [['list', '--org', 'nowhere'], 'there is no organization "nowhere"'],
+        [['list', '--org', 'nowhere'], 'organization "nowhere" does not exist'],
       ] as const
     ).map((row) => [`user ${row[0].join(' ')} fails with one line`, row] as const),
     ([args]) => [['user', ...args], storage.environment],

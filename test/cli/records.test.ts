@@ -111,7 +111,7 @@ describe(`records on the command line (${driver})`, () => {
           'a match field that is not unique',
           {
             args: ['import', 'leads', file('there.csv'), '--match', 'email'],
-            says: 'match is not possible: no field is unique',
+            says: 'match cannot be used, because no field is unique',
           },
         ],
       ] as [string, { args: string[]; says: string }][],

@@ -238,7 +238,7 @@ for (const driver of drivers) {
     });
 
     const none = (id: string) => `inbox item ${id} does not exist in this organization`;
-    const unknown = 'there is no organization "nobody"';
+    const unknown = 'organization "nobody" does not exist';
     const errors: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
       'an unknown state': [
         () => ['list', '--org', 'acme', '--status', 'lost'],

@@ -42,7 +42,7 @@ describe('crm check --plans', () => {
           ['POST ', 'write'],
           ['PUT /:id', 'write'],
           ['DELETE /:id', 'write'],
-          ['why a write was refused', 'batch'],
+          ['why a write was rejected', 'batch'],
           ['GET ?sort=created_at&dir=desc&page=1', 'list'],
           ['GET ?sort=created_at&dir=desc&page=6', 'deep'],
           ['GET ?sort=created_at&dir=desc&page=501', 'scan'],

@@ -86,7 +86,7 @@ const invalid: readonly (readonly [own: Readonly<Record<string, string>>, ...lin
   ],
   [
     { 'own/common.yaml': 'fields:\n  fax: { type: string }\n' },
-    'own/common.yaml:1:1  "common" is part of the engine. Declare additional fields in the files of the resources.',
+    'own/common.yaml:1:1  "common" is part of the engine. Declare additional fields in the resource files.',
   ],
   [{ 'own/x.yaml': 'extends: leeds\n' }, 'own/x.yaml:1:10  unknown resource "leeds". Did you mean "leads"?'],
   [

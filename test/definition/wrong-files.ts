@@ -20,7 +20,7 @@ const shared = {
   ),
 };
 const name = 'must be a lowercase letter followed by up to 39 letters, digits or underscores';
-const excluded = (key: string) => `"required" and "${key}" exclude each other: remove one`;
+const excluded = (key: string) => `"required" and "${key}" are mutually exclusive: remove one`;
 const identity = 'exactly one field must have "set: id", and its name must be "id"';
 const tenant = 'exactly one field must have "set: organization", and its name must be "organization_id"';
 
@@ -132,12 +132,12 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [things('  a: { type: string, required: true, default: x }'), `things.yaml:4:22  ${excluded('default')}`],
   [
     things('  a: { type: string, nullable: true, default: x }'),
-    'things.yaml:4:38  "nullable" and "default" exclude each other: remove one',
+    'things.yaml:4:38  "nullable" and "default" are mutually exclusive: remove one',
   ],
   // Texts.
   [
     things('  a: { type: string, enum: [x], suggested: [y] }'),
-    'things.yaml:4:33  "enum" and "suggested" exclude each other: remove one',
+    'things.yaml:4:33  "enum" and "suggested" are mutually exclusive: remove one',
   ],
   [
     things('  a: { type: string, pattern: "(" }'),
@@ -283,44 +283,44 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       [
         '{ type: string nullable: true }',
         '21',
-        'missing comma before "nullable", or a text that contains ": " needs quotes',
+        'missing comma before "nullable", or text that contains ": " needs quotes',
       ],
       ['{ type: string, enum: ["A" "B"] }', '33', 'missing comma before "B"'],
       [
         '{ type: string, description: Note: this }',
         '35',
-        'a text that contains ": " needs quotes: "Note: this"',
+        'text that contains ": " needs quotes: "Note: this"',
       ],
-      ['{ type: string, description: @ada }', '35', 'a text that starts with "@" needs quotes: "@ada"'],
-      ['{ type: string, description: %x }', '35', 'a text that starts with "%" needs quotes: "%x"'],
-      ['{ type: string, description: `x` }', '35', 'a text that starts with "`" needs quotes: "`x`"'],
-      ['{ type: string, description: | }', '35', 'a text that starts with "|" needs quotes: "|"'],
+      ['{ type: string, description: @ada }', '35', 'text that starts with "@" needs quotes: "@ada"'],
+      ['{ type: string, description: %x }', '35', 'text that starts with "%" needs quotes: "%x"'],
+      ['{ type: string, description: `x` }', '35', 'text that starts with "`" needs quotes: "`x`"'],
+      ['{ type: string, description: | }', '35', 'text that starts with "|" needs quotes: "|"'],
       [
         '{ type: string, description: !x }',
         '35',
-        'tags (!x) are not allowed. A text that starts with "!" needs quotes.',
+        'tags (!x) are not allowed. Text that starts with "!" needs quotes.',
       ],
       [
         '{ type: string, description: *x }',
         '35',
-        'aliases (*x) are not allowed. A text that starts with "*" needs quotes.',
+        'aliases (*x) are not allowed. Text that starts with "*" needs quotes.',
       ],
       [
         '{ type: string, description: #1 }',
         '6',
-        '"{" is not closed, because everything after # is a comment. A text that contains # needs quotes.',
+        '"{" is not closed, because everything after # is a comment. Text that contains # needs quotes.',
       ],
       [
         '{ type: string, description: Hello, world }',
         '42',
-        '"world" is read as a key without a value. A text that contains a comma needs quotes.',
+        '"world" is read as a key without a value. Text that contains a comma needs quotes.',
       ],
       [
         '{ type: decimal(10,2) }',
         '25',
-        '"2)" is read as a key without a value. A text that contains a comma needs quotes.',
+        '"2)" is read as a key without a value. Text that contains a comma needs quotes.',
       ],
-      ['{ type: string[] }', '20', 'a text that contains "[" needs quotes here'],
+      ['{ type: string[] }', '20', 'text that contains "[" needs quotes here'],
       ['{ type: string', '6', '"{" is never closed. Add "}".'],
       ['{ type: string, enum: [A, B }', '28', '"[" is never closed. Add "]".'],
       ['{ type: string }}', '22', '"}" has no matching opening bracket. Remove it.'],
@@ -341,7 +341,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
         '32',
         '\\d is not a valid escape in double quotes. Write \\\\d, or use single quotes.',
       ],
-      ['{ type: string, type: text }', '22', '"type" is a duplicate key. It is already set in line 4.'],
+      ['{ type: string, type: text }', '22', '"type" is a duplicate key. It is already set on line 4.'],
       ['{type:string}', '7', 'missing space after the colon in "type:string"'],
     ] as const
   ).map(
@@ -353,7 +353,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a:', '    type: string', '    description: Note: this is'),
-    'things.yaml:6:18  a text that contains ": " needs quotes: "Note: this is"',
+    'things.yaml:6:18  text that contains ": " needs quotes: "Note: this is"',
   ],
   [things('  a:{ type: string }'), 'things.yaml:4:3  missing space after the colon in "a:{ type"'],
   [things('  a:', '    type:string'), 'things.yaml:5:5  missing space after the colon in "type:string"'],
@@ -385,7 +385,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [things('  [a, b]: { type: string }'), 'things.yaml:4:3  invalid YAML: map comment with trailing content'],
   [
     things(b, '  c: { type: text }', b),
-    'things.yaml:6:3  "b" is a duplicate key. It is already set in line 4.',
+    'things.yaml:6:3  "b" is a duplicate key. It is already set on line 4.',
   ],
   [
     things(
@@ -394,7 +394,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       '\tc: {}',
       '  d: @',
     ),
-    'things.yaml:4:22  "type" is a duplicate key. It is already set in line 4.',
+    'things.yaml:4:22  "type" is a duplicate key. It is already set on line 4.',
     'things.yaml:5:36  \\y is not a valid escape in double quotes. Write \\\\y, or use single quotes.',
     'things.yaml:6:1  this line is indented with a tab. YAML allows only spaces.',
   ],
@@ -424,16 +424,16 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   [things('  a: ~'), 'things.yaml:4:6  a must be a map, for example { type: string }, but is empty'],
   [things('  a: string'), 'things.yaml:4:6  a must be a map, for example { type: string }, not "string"'],
   [things('  a: {}'), 'things.yaml:4:3  a needs "type"'],
-  [things('  a: { type: }'), 'things.yaml:4:14  type must be a text, but is empty'],
+  [things('  a: { type: }'), 'things.yaml:4:14  type must be a string, but is empty'],
   [
     things('  a: { type: string, description: }'),
-    'things.yaml:4:35  description must be a text, but is empty',
+    'things.yaml:4:35  description must be a string, but is empty',
   ],
   [
     things('  a: { type: string, default: null }'),
-    'things.yaml:4:31  default must be a text, a number, true or false, but is empty. Use "nullable: true" without a default for null.',
+    'things.yaml:4:31  default must be a string, a number, true or false, but is empty. Use "nullable: true" without a default for null.',
   ],
-  [things('description:'), 'things.yaml:4:13  description must be a text, but is empty'],
+  [things('description:'), 'things.yaml:4:13  description must be a string, but is empty'],
   [
     things('sort:'),
     'things.yaml:4:6  sort must be a map such as { by: created_at, direction: desc }, but is empty',
@@ -441,24 +441,24 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   // Values of the wrong type.
   [
     things('  a: { type: string, enum: [1, true] }'),
-    'things.yaml:4:29  item 1 of enum must be a text, not 1. Write "1".',
-    'things.yaml:4:32  item 2 of enum must be a text, not true. Write "true".',
+    'things.yaml:4:29  item 1 of enum must be a string, not 1. Write "1".',
+    'things.yaml:4:32  item 2 of enum must be a string, not true. Write "true".',
   ],
   [
     things('  a: { type: string, enum: [A, ~] }'),
-    'things.yaml:4:32  item 2 of enum must be a text, but is empty',
+    'things.yaml:4:32  item 2 of enum must be a string, but is empty',
   ],
   [
     things('  a: { type: string, enum: Hot }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ], not "Hot". Write [ Hot ].',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ], not "Hot". Write [ Hot ].',
   ],
   [
     things('  a: { type: string, enum: { Hot: 1 } }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ], not a map',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ], not a map',
   ],
   [
     things('  a: { type: string, enum: [] }'),
-    'things.yaml:4:28  enum must be a list of at least one text, for example [ Hot, Cold ]',
+    'things.yaml:4:28  enum must be a list of at least one string, for example [ Hot, Cold ]',
   ],
   [
     things('  a: { type: string, unique: yes }'),
@@ -478,13 +478,13 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: string, description: 5 }'),
-    'things.yaml:4:35  description must be a text, not 5. Write "5".',
+    'things.yaml:4:35  description must be a string, not 5. Write "5".',
   ],
   [
     things(`  a: { type: string, pattern: ${'x'.repeat(501)} }`),
     'things.yaml:4:31  pattern must have at most 500 characters',
   ],
-  [things('  a: { type: [string, text] }'), 'things.yaml:4:14  type must be a text, not a list'],
+  [things('  a: { type: [string, text] }'), 'things.yaml:4:14  type must be a string, not a list'],
   [
     things('sort: id desc'),
     'things.yaml:4:7  sort must be a map such as { by: created_at, direction: desc }, not "id desc"',
@@ -591,7 +591,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
       ['mandatory: true', 'Use "required: true".'],
       ['values: [a]', 'Use "enum: [ … ]".'],
       ['primary_key: true', 'The primary key is "id", which comes with "common: all".'],
-      ['index: true', 'List the field in "filters" or "search" of the resource.'],
+      ['index: true', 'Add the field to "filters" or "search".'],
       ['label: A', 'Use "description".'],
       ['regex: x', 'Use "pattern".'],
       ['on_delete: cascade', 'A reference always becomes null when its record is deleted.'],
@@ -621,7 +621,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     [
       ['equals', 'eq', 'Use "eq".'],
       ['between', 'gte and lte', 'Use "gte" and "lte".'],
-      ['like', 'contains', 'Use "contains", or "search" of the resource.'],
+      ['like', 'contains', 'Use "contains", or declare "search".'],
     ] as const
   ).map(
     ([word, , use]) =>
@@ -649,7 +649,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
   ],
   [
     things('  a: { type: reference, nullable: true, to: [a, b] }'),
-    'things.yaml:4:45  to must be a text, not a list. Declare a reference field for each resource.',
+    'things.yaml:4:45  to must be a string, not a list. Declare a reference field for each resource.',
   ],
   [
     things('filters: [price: [gte]]'),

@@ -34,8 +34,8 @@ type Row = readonly [
   Expected,
 ];
 
-const noTls = /does not answer: The server does not support SSL connections/;
-const untrusted = /does not answer: (unable to (verify|get)|self-signed|certificate)/;
+const noTls = /does not respond: The server does not support SSL connections/;
+const untrusted = /does not respond: (unable to (verify|get)|self-signed|certificate)/;
 
 const without: readonly Row[] = [
   [undefined, '127.0.0.1', '', 'plain'],
@@ -62,7 +62,7 @@ const withTls: readonly Row[] = [
     'verify-full',
     '127.0.0.1',
     'right',
-    /does not answer: .*does not match|does not answer: .*not in the cert/,
+    /does not respond: .*does not match|does not respond: .*not in the cert/,
   ],
   ['verify-full', 'localhost', 'wrong', untrusted],
   ['verify-full', 'localhost', 'system', untrusted],
@@ -133,7 +133,7 @@ describe('sslmode', { concurrency: 1 }, () => {
       const url = new URL(server.url);
       url.pathname = '/certificates_only';
       url.searchParams.set('sslmode', 'require');
-      await check(url, /does not answer: .*certificate/);
+      await check(url, /does not respond: .*certificate/);
       url.searchParams.set('sslcert', files.client.cert);
       url.searchParams.set('sslkey', files.client.key);
       await check(url, 'encrypted');
@@ -151,19 +151,19 @@ test('rejects unsupported parameters by name, without revealing the password', (
     'sslmode=sometimes': /: sslmode must be one of disable, allow, /,
     'sslmod=require': /: unknown parameter "sslmod"\. Did you mean "sslmode"\?$/,
     'pgbouncer=true': /: unknown parameter "pgbouncer"$/,
-    'sslmode=require&sslmode=disable': /: "sslmode" is given twice$/,
-    'sslmode=verify-ca': /: sslmode=verify-ca needs sslrootcert/,
-    'sslmode=verify-full': /: sslmode=verify-full needs sslrootcert/,
-    'sslmode=require&sslrootcert=system': /: sslrootcert=system needs sslmode=verify-full$/,
+    'sslmode=require&sslmode=disable': /: "sslmode" is set twice$/,
+    'sslmode=verify-ca': /: sslmode=verify-ca requires sslrootcert/,
+    'sslmode=verify-full': /: sslmode=verify-full requires sslrootcert/,
+    'sslmode=require&sslrootcert=system': /: sslrootcert=system requires sslmode=verify-full$/,
     'sslrootcert=/nowhere/root.crt':
       /: sslrootcert "\/nowhere\/root\.crt" cannot be read: it does not exist$/,
     [`sslrootcert=${garbage}`]: /: sslrootcert ".*" is not a PEM file$/,
-    [`sslcert=${broken}&sslkey=${broken}`]: /: its certificates cannot be used: /,
-    'sslcert=/some.crt': /: sslcert and sslkey are only of use together$/,
+    [`sslcert=${broken}&sslkey=${broken}`]: /: the certificates cannot be used: /,
+    'sslcert=/some.crt': /: sslcert and sslkey must be used together$/,
     'target_session_attrs=standby': /: target_session_attrs must be one of any, read-write, primary: /,
     'connect_timeout=soon': /: connect_timeout must be a number of seconds$/,
-    'port=1,2': /: 2 ports are given for 1 hosts$/,
-    'application_name=%zz': /: it has a "%" that is not followed by /,
+    'port=1,2': /: 2 ports are set for 1 hosts$/,
+    'application_name=%zz': /: "%" must be followed by /,
   };
   try {
     for (const [query, message] of Object.entries(refused)) {

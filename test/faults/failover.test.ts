@@ -83,7 +83,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
       const reason = { 'read-write': 'it is read-only', primary: 'it is a standby' }[target];
       await assert.rejects(openDatabase(readConfig({ DATABASE_URL: url }), []), {
         name: 'UserError',
-        message: `the database at ${on(standby).host}${on(standby).pathname} does not answer: Connection terminated: ${reason}`,
+        message: `the database at ${on(standby).host}${on(standby).pathname} does not respond: Connection terminated: ${reason}`,
       });
     });
   }

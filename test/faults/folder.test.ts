@@ -124,7 +124,7 @@ describe('the data folder', { concurrency: 1 }, () => {
 
   for (const [name, place] of [
     ['pgdata', 'is not a database: move it away or restore it'],
-    ['pgdata.new', 'was not left by a first start: move it away'],
+    ['pgdata.new', 'was not created by a first start: move it away'],
   ] as const) {
     test(`rejects a ${name} with other content and leaves it unchanged`, async () => {
       const folder = newFolder();
@@ -154,7 +154,10 @@ describe('the data folder', { concurrency: 1 }, () => {
       [join(file, 'data'), 'a component of its path is not a folder'],
       ...(process.platform === 'linux'
         ? ([
-            ['/sys/crm-data', /^(this process may not write there|it is on a read-only file system)$/],
+            [
+              '/sys/crm-data',
+              /^(this process does not have write permission there|it is on a read-only file system)$/,
+            ],
           ] as const)
         : []),
     ] as const) {

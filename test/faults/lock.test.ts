@@ -13,7 +13,7 @@ describe("the data folder's lock", { concurrency: 1 }, () => {
 
   test('locks the folder while the process lives and releases it right after kill -9', async () => {
     const { environment, folder } = storage;
-    const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
+    const message = `the data folder ${folder} is in use by another process; stop that process, or choose another folder with DATA_DIR`;
     const first = await serve(environment);
     assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }), message);
     assert.equal((await first.call('GET /docs/openapi.json')).status, 200);

@@ -112,7 +112,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       if ('ignore_startup_parameters' in settings) return (await opened).close();
       await assert.rejects(opened, {
         name: 'UserError',
-        message: /does not answer: unsupported startup parameter: options/,
+        message: /does not respond: unsupported startup parameter: options/,
       });
     });
   });

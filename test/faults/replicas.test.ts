@@ -281,7 +281,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.equal(statusCode, 200);
     assert.deepEqual(JSON.parse(body).replicas, {
       '127.0.0.1:1/none': 'does not respond',
-      [named('/postgres')]: 'holds another database',
+      [named('/postgres')]: 'contains another database',
       [name()]: 'ok',
     });
   });

@@ -191,7 +191,7 @@ test('reports a port that accepts connections and never responds in one line', a
       const opened = openDatabase(readConfig({ ...limits, DATABASE_URL: url }), []);
       const refused = assert.rejects(opened, {
         name: 'UserError',
-        message: `the database at 127.0.0.1:${port}/db does not answer: timeout exceeded when trying to connect`,
+        message: `the database at 127.0.0.1:${port}/db does not respond: timeout exceeded when trying to connect`,
       });
       await within(3_500, refused);
     }

@@ -68,7 +68,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
 
   test('restricts the socket to its owner and rejects a second server', async () => {
     assert.equal(statSync(join(folder, socketName)).mode & 0o777, 0o600);
-    const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
+    const message = `the data folder ${folder} is in use by another process; stop that process, or choose another folder with DATA_DIR`;
     for (const command of ['serve', 'dev']) {
       assertRefused(await crm([command], { ...environment, PORT: '0' }), message);
     }
@@ -197,7 +197,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     files.remove();
     assertRefused(
       outcome,
-      /1 migration\(s\) are pending, and a running server has the database: stop it first/,
+      /1 migration\(s\) are pending, but a running server is using the database: stop it first/,
     );
   });
 

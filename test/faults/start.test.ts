@@ -173,7 +173,7 @@ describe('rejected starts', { concurrency: 2 }, () => {
   test('reports a data folder in use in one line', async () => {
     const { environment, folder } = await withTables();
     const service = await serve(environment);
-    const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
+    const message = `the data folder ${folder} is in use by another process; stop that process, or choose another folder with DATA_DIR`;
     assertRefused(await crm(['serve', '--json'], { ...environment, PORT: '0' }, apart), message);
     assert.equal((await service.call('GET /docs/openapi.json')).status, 200);
     await stop(service);
@@ -236,7 +236,7 @@ describe('rejected starts', { concurrency: 2 }, () => {
         const refused = await crm(command, environment, command[0] === 'serve' ? apart : {});
         assertRefused(
           refused,
-          new RegExp(`^crm: the database at 127\\.0\\.0\\.1:${port}/crm does not answer: `),
+          new RegExp(`^crm: the database at 127\\.0\\.0\\.1:${port}/crm does not respond: `),
         );
         assert.match(refused.stderr, told);
         assert.doesNotMatch(refused.stderr, /a-secret|someone/);

@@ -54,7 +54,7 @@ test('treats a worker as hung after five missed heartbeats, and later while it s
     if (beat === 15) assert.equal(pulse.problem(), 'no worker responds');
   }
   assert.deepEqual(hungAt, { serving: 10, starting: 31 });
-  assert.equal(pulse.problem(), 'a worker cannot be ended');
+  assert.equal(pulse.problem(), 'a worker cannot be stopped');
   pulse.remove('starting');
   pulse.add('next');
   pulse.serves('next');
@@ -76,7 +76,7 @@ test('reports a problem when workers hang repeatedly despite replacements', () =
     pulse.remove(worker);
     return pulse.problem();
   });
-  assert.deepEqual(hangs, [undefined, undefined, 'workers hang again and again']);
+  assert.deepEqual(hangs, [undefined, undefined, 'workers hang repeatedly']);
   for (let beat = 0; beat < 60; beat++) {
     pulse.beat();
     pulse.responded(0);
@@ -138,7 +138,7 @@ test('kills and replaces a blocked or stopped worker; /livez fails when no worke
     await until(() => !childrenOf(service.pid).includes(hung), `kill the worker after ${signal}`, 60_000);
     await until(isComplete, 'replace it', 60_000);
     assert.ok(
-      service.stderr().includes(`crm: worker ${hung} has not responded for 5 s: it is killed\n`),
+      service.stderr().includes(`crm: worker ${hung} has not responded for 5 s; killing it\n`),
       service.stderr(),
     );
     assert.equal(await livez(), 200);
@@ -371,7 +371,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       Object.keys(failed).filter((each) => !/socket hang up|ECONNRESET/.test(each)),
       [],
     );
-    assert.match(service.stderr(), /^crm: worker \d+ has ended by SIGKILL; another one starts\n$/);
+    assert.match(service.stderr(), /^crm: worker \d+ exited \(SIGKILL\); starting another one\n$/);
     assert.deepEqual(
       ids.map(asked).filter((each) => each !== 1),
       [],

@@ -327,7 +327,10 @@ onBothDrivers(
         assert.deepEqual([status, json.code], [400, 'invalid_input'], JSON.stringify(wrong));
       }
       const none = await send('POST /api/v1/accounts/batch', { match: ['name'], records: [{ name: 'x' }] });
-      assert.deepEqual([none.status, none.json.error], [400, 'match is not possible: no field is unique']);
+      assert.deepEqual(
+        [none.status, none.json.error],
+        [400, 'match cannot be used, because no field is unique'],
+      );
       const creator = await alpha.keyWith([{ object: 'people', actions: ['create'] }]);
       const both = await alpha.keyWith([{ object: 'people', actions: ['create', 'update'] }]);
       const body = { match, records: [{ email: 'granted@example.com' }] };

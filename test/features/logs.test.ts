@@ -134,7 +134,7 @@ for (const driver of drivers) {
       instance.app.slowMs = 0;
       try {
         const lines = await linesOf('GET /api/v1/leads', { key: acme.key });
-        const slow = lines.find(({ msg }) => msg === 'a slow statement');
+        const slow = lines.find(({ msg }) => msg === 'slow statement');
         assert.deepEqual(
           [slow?.level, slow?.route, slow?.lane, slow?.organization],
           [40, '/api/v1/leads', 'list', acme.id],

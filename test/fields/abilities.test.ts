@@ -43,7 +43,7 @@ describe('field types', () => {
 
     test(`${name}: YAML can use its abilities and no others`, () => {
       const asked: [able: boolean, field: string, resource: string, complaint: string][] = [
-        [type.order !== undefined, '', 'sort: { by: x }', 'cannot be sorted by'],
+        [type.order !== undefined, '', 'sort: { by: x }', 'cannot sort by'],
         [type.equals !== undefined, '', 'filters: [x]', 'cannot be used as filters'],
         [type.bounded === true, ', max_length: 500', '', 'cannot have "max_length"'],
         [type.bounded === true, ', pattern: a', '', 'cannot have "pattern"'],
@@ -57,8 +57,9 @@ describe('field types', () => {
         const text = [looseFields, line('x', name, needs(type) + field), resource].join('\n');
         const check = () => checkSources([{ file: 'loose.yaml', text }]);
         const subject = complaint.includes('"') ? `${withArticle(name)} field` : `${name} fields`;
+        const issue = complaint === 'cannot sort by' ? `${complaint} ${subject}` : `${subject} ${complaint}`;
         const message = new RegExp(
-          `^loose\\.yaml:\\d+:\\d+ {2}${subject} ${complaint}(?:\\. Use "type: string" for a list of values\\.)?$`,
+          `^loose\\.yaml:\\d+:\\d+ {2}${issue}(?:\\. Use "type: string" for a list of values\\.)?$`,
         );
         if (able) assert.doesNotThrow(check);
         else assert.throws(check, { message });

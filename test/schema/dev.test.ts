@@ -33,7 +33,7 @@ for (const driver of drivers.slice(-1)) {
         await tells('Press y');
         service.press('y');
       }
-      await tells('Serving what was saved');
+      await tells('Serving the saved definitions');
       assert.ok(told.at(-1)?.includes(text), told.join('\n'));
       told.length = 0;
     };
@@ -79,7 +79,7 @@ for (const driver of drivers.slice(-1)) {
     test('a file with a mistake is reported with its location, and what was served stays', async () => {
       const right = files.text('leads');
       files.edit('leads', 'fax: { type: string', 'fax: { type: strin');
-      await tells('unknown type "strin". Did you mean "string"?\nThe definitions from before are served.');
+      await tells('unknown type "strin". Did you mean "string"?\nThe previous definitions are still served.');
       assert.equal((await call('GET leads?page_size=1')).status, 200);
       files.add('leads', right);
       told.length = 0;
@@ -97,14 +97,14 @@ for (const driver of drivers.slice(-1)) {
       files.edit('leads', 'fax: { type: string', 'telefax: { type: string, renamed_from: fax');
       await tells('Press y');
       service.press('n');
-      await tells('Left as it is.');
+      await tells('Canceled.');
       const created = await call('POST leads', { last_name: 'G', company: 'G', fax: '2' });
       assert.equal(created.json.fax, '2', created.text);
       told.length = 0;
       writeFileSync(join(files.path, 'resources/leads.yaml'), `${files.text('leads')}# again\n`);
       await tells('Press y');
       service.press('y');
-      await tells('Serving what was saved');
+      await tells('Serving the saved definitions');
       assert.equal((await call(`GET leads/${created.json.id}`)).json.telefax, '2');
       told.length = 0;
     });

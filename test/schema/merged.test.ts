@@ -44,7 +44,7 @@ for (const driver of drivers) {
         .filter((name) => name.endsWith('.ts'))
         .sort()
         .map((name) => name.replace('.ts', ''));
-      const message = `${second}.ts  adds leads.fax, which ${first} adds already. Delete this migration and ${second}.json, then run "crm migrate --create" for the rest of its changes.`;
+      const message = `${second}.ts  adds leads.fax, which ${first} already adds. Delete this migration and ${second}.json, then run "crm migrate --create" for the rest of its changes.`;
       for (const command of [
         ['check'],
         ['plan', '--offline'],

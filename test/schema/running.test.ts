@@ -174,14 +174,14 @@ suite('a running node', { concurrency: 1 }, () => {
     const status = await crm(['migrate', '--status'], environment);
     assert.match(
       status.stdout,
-      /^Migration\d+_others still has to drop what older nodes use: it waits for node \S+:\d+\/\w+, which knows Migration\d+_more, runs since/,
+      /^Migration\d+_others still has to drop objects that older nodes use: it is waiting for node \S+:\d+\/\w+ \(latest migration: Migration\d+_more, running since/,
     );
     assert.doesNotMatch(status.stdout, /differs from the migrations/);
     own.edit('leads', '  linkedin_url:', '  later: { type: string }\n  linkedin_url:');
     await crmJson(['migrate', '--create', 'later'], environment);
     assertRefused(
       await crm(['migrate'], environment),
-      /_later has to wait: Migration\d+_others waits for node /,
+      /_later has to wait: Migration\d+_others is waiting for node /,
     );
     for (const name of own.migrations().filter((each) => each.includes('_later'))) own.removeMigration(name);
     own.edit('leads', '  later: { type: string }\n', '');
@@ -284,7 +284,7 @@ suite('a node that hung for longer than others wait for it', () => {
     await migrateWithout(node, 'other');
     const { code, stderr } = await node.ended;
     const says =
-      /^crm: the database is ahead of this code, which is not compatible with it: the column leads\.timezone is missing\. Start the version that has Migration\d+_other$/m;
+      /^crm: the database is ahead of this code, which is not compatible with it: the column leads\.timezone is missing\. Start the version that includes Migration\d+_other$/m;
     assert.match(stderr, says);
     assert.equal(code, 1);
 

@@ -12,7 +12,7 @@ import { assertRefused, crm } from '../support/process.ts';
 
 describe('blank variables', () => {
   for (const [name, expected] of [
-    ['DATABASE_URL', 'a PostgreSQL address, such as postgres://user:password@host:5432/name'],
+    ['DATABASE_URL', 'a PostgreSQL URL, such as postgres://user:password@host:5432/name'],
     ['KEY_PREFIX', 'lower-case letters and digits, then "_", such as crm_'],
     ['DATA_DIR', 'a folder'],
   ] as const) {

@@ -30,7 +30,7 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ],
   [
     'partners:\n  inbound_leads: { secrets: [1] }',
-    '2:30  item 1 of secrets must be a text, not 1. Write "1".',
+    '2:30  item 1 of secrets must be a string, not 1. Write "1".',
   ],
   [
     'partners:\n  inbound_leads: { secrets: ["", short, just-sixteen-chr, fifteen-letters] }',
@@ -53,8 +53,8 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['partners:', '1:10  partners must be a map (key: value), but is empty'],
   ['- a', '1:1  the file must be a map (key: value), not a list'],
   ['a: [', '1:4  "[" is never closed. Add "]".'],
-  ['inbox: {}\ninbox: {}', '2:1  "inbox" is a duplicate key. It is already set in line 1.'],
-  ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed. A text that starts with "*" needs quotes.'],
+  ['inbox: {}\ninbox: {}', '2:1  "inbox" is a duplicate key. It is already set on line 1.'],
+  ['a: &x 1\nb: *x', '2:4  aliases (*x) are not allowed. Text that starts with "*" needs quotes.'],
   [
     'login: { second_factor: on, providers: { idp: { name: X, issuer: "http://idp.example", client_id: a } } }',
     '1:25  second_factor must be one of off, administrators, everyone',
@@ -109,7 +109,10 @@ export const wrongSettings: readonly (readonly [text: string, ...lines: string[]
   ['partners:\n  inbound_leads: { secrets: ["${INBOUND_SECRET"] }', '2:30  "${" has no closing "}"'],
   // Syntax.
   ['inbox: {\n\tattempts: 3 }', '2:1  this line is indented with a tab. YAML allows only spaces.'],
-  ['partners:\n  inbound_leads: { secrets: [a b: c] }', '2:30  item 1 of secrets must be a text, not a map'],
+  [
+    'partners:\n  inbound_leads: { secrets: [a b: c] }',
+    '2:30  item 1 of secrets must be a string, not a map',
+  ],
   ['partners:\n  inbound_leads: { secrets: [a, b }', '2:29  "[" is never closed. Add "]".'],
   [
     '<<<<<<< HEAD\ninbox: {}\n=======\n>>>>>>> branch',

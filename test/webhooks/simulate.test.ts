@@ -170,15 +170,15 @@ for (const driver of drivers) {
       ],
       'an unknown organization, channel': [
         ['telegram', '--org', 'unknown'],
-        /there is no organization "unknown"/,
+        /organization "unknown" does not exist/,
       ],
       'an unknown organization, leads': [
         ['inbound-leads', '--org', 'unknown'],
-        /there is no organization "unknown"/,
+        /organization "unknown" does not exist/,
       ],
       'an unknown organization, payments': [
         ['acme-payment', '--org', 'unknown'],
-        /there is no organization "unknown"/,
+        /organization "unknown" does not exist/,
       ],
       'payments of another organization': [
         ['acme-payment', '--org', 'empty'],

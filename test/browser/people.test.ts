@@ -61,7 +61,7 @@ inBrowser('people in a browser, without mail', (world) => {
       await guest.waitForURL(/\/setup\/o\//);
 
       await go(page, acme, 'members');
-      await choose(page, member.email, `Reset password of ${member.email}`);
+      await choose(page, member.email, `Reset password for ${member.email}`);
       await page.getByRole('button', { name: 'Create reset link' }).click();
       await look(page, 'reset-link');
       const resetLink = await page.getByLabel('Link', { exact: true }).inputValue();

@@ -81,7 +81,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
 
   test('not ready: a rejected configuration, until it is fixed', async () => {
     writeFileSync(settingsFile, 'no_such_key: 1\n');
-    assert.equal(await failing('configuration'), 'the last change was refused; see the log');
+    assert.equal(await failing('configuration'), 'the last change was rejected; see the log');
     cpSync(readConfig({}).settingsFile, settingsFile);
     await until(isReady, 'ready again');
   });

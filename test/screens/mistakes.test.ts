@@ -16,7 +16,8 @@ import { dump, fresh, makePerson } from '../support/people.ts';
 import { type Administrator, openScreens, type Screens } from '../support/screens.ts';
 
 const long = 'x'.repeat(10_000);
-const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+const unusable =
+  'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 const badName = 'the name must have 1 to 200 characters';
 const lastOne = 'this is the last administrator. Make another member an administrator first.';
 const gone = 'this item no longer exists';
@@ -160,7 +161,7 @@ describe('mistakes on the setup screens', () => {
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
     'invitation: a known person without their password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
-      '{email} already has a user here. Enter that user’s password.',
+      '{email} already has an account here. Enter its password.',
     ],
     'invitation: a member by now': [
       () =>
@@ -211,7 +212,7 @@ describe('mistakes on the setup screens', () => {
       ['', 'nobody', 'a b@c.example', 'a@b@c', '@', `${long}@c.example`, 'a\0@c.example'].map(
         (email): [string, [() => Attempt, string]] => [
           `member: invited as ${JSON.stringify(email.slice(0, 20))}`,
-          [() => at('members', 'invite', { email, profile: readOnly }), 'that is not an email address'],
+          [() => at('members', 'invite', { email, profile: readOnly }), 'this is not a valid email address'],
         ],
       ),
     ),
@@ -353,7 +354,10 @@ describe('mistakes on the setup screens', () => {
     'delivery: no id to replay': [() => at('deliveries', 'replay', { id: '-1' }), gone],
     'delivery: a number beyond numbers': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],
 
-    'password: two that differ': [() => password({ again: 'another passwort' }), 'the new passwords differ'],
+    'password: two that differ': [
+      () => password({ again: 'another passwort' }),
+      'the new passwords do not match',
+    ],
     'password: a wrong current one': [() => password({ current: 'wrong' }), 'the current password is wrong'],
     'password: a short one': [() => password({ new: '1234567', again: '1234567' }), shortPassword],
     'password: one of 10 kB': [() => password({ new: long, again: long }), shortPassword],

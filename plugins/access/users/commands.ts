@@ -234,7 +234,7 @@ const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>
       ? 'verified'
       : organization === null
         ? 'unverified'
-        : `unverified, of "${organization}"`,
+        : `unverified, in "${organization}"`,
     ...(disabled_at === null ? [] : ['disabled']),
   ].join(', ');
 

@@ -156,7 +156,7 @@ onBothDrivers('users of one address', (instance) => {
         const profile = await profileId(tables, beta.id, 'administrator');
         return addExistingUser(tables, actor, { email: person.email, organization: beta.id, profile });
       });
-    await assert.rejects(add(), /is unverified and stays in the organization that made it/);
+    await assert.rejects(add(), /is unverified and can only belong to the organization that created it/);
     await operate(person.email, verifyEmail);
     await add();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
@@ -169,7 +169,7 @@ onBothDrivers('users of one address', (instance) => {
     await join(beta, email, victims);
     await assert.rejects(
       operate(email, verifyEmail),
-      /belongs to 2 users\. Use an ID instead: \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
+      /belongs to 2 users\. Use an ID instead: \d+ \(unverified, in "acme"\), \d+ \(unverified, in "beta"\)/,
     );
     const id = async (password: string) =>
       String(((await login(email, password)).json.user as { id: number }).id);
@@ -186,7 +186,7 @@ onBothDrivers('users of one address', (instance) => {
     const accept = await invite(beta, person.email);
     const refused = await accept('some other password');
     assert.equal(refused.status, 400);
-    assert.equal(problemOf(refused), `${person.email} already has a user here. Enter that user’s password.`);
+    assert.equal(problemOf(refused), `${person.email} already has an account here. Enter its password.`);
     assert.equal((await accept(person.password)).status, 303);
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });
@@ -217,7 +217,7 @@ onBothDrivers('users of one address', (instance) => {
     const use = ({ path, code }: { path: string; code: string }, password = victims) =>
       visitor(instance()).submit(path, path, { code, new: password, again: password });
     const own =
-      'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
+      'administrators cannot reset the password of a verified user. The user can use "Forgot your password?" or ask the operator of this instance.';
 
     test('gives an unverified member another password, once, and ends sessions', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);

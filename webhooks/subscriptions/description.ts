@@ -46,7 +46,7 @@ const subscription = {
   state: {
     ...text,
     description:
-      '`on`, `off`, `gone` (the receiver responded with 410) or `failed` (no event was delivered for five days).',
+      '`on`, `off`, `gone` (the receiver responded with 410) or `failed` (no events delivered for five days).',
   },
   failing_since: {
     ...nullable(time),

@@ -89,7 +89,7 @@ const operation = (operationId: string, summary: string, more: object) => ({
 export const loginFragment: Fragment = {
   tag: {
     name: 'authentication',
-    description: 'Login of users with a password. Programs use an organization API key instead.',
+    description: 'Password login for users. Programs use an organization API key instead.',
   },
   paths: {
     '/auth/login': {

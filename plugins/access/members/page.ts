@@ -172,7 +172,7 @@ export function memberPages(
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
-          title: `Profile of ${email}`,
+          title: `Change profile for ${email}`,
           action: `/setup/o/${slug}/members/change`,
           hidden: [{ name: 'id', value: id }],
           inputs: [

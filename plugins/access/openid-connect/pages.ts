@@ -48,7 +48,7 @@ export function openIdPages(
   app: FastifyInstance,
   { config, database, secrets, login }: OpenIdServices,
 ): void {
-  const pendingLogins = tickets<PendingLogin>(secrets, 'login at a provider', lifetimeMinutes);
+  const pendingLogins = tickets<PendingLogin>(secrets, 'login with a provider', lifetimeMinutes);
   const { clientOf } = providers();
   const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, base);
 

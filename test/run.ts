@@ -1,4 +1,5 @@
-// Runs the tests: one PostgreSQL server (or that of TEST_POSTGRES_URL) and one set of ready-made databases for all of them, a process for a few files.
+// Runs the tests with one PostgreSQL server (or TEST_POSTGRES_URL) and one set of database templates. Each process
+// runs a few files.
 //   node test/run.ts [--fast] [file…]
 import {
   chmodSync,
@@ -21,8 +22,8 @@ import { clusterFolder } from './support/templates.ts';
 import { unseen } from './support/unseen.ts';
 
 /**
- * What takes longest comes first, so that nothing long is left for the end, when one core would be idle; a browser, which
- * needs a core for itself, at the same time as faults, which mostly wait.
+ * Longest tests first, so that no core is idle at the end. Browser tests, which need a whole core, run alongside the
+ * fault tests, which mostly wait.
  */
 const longest = [
   'webhooks/simulate',
@@ -40,7 +41,7 @@ const longest = [
   'screens',
   'features',
 ];
-/** What `--fast` leaves out: other processes, browsers, what is generated at random, waits and floods. */
+/** Skipped by `--fast`: tests with other processes, browsers, random input, waits and floods. */
 const slow = [
   ...[
     'cli',
@@ -64,7 +65,10 @@ const slow = [
   ],
   ...['definition/hostile', 'structure/engine-alone', 'database', 'compile/names'],
 ];
-/** What has a process to itself: it measures memory and time, changes what all files see, or leaves timers behind. */
+/**
+ * Files that need their own process because they measure memory and time, change global state, or leave timers
+ * behind.
+ */
 const alone = [
   ...[
     'faults',
@@ -85,7 +89,7 @@ const alone = [
   ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
   'features/people/passwords',
 ];
-/** Files of a kind that share a process: what they import is loaded, compiled and warm once. */
+/** Maximum number of similar files per process. They share loaded, compiled and warm modules. */
 const together = 16;
 
 const names = process.argv.slice(2);
@@ -110,7 +114,10 @@ const given = process.env.TEST_POSTGRES_URL;
 const [server] = await Promise.all([given === undefined ? startPostgres() : undefined, clusterFolder()]);
 if (server !== undefined) process.env.TEST_POSTGRES_URL = server.url;
 
-/** What all files write into: in memory where there is much of it, for each database is a copy of six hundred files. */
+/**
+ * Creates the folder for all files' output. It is in memory if there is enough, because each database is a copy of
+ * six hundred files.
+ */
 function temporary(): string {
   const memory = '/dev/shm';
   const isRoomy = () => {
@@ -121,17 +128,17 @@ function temporary(): string {
     return bavail * bsize > 8 * 2 ** 30 && !/\bnoexec\b/.test(mounted ?? 'noexec');
   };
   const made = mkdtempSync(join(existsSync(memory) && isRoomy() ? memory : tmpdir(), 'crm-tests-'));
-  // Also for the user that runs PostgreSQL.
+  // The user that runs PostgreSQL needs access too.
   chmodSync(made, 0o755);
   return made;
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
-/** Skipped tests prove nothing: on CI they are failures, except for what a machine cannot permit. */
+/** On CI, skipped tests count as failures, unless the machine does not permit them. */
 const mayNotSkip = (reason: string | boolean) =>
   process.env.CI === 'true' && !/^not permitted/.test(String(reason));
 
-/** Files that each process runs, one after another. */
+/** Returns the files that each process runs one after another. */
 function groups(): string[][] {
   const made: string[][] = [];
   const open = new Map<number, string[]>();
@@ -148,7 +155,7 @@ function groups(): string[][] {
   return made;
 }
 
-/** The file that a process runs for a group. */
+/** Returns the entry file for a group's process. */
 function entryOf(group: readonly string[], index: number): string {
   const [file = '', ...more] = group.map((name) => resolve(name));
   if (more.length === 0) return file;
@@ -161,20 +168,21 @@ function entryOf(group: readonly string[], index: number): string {
 const tests = run({
   files: groups().map(entryOf),
   execArgv: ['--import', new URL('support/low-cost.ts', import.meta.url).href],
-  // Two more than there are cores, for many tests wait for other processes; with three, only more CPU time is used.
+  // Two more than the number of cores, because many tests wait for other processes. A third would only use more CPU
+  // time.
   concurrency: availableParallelism() + 2,
-  // For what hangs: a busy machine may need minutes for what takes seconds.
+  // Detects hangs. On a busy machine, work of seconds can take minutes.
   timeout: 1_200_000,
 });
-/** Suites with their seconds, for the last lines: what to look at when the whole takes too long. */
+/** Durations of the suites in seconds, for the summary of the slowest suites. */
 const times: [seconds: number, suite: string][] = [];
 tests.on('test:pass', ({ name, details, skip, nesting }) => {
   if (nesting === 0) times.push([details.duration_ms / 1000, name]);
-  // A suite that is skipped has no tests to speak for it.
+  // A skipped suite has no tests that could be counted.
   if (details.type === 'suite' && skip === undefined) return;
   counts[skip === undefined ? 'passed' : 'skipped']++;
   if (skip !== undefined && mayNotSkip(skip)) {
-    process.stderr.write(`\n*** SKIPPED, and CI=true forbids that: ${name} (${skip}) ***\n`);
+    process.stderr.write(`\n*** SKIPPED, which CI=true does not allow: ${name} (${skip}) ***\n`);
     counts.failed++;
   }
 });
@@ -182,19 +190,19 @@ tests.on('test:fail', ({ details }) => {
   if (details.type !== 'suite') counts.failed++;
 });
 let success = false;
-// Of the whole run, not of a file: false also where no test failed but what comes before or after them.
+// The summary of the whole run. It also fails if only a hook outside the tests failed.
 tests.on('test:summary', ({ file, success: so }) => {
   if (file === undefined) success = so;
 });
 for await (const text of tests.compose(new spec())) process.stdout.write(text);
 
 await server?.stop();
-// Only all tests together see everything that the API's description says.
+// Only a complete run covers the whole API description.
 if (named.length === 0 && !fast) {
   const missing = unseen(templates);
   counts.failed += missing.length;
   for (const response of missing)
-    process.stderr.write(`*** The API's description has what no test saw: ${response}\n`);
+    process.stderr.write(`*** Described in the API, but not received by any test: ${response}\n`);
 }
 rmSync(folder, { recursive: true, force: true });
 const { passed, skipped } = counts;
@@ -204,5 +212,5 @@ if (named.length === 0) {
   process.stdout.write(longestFirst.map(([seconds, name]) => `${seconds.toFixed(1)} s  ${name}\n`).join(''));
 }
 process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
-// No test at all is a mistake, not a success.
+// A run without tests is a failure.
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

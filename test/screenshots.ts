@@ -1,4 +1,4 @@
-// Makes the pictures of the pages in docs/images from a fresh demo instance: npm run screenshots.
+// Creates the screenshots in docs/images from a fresh demo instance: npm run screenshots.
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ interface Started {
   readonly password: string;
 }
 
-/** Serves the demo organization as `npm start` does. */
+/** Serves the demo organization like `npm start`. */
 async function serve(dataFolder: string): Promise<{ started: Started; stop: () => Promise<void> }> {
   const child = spawn(process.execPath, ['app/main.ts', 'serve', '--json'], {
     cwd: root,
@@ -41,7 +41,7 @@ async function serve(dataFolder: string): Promise<{ started: Started; stop: () =
   };
 }
 
-/** Opens a form and sends it: texts by label, choices by label. */
+/** Opens a form, fills in texts and choices by label, and submits it. */
 async function send(
   page: Page,
   path: string,
@@ -58,7 +58,7 @@ async function send(
 }
 type Labelled = Readonly<Record<string, string>>;
 
-/** Gives the demo organization something to show. */
+/** Fills the demo organization with example data. */
 async function furnish(page: Page): Promise<void> {
   for (const [name, grants] of Object.entries({
     'Website forms': ['leads:create', 'contacts:create'],
@@ -87,7 +87,7 @@ async function furnish(page: Page): Promise<void> {
   }
 }
 
-/** Adds channels; the secrets are made up. */
+/** Adds channels with made-up secrets. */
 async function integrate(page: Page): Promise<void> {
   for (const [provider, name, label] of [
     ['telegram', 'Support bot', 'Secret token'],

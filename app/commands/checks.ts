@@ -71,12 +71,16 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
   name: 'migrations',
   needs: ['config', 'database'],
   run: async ({ config, database }) => {
-    const { pending, problems, drift } = await stateOf(database, config);
+    const { pending, unfinished, problems, drift } = await stateOf(database, config);
     const finding = (problem: string, advice: string): Finding => ({ place: 'migrations', problem, advice });
     return [
       ...pending.map((name) =>
         finding(`${name} is pending`, 'Run "crm migrate". "crm plan" shows what it will do.'),
       ),
+      ...unfinished.map((text) => {
+        const [problem = '', advice = ''] = text.split(/\. (.*)/s);
+        return finding(problem, advice);
+      }),
       ...problems.map((problem) =>
         finding(problem, 'Run the version that migrated the database, or a newer one.'),
       ),

@@ -187,9 +187,10 @@ async function migrateModel(options: MigrateOptions): Promise<CommandResult> {
 async function migrationStatus(config: Config, resources: readonly Resource[]): Promise<CommandResult> {
   const model = modelOf(resources);
   const state = await withDatabase(config, model, (database) => stateOf(database, config));
-  const { pending, problems, waiting, drift } = state;
+  const { pending, unfinished, problems, waiting, drift } = state;
   const lines = [
     ...pending.map((name) => `pending: ${name}`),
+    ...unfinished,
     ...problems,
     ...waiting,
     ...drift.map((line) => `differs from the migrations: ${line}`),

@@ -72,7 +72,10 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
     .addOption(intentOptions.allowDrop())
     .addOption(intentOptions.using())
     .addOption(intentOptions.default())
-    .option('--check', 'exit with status 1 if no migration contains the changes or the database has drifted')
+    .option(
+      '--check',
+      'exit with status 1 if a change to the tables or a breaking API change has no migration, or the database has drifted',
+    )
     .option('--markdown', 'print Markdown, for example for a pull request')
     .option('--offline', 'do not connect to the database')
     .addOption(jsonResult())
@@ -82,7 +85,9 @@ export function planCommands({ program, run }: CommandLine<Instance>): void {
 async function plan(options: PlanOptions): Promise<CommandResult> {
   const config = readConfig();
   const { migrationPlan, notCounted } = await createPlan(config, options);
-  const isClean = migrationPlan.statements.length === 0 && (migrationPlan.database?.drift.length ?? 0) === 0;
+  const { statements, api, database } = migrationPlan;
+  const isClean =
+    statements.length === 0 && !api.some(({ breaks }) => breaks) && (database?.drift.length ?? 0) === 0;
   if (options.check && !isClean) process.exitCode = 1;
   return {
     json: { ...migrationPlan, notCounted: notCounted ?? null, clean: isClean },

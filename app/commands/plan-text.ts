@@ -5,6 +5,7 @@ import {
   type DatabaseState,
   type MigrationPlan,
   type PlannedCheck,
+  type PlannedDrop,
   type PlannedStatement,
 } from '../../engine/schema/index.ts';
 import type { KeyUsage } from '../../plugins/api/usage/index.ts';
@@ -19,7 +20,16 @@ const rowsOf = ({ rows, touches }: PlannedStatement): string => {
   return rows === undefined ? '?' : `${rows.isEstimate ? '~' : ''}${rows.count}`;
 };
 const rewriteOf = ({ touches }: PlannedStatement): string => (touches === 'nothing' ? '' : touches);
-const riskOf = ({ risks }: PlannedStatement): string => risks.join(', ');
+const riskOf = ({ risks, drops }: PlannedStatement): string => [...drops.map(dropText), ...risks].join(', ');
+const dropText = ({ name, count }: PlannedDrop): string => {
+  const records = `${count?.toLocaleString('en-US') ?? 'an unknown number of'} record${count === 1 ? '' : 's'}`;
+  if (!name.includes('.')) return `drops ${name}: ${records}`;
+  return `drops ${name}: ${records} ${count === 1 ? 'has' : 'have'} a value`;
+};
+const effectOf = (statement: PlannedStatement): string => {
+  if (statement.touches !== 'nothing') return `${rewriteOf(statement)} ${rowsOf(statement)} rows`;
+  return statement.drops.length > 0 ? statement.drops.map(dropText).join(', ') : 'no rows';
+};
 
 const countOf = ({ count, tookTooLong }: PlannedCheck): string => {
   if (tookTooLong) return `more records than can be counted in ${countMs / 1000} s`;
@@ -39,21 +49,21 @@ const apiLine = ({ kind, name, text: says, breaks }: ApiChange): readonly string
 ];
 const keyLine = ({ organization, key, resource, field, lastUsed }: KeyUsage): string =>
   `${organization}: ${key} used ${field === undefined ? resource : `${resource}.${field}`}, last on ${lastUsed}`;
-const unchanged = 'The definitions have not changed since the last migration.';
+/** Returns the text of a plan without statements. */
+const withoutStatements = (api: readonly ApiChange[]): string =>
+  api.length === 0
+    ? 'The definitions have not changed since the last migration.'
+    : 'The change affects only the API. The tables do not change.';
 
 /** Formats a plan for a terminal. @param notCounted why rows are not counted, if they are not */
 export function planText(
-  { statements, checks, api, partners, undecided, database, keys }: PlanWithKeys,
+  { statements, checks, api, partners, undecided, dependents, database, keys }: PlanWithKeys,
   notCounted: string | undefined,
 ): string {
   const sections: (string | undefined)[] = [
-    statements.length === 0 ? unchanged : 'The database:',
+    statements.length === 0 ? withoutStatements(api) : 'The database:',
     ...statements.map((statement, index) => {
-      const facts = [
-        `lock ${statement.lock}`,
-        statement.touches === 'nothing' ? 'no rows' : `${rewriteOf(statement)} ${rowsOf(statement)} rows`,
-        ...statement.risks,
-      ];
+      const facts = [`lock ${statement.lock}`, effectOf(statement), ...statement.risks];
       return `  ${index + 1}. ${shorten(statement.title)}\n     ${facts.join(' · ')}\n     ${statement.says}`;
     }),
     ...(checks.length === 0 ? [] : ['\nStored values that do not fit:']),
@@ -75,6 +85,7 @@ export function planText(
       ? []
       : ['\nIntegrations need removed fields or resources, so a migration cannot be written:']),
     ...partners.map(({ file, name }) => `  ${file} needs ${name}`),
+    ...dependentLines(dependents),
     ...undecidedLines(undecided),
     ...stateLines(database),
     ...(notCounted !== undefined && statements.length > 0 ? [`\nRows are not counted: ${notCounted}.`] : []),
@@ -87,6 +98,14 @@ const shorten = (line: string): string =>
   line.length > maxStatement ? `${line.slice(0, maxStatement)}…` : line;
 const indent = (lines: string): string => lines.replace(/^/gm, '  ');
 
+const dependentLines = (dependents: readonly string[]): readonly string[] =>
+  dependents.length === 0
+    ? []
+    : [
+        '\nNo migration created these objects, which use a column whose type changes. The migration will fail until they are dropped:',
+        ...dependents.map((line) => `  ${line}`),
+      ];
+
 const undecidedLines = (undecided: readonly string[]): readonly string[] =>
   undecided.length === 0
     ? []
@@ -97,9 +116,10 @@ const undecidedLines = (undecided: readonly string[]): readonly string[] =>
 
 function stateLines(state: DatabaseState | undefined): string[] {
   if (state === undefined) return [];
-  const { pending, problems, waiting, drift } = state;
+  const { pending, unfinished, problems, waiting, drift } = state;
   return [
     ...(pending.length === 0 ? [] : [`\nPending migrations: ${pending.join(', ')}.`]),
+    ...unfinished,
     ...problems,
     ...waiting,
     ...(drift.length === 0 ? [] : ['\nThe database differs from its migrations:']),
@@ -114,6 +134,7 @@ export function planMarkdown({
   api,
   partners,
   undecided,
+  dependents,
   database,
   keys,
 }: PlanWithKeys): string {
@@ -125,7 +146,7 @@ export function planMarkdown({
     '### Plan',
     '',
     ...(statements.length === 0
-      ? [unchanged]
+      ? [withoutStatements(api)]
       : rows(
           ['statement', 'lock', 'rows', '', 'risk'],
           statements.map((statement) => [
@@ -148,6 +169,7 @@ export function planMarkdown({
     ...(keys.length === 0
       ? []
       : ['', '**API keys that used removed names in the last 30 days**', '', ...list(keys.map(keyLine))]),
+    ...dependentLines(dependents),
     ...undecidedLines(undecided),
     ...stateLines(database),
   ].join('\n');

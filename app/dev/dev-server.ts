@@ -81,7 +81,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
     const resources = compileResources(config, sources);
     checkModules(resources);
     const plan = await planOn(config, modelOf(resources), {}, database);
-    const pending = plan.database?.pending ?? [];
+    const pending = [...(plan.database?.pending ?? []), ...(plan.database?.unfinished ?? [])];
     const isSame = textOf(sources) === servedText;
     if (isSame && pending.length === 0) return;
     if (plan.undecided.length > 0) {

@@ -76,7 +76,9 @@ export const timestampType: FieldType = {
   read: ([column = '', offset]) => {
     const utc = `${column} at time zone 'UTC'`;
     if (offset === undefined) return `${local(utc)} || 'Z'`;
-    return `${local(`${utc} + ${interval(offset)}`)} || ${offset}`;
+    // The offset is null if the column was set with SQL.
+    const stored = `coalesce(${offset}, 'Z')`;
+    return `${local(`${utc} + ${interval(stored)}`)} || ${stored}`;
   },
   encode: jsonString,
   order: (column) => [column],

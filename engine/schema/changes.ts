@@ -8,12 +8,13 @@ import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
 import { assertAddedOnce } from './merged.ts';
 import { entitiesOf, type Model } from './model.ts';
 import { pendingRenames } from './renames.ts';
-import { apiPatch, type ModelPatch, patchBetween, storedModel, withRenames } from './stored.ts';
+import { apiPatch, type ModelPatch, patchBetween, type Renames, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
 /** The changes to the definitions since the last migration. */
 export interface ModelChange {
   readonly statements: readonly string[];
+  readonly renamed: Renames;
   /** Checks for values that are not preserved. */
   readonly checks: readonly ConversionCheck[];
   /** Changes that callers can see. */
@@ -53,6 +54,7 @@ export async function changeOf(
   const undecided = undecidedDrops(renamedTables, after, model, drop);
   assertFieldsExist(using, definitions);
   const {
+    guards,
     statements: conversionStatements,
     checks,
     tables,
@@ -65,7 +67,8 @@ export async function changeOf(
   };
   const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    statements: [...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
+    statements: [...guards, ...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
+    renamed,
     checks,
     undecided,
     api: apiChanges(api, newApi, definitions),

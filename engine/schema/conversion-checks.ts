@@ -26,6 +26,8 @@ export interface ConversionCheck {
 
 /** The statements and checks that convert stored values. */
 export interface ConversionChecks {
+  /** Statements that fail if values do not fit. They read the tables before the change, so that they run before its locks. */
+  readonly guards: readonly string[];
   readonly statements: readonly string[];
   readonly checks: readonly ConversionCheck[];
   /** The tables after these statements. */
@@ -59,26 +61,31 @@ export function conversionChecks(
   definitions: readonly ResourceDefinition[],
   instead: ReadonlyMap<string, string>,
 ): ConversionChecks {
+  const guards: string[] = [];
   const statements: string[] = [];
   const checks: ConversionCheck[] = [];
   const tables: Record<string, TableShape> = { ...before.tables };
   for (const definition of definitions) {
     const target = after[definition.name];
     if (tables[definition.name] === undefined || target === undefined) continue;
+    const alteredFields = new Set<string>();
     for (const field of [...definition.fields, ...definition.retired]) {
       const stored = tables[definition.name] as TableShape;
       const change = changeOfField(before, { definition, field, stored, target }, instead);
       if (change === undefined) continue;
+      guards.push(...change.guards);
       statements.push(...change.statements);
       checks.push(...change.checks);
+      if (change.statements.length > 0) alteredFields.add(field.name);
       tables[definition.name] = change.stored ?? stored;
     }
-    for (const change of duplicates(before, definition, instead)) {
+    for (const change of duplicates(before, definition, instead, alteredFields)) {
+      guards.push(...change.guards);
       statements.push(...change.statements);
       checks.push(...change.checks);
     }
   }
-  return { statements, checks, tables };
+  return { guards, statements, checks, tables };
 }
 
 /** A field with its table before and after the change. */
@@ -90,6 +97,8 @@ interface FieldTables {
 }
 
 interface FieldChange {
+  /** Like {@link ConversionChecks.guards}. */
+  readonly guards: readonly string[];
   readonly statements: readonly string[];
   readonly checks: readonly ConversionCheck[];
   readonly stored?: TableShape;
@@ -129,7 +138,7 @@ function changeOfField(
   if (column.type !== newColumn.type || isLink(stored) !== isLink(target)) {
     return conversion(context, { stored, target, from });
   }
-  const changes: FieldChange[] = [];
+  const changes: BoundChange[] = [];
   if (column.nullable && !newColumn.nullable) {
     const value = replacement === undefined ? defaultOf(field) : `(${replacement})::${first.type}`;
     changes.push(
@@ -156,12 +165,17 @@ function changeOfField(
     const value = replacement === undefined ? undefined : `(${replacement})::text`;
     changes.push(boundChange(context, 'has a value that is no longer listed', where, value, true));
   }
-  return changes.length === 0
-    ? undefined
-    : {
-        statements: changes.flatMap((bound) => bound.statements),
-        checks: changes.flatMap((bound) => bound.checks),
-      };
+  if (changes.length === 0) return undefined;
+  const checks = changes.map(({ check }) => check);
+  const updates = changes.some(({ update }) => update !== undefined);
+  // A guard checks replacement values too, so it has to run after the update.
+  if (updates)
+    return {
+      guards: [],
+      statements: changes.flatMap(({ update, guard }) => [update, guard].flatMap((sql) => sql ?? [])),
+      checks,
+    };
+  return { guards: changes.flatMap(({ formerGuard }) => formerGuard ?? []), statements: [], checks };
 }
 
 interface FieldContext {
@@ -172,6 +186,16 @@ interface FieldContext {
   readonly replacement: string | undefined;
 }
 
+/** A bound on a field's values, with the statements that enforce it. */
+interface BoundChange {
+  readonly check: ConversionCheck;
+  /** Replaces invalid values. */
+  readonly update: string | undefined;
+  readonly guard: string | undefined;
+  /** The guard with the names before the change. */
+  readonly formerGuard: string | undefined;
+}
+
 /**
  * Returns a check with the statements that enforce it.
  * @param value SQL expression for the replacement value
@@ -179,20 +203,24 @@ interface FieldContext {
 function boundChange(
   context: FieldContext,
   says: string,
-  where: (names: Names) => string,
+  conditionOf: (names: Names) => string,
   value: string | undefined,
   refuses: boolean,
-): FieldChange {
-  const { definition, field } = context;
+): BoundChange {
+  const { before, definition, field } = context;
   const names = { table: definition.name, columns: [field.name] };
-  const update =
-    value === undefined
-      ? []
-      : [`update ${quote(names.table)} set ${quote(field.name)} = ${value} where ${where(names)};`];
-  const check = checkOf(context, says, where, refuses && value === undefined);
-  // Replacement values can be invalid too.
-  const guards = refuses ? [conversionGuard(names.table, context.name, says, where(names))] : [];
-  return { statements: [...update, ...guards], checks: [check] };
+  const former = formerly(before, definition.name, field.name);
+  const guardOf = (where: Names): string | undefined =>
+    refuses ? conversionGuard(where.table, context.name, says, conditionOf(where)) : undefined;
+  return {
+    check: checkOf(context, says, conditionOf, refuses && value === undefined),
+    update:
+      value === undefined
+        ? undefined
+        : `update ${quote(names.table)} set ${quote(field.name)} = ${value} where ${conditionOf(names)};`,
+    guard: guardOf(names),
+    formerGuard: guardOf({ table: former.table, columns: [former.column] }),
+  };
 }
 
 function checkOf(
@@ -215,8 +243,10 @@ function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPa
   const { definition, field, replacement, name } = context;
   if (replacement === undefined) {
     const says = 'is required but has no value';
+    const { table } = formerly(context.before, definition.name, field.name);
     return {
-      statements: [conversionGuard(definition.name, name, says, 'true')],
+      guards: [conversionGuard(table, name, says, 'true')],
+      statements: [],
       checks: [{ ...checkOf(context, says, () => 'true', true), exampleColumn: undefined }],
     };
   }
@@ -234,6 +264,7 @@ function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPa
     statements.push(`alter table ${table} alter column ${columnName} drop default;`);
   const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };
   return {
+    guards: [],
     statements,
     checks: [],
     stored: { ...stored, columns: { ...stored.columns, [field.name]: addedColumn } },
@@ -258,7 +289,7 @@ function conversion(
     from,
   }: { readonly stored: TableShape; readonly target: TableShape; readonly from: string },
 ): FieldChange {
-  const { definition, field, replacement } = context;
+  const { before, definition, field, replacement } = context;
   const table = quote(definition.name);
   const suffixes = stored.columns[`${field.name}_offset`] && from === 'timestamp' ? ['', '_offset'] : [''];
   const names = { table: definition.name, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
@@ -287,15 +318,23 @@ function conversion(
     const assignment = `${quote(field.name)} = (${replacement})::${storedType === 'text' ? 'text' : 'bigint'}`;
     statements.push(`update ${table} set ${assignment} where ${lostCondition(undefined)(names)};`);
   }
+  const guards: string[] = [];
   if (isChecked) {
-    statements.push(
-      conversionGuard(
-        definition.name,
-        context.name,
-        says,
-        lostCondition(isLinked ? undefined : replacement)(names),
-      ),
-    );
+    const { table: formerTable } = formerly(before, definition.name, field.name);
+    const former: Names = {
+      table: formerTable,
+      columns: names.columns.map((column) => formerly(before, definition.name, column).column),
+    };
+    const isRenamed =
+      before.renamed.columns?.[definition.name] !== undefined || formerTable !== definition.name;
+    // A replacement can refer to other columns by their new names.
+    const usesNewNames =
+      (replacement !== undefined && isRenamed) ||
+      Object.values(before.renamed.tables ?? {}).includes(field.to ?? '');
+    const isFirst = !(isLinked && replacement !== undefined) && !usesNewNames;
+    const where = isFirst ? former : names;
+    const condition = lostCondition(isLinked ? undefined : replacement)(where);
+    (isFirst ? guards : statements).push(conversionGuard(where.table, context.name, says, condition));
   }
   const shape = {
     columns: { ...stored.columns },
@@ -345,7 +384,7 @@ function conversion(
     };
   }
   const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
-  return { statements, checks: isChecked ? [check] : [], stored: { ...stored, ...shape } };
+  return { guards, statements, checks: isChecked ? [check] : [], stored: { ...stored, ...shape } };
 }
 
 const collate = (collation: string | undefined): string =>
@@ -368,6 +407,7 @@ function duplicates(
   before: PreviousState,
   { name, fields, uniques }: ResourceDefinition,
   instead: ReadonlyMap<string, string>,
+  alteredFields: ReadonlySet<string>,
 ): FieldChange[] {
   const [anyField] = fields;
   if (anyField === undefined) return [];
@@ -389,7 +429,8 @@ function duplicates(
       const filled = distinctions.map((distinction) => distinction.presence).join(' and ');
       return `${filled} and (${keys}) in (select ${keys} from ${quote(names.table)} where ${filled} group by ${keys} having count(*) > 1)`;
     };
-    const condition = where({ table: name, columns: fieldNames });
+    const names = { table: name, columns: fieldNames };
+    const former = { table, columns };
     const label = `${name}.${fieldNames.join('+')}`;
     const says = 'has a duplicate value';
     const replacement = instead.get(label);
@@ -397,15 +438,18 @@ function duplicates(
     const update =
       replacement === undefined
         ? []
-        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${condition};`];
+        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${where(names)};`];
+    // Other statements can create or remove duplicates.
+    const isFirst = replacement === undefined && !fieldNames.some((field) => alteredFields.has(field));
     return [
       {
-        statements: [...update, conversionGuard(name, label, says, condition)],
+        guards: isFirst ? [conversionGuard(table, label, says, where(former))] : [],
+        statements: isFirst ? [] : [...update, conversionGuard(name, label, says, where(names))],
         checks: [
           {
             name: label,
             says,
-            where: where({ table, columns }),
+            where: where(former),
             table,
             exampleColumn: first.sensitive ? undefined : columns[0],
             refuses: replacement === undefined,

@@ -1,9 +1,10 @@
 import type { Database, TableShapes } from '../database/index.ts';
 
-/** A table in the database: columns with their types, indexes and foreign keys. */
+/** A table in the database: columns with their types, valid indexes and foreign keys, and enabled triggers. */
 interface ActualTable {
   readonly columns: ReadonlyMap<string, string>;
   readonly names: ReadonlySet<string>;
+  readonly triggers: ReadonlySet<string>;
 }
 
 const columnsSql = `select c.relname::text, a.attname::text, format_type(a.atttypid, null), a.attnotnull::text
@@ -13,6 +14,8 @@ const namesSql = `select c.relname::text, i.indexrelid::regclass::text, (i.indis
   where c.relnamespace = current_schema()::regnamespace
   union all select c.relname::text, k.conname::text, k.convalidated::text from pg_constraint k join pg_class c on c.oid = k.conrelid
   where c.relnamespace = current_schema()::regnamespace and k.contype = 'f'`;
+const triggersSql = `select c.relname::text, g.tgname::text from pg_trigger g join pg_class c on c.oid = g.tgrelid
+  where c.relnamespace = current_schema()::regnamespace and not g.tgisinternal and g.tgenabled in ('O', 'A')`;
 
 const types: Readonly<Record<string, string>> = { int: 'integer', timestamptz: 'timestamp with time zone' };
 /** Returns PostgreSQL's name for a type, without its length. */
@@ -29,9 +32,12 @@ export async function driftOf(
   { run }: Pick<Database, 'run'>,
   expected: TableShapes,
 ): Promise<readonly string[]> {
-  const tables = new Map<string, ActualTable & { columns: Map<string, string>; names: Set<string> }>();
+  const tables = new Map<
+    string,
+    ActualTable & { columns: Map<string, string>; names: Set<string>; triggers: Set<string> }
+  >();
   const tableOf = (name: unknown) => {
-    const table = tables.get(String(name)) ?? { columns: new Map(), names: new Set<string>() };
+    const table = tables.get(String(name)) ?? { columns: new Map(), names: new Set(), triggers: new Set() };
     tables.set(String(name), table);
     return table;
   };
@@ -41,7 +47,10 @@ export async function driftOf(
   for (const [table, name, isValid] of await run({ name: '', text: namesSql, values: [] })) {
     if (isValid === 'true') tableOf(table).names.add(unquoted(String(name)));
   }
-  return Object.entries(expected).flatMap(([table, { columns, indexes, foreignKeys }]) => {
+  for (const [table, name] of await run({ name: '', text: triggersSql, values: [] })) {
+    tableOf(table).triggers.add(String(name));
+  }
+  return Object.entries(expected).flatMap(([table, { columns, indexes, foreignKeys, triggers }]) => {
     const actual = tables.get(table);
     if (actual === undefined) return [`the table ${table} is missing`];
     const lines: string[] = [];
@@ -58,6 +67,9 @@ export async function driftOf(
     }
     for (const name of [...Object.keys(indexes), ...Object.keys(foreignKeys)]) {
       if (!actual.names.has(name)) lines.push(`${name} of ${table} is missing or invalid`);
+    }
+    for (const name of Object.keys(triggers)) {
+      if (!actual.triggers.has(name)) lines.push(`the trigger ${name} of ${table} is missing or disabled`);
     }
     return lines;
   });

@@ -8,6 +8,7 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
+import { assertNoDependents, droppedParts } from './dependents.ts';
 import { migrationError, partlyMigrated } from './migration-error.ts';
 import { migrationName, migrationPath } from './migration-log.ts';
 import { type LiveNode, nodesIn, nodesWithoutMigration } from './nodes.ts';
@@ -68,6 +69,12 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               assertNodesUpdated(name, outdatedNodes, partlyMigrated);
               // Views of nodes that have stopped since the migration started would depend on the old columns.
               await dropViews(run, nodes);
+              const retyped = {
+                table: swap.table,
+                columns: [...swap.columns, ...swap.gone].map((column) => column.name),
+                known: droppedParts(swap.drops),
+              };
+              await assertNoDependents(run, retyped, partlyMigrated);
               const { immediate, contract } = swapStatements(swap, outdatedNodes, new OlderModels());
               for (const statement of immediate) {
                 current = statement;

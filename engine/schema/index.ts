@@ -17,6 +17,7 @@ export {
   type DatabaseState,
   type MigrationPlan,
   type PlannedCheck,
+  type PlannedDrop,
   type PlannedStatement,
   planChanges,
   stateOf,

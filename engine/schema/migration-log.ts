@@ -6,6 +6,7 @@ import { type Database, type DatabaseConfig, migrationsTable } from '../database
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { listNodes, nodesWithoutMigration } from './nodes.ts';
+import { type DeferredStep, stepTables } from './retype.ts';
 import { migrationSequences } from './sequences.ts';
 import { finishingContract } from './session.ts';
 
@@ -16,10 +17,19 @@ export interface MigrationLog {
   readonly pending: readonly string[];
   /** Migrations that are not contracted yet, with the reason, one line each. */
   readonly waiting: readonly string[];
+  /** Migrations whose transaction is committed, but not all of their deferred steps. They are also pending. */
+  readonly unfinished: readonly UnfinishedMigration[];
   /** Tables with remaining steps or contract statements, which can differ from the model. */
   readonly unfinishedTables: readonly string[];
   /** Differences between the migration log and the files, one line each. */
   readonly problems: readonly string[];
+}
+
+/** A migration with remaining steps. */
+export interface UnfinishedMigration {
+  readonly name: string;
+  /** Describes the state and names the command that finishes it. */
+  readonly text: string;
 }
 
 type MigrationClass = new (...args: ConstructorParameters<typeof Migration>) => Migration;
@@ -119,12 +129,20 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
         : `it waits for ${outdatedNodes.join(', and for ')}`;
     waiting.push(`${name} still has to drop what older nodes use: ${reason}`);
   }
-  for (const [, , ...steps] of rows) {
-    for (const [, table = ''] of steps
-      .join()
-      .matchAll(/(?:(?:table|on) (?:if exists )?\\|"fill":)"(\w+)\\?"/g)) {
-      unfinishedTables.add(table);
-    }
+  const unfinished: UnfinishedMigration[] = [];
+  for (const [storedName, , remaining, contract] of rows) {
+    const steps = parseSteps(remaining);
+    for (const table of stepTables([...steps, ...parseSteps(contract)])) unfinishedTables.add(table);
+    const name = migrationName(String(storedName));
+    if (steps.length === 0 || applied.includes(name)) continue;
+    const tables = [...new Set(stepTables(steps))].join(', ');
+    unfinished.push({
+      name,
+      text: `${name} is not finished: ${steps.length} ${steps.length === 1 ? 'step remains' : 'steps remain'} on ${tables}. Unless it is still running, run "crm migrate" to finish it.`,
+    });
   }
-  return { applied, pending, problems, waiting, unfinishedTables: [...unfinishedTables] };
+  return { applied, pending, problems, waiting, unfinished, unfinishedTables: [...unfinishedTables] };
 }
+
+const parseSteps = (json: unknown): DeferredStep[] =>
+  typeof json === 'string' ? (JSON.parse(json) as DeferredStep[]) : [];

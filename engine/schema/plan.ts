@@ -4,13 +4,27 @@ import { quote } from '../sql/index.ts';
 import type { ApiChange } from './api.ts';
 import { changeOf, type Intent } from './changes.ts';
 import type { ConversionCheck } from './conversion-checks.ts';
+import { dependentsSql } from './dependents.ts';
 import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { onlineForm } from './online.ts';
-import { groupRetypes } from './retype.ts';
-import { analyzeOnline, analyzeStatement, analyzeTypeChange, type StatementAnalysis } from './statements.ts';
-import { storedModel } from './stored.ts';
+import { groupRetypes, type Retype } from './retype.ts';
+import { isBackfill } from './run.ts';
+import {
+  analyzeBackfill,
+  analyzeOnline,
+  analyzeOnNewTable,
+  analyzeStatement,
+  analyzeTypeChange,
+  analyzeUnderLock,
+  createdTable,
+  type DroppedValues,
+  droppedValues,
+  type StatementAnalysis,
+  strongerLock,
+} from './statements.ts';
+import { type Renames, storedModel } from './stored.ts';
 
 /** Number of rows of a table. */
 export interface RowCount {
@@ -25,6 +39,16 @@ export interface PlannedStatement extends StatementAnalysis {
    * table does not exist yet.
    */
   readonly rows: RowCount | undefined;
+  /** The dropped tables and columns. */
+  readonly drops: readonly PlannedDrop[];
+}
+
+/** A dropped table or column. */
+export interface PlannedDrop {
+  /** For example `leads` or `leads.fax`. */
+  readonly name: string;
+  /** Number of records with a value; undefined without a database or if counting took longer than {@link countMs}. */
+  readonly count: number | undefined;
 }
 
 /** A check in a migration plan. */
@@ -50,6 +74,8 @@ export interface MigrationPlan {
   readonly partners: readonly { readonly file: string; readonly name: string }[];
   /** Unconfirmed drops, each with its alternatives. */
   readonly undecided: readonly string[];
+  /** Objects that no migration created and that use a column whose type changes. The migration fails while they exist. */
+  readonly dependents: readonly string[];
   /** State of the connected database; undefined without one. */
   readonly database: DatabaseState | undefined;
 }
@@ -57,6 +83,8 @@ export interface MigrationPlan {
 /** State of a database compared with the migration files. */
 export interface DatabaseState {
   readonly pending: readonly string[];
+  /** Interrupted, failed or running migrations, one line each, with the command that finishes them. */
+  readonly unfinished: readonly string[];
   readonly problems: readonly string[];
   /** Migrations that are not contracted yet, with the reason, one line each. */
   readonly waiting: readonly string[];
@@ -82,32 +110,58 @@ export async function planChanges(
   intent: Intent,
   database: Database | undefined,
 ): Promise<MigrationPlan> {
-  const { statements, checks, api, undecided } = await changeOf(config, model, intent);
-  const countRows = database && counter(database);
+  const { statements, renamed, checks, api, undecided } = await changeOf(config, model, intent);
+  /** Tables whose rows could not be counted in time, for example because they are locked. */
+  const slowTables = new Set<string>();
+  const countRows = database && counter(database, slowTables);
   const plannedStatements: PlannedStatement[] = [];
-  const typeChanges = new Set(
-    groupRetypes(statements).flatMap((step) => (typeof step === 'string' ? [] : step.statements)),
+  const typeChanges = new Map(
+    groupRetypes(statements).flatMap((step) =>
+      typeof step === 'string' ? [] : step.statements.map((sql) => [sql, step] as const),
+    ),
   );
+  /** The strongest lock that the migration's transaction has on each table. */
+  const heldLocks = new Map<string, string>();
+  const createdTables = new Set(statements.map(createdTable));
   for (const statement of statements.map(analyzeStatement)) {
-    const table = statement.touches === 'nothing' ? undefined : statement.table;
-    const rows = table === undefined ? undefined : await countRows?.(table);
+    if (createdTables.has(statement.table) && statement.table !== undefined) {
+      plannedStatements.push({ ...analyzeOnNewTable(statement), rows: undefined, drops: [] });
+      continue;
+    }
+    const table = statement.table === undefined ? '' : formerTable(renamed, statement.table);
+    const rows = statement.touches === 'nothing' ? undefined : await countRows?.(table);
     const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
-    if (isOnline && typeChanges.has(statement.sql))
-      plannedStatements.push({ ...analyzeTypeChange(statement), rows });
-    else
-      plannedStatements.push({
-        ...(isOnline && onlineForm(statement.sql) ? analyzeOnline(statement) : statement),
-        rows,
-      });
+    const typeChange = typeChanges.get(statement.sql);
+    const drops: PlannedDrop[] = [];
+    // A type change drops an offset whose value is in the new column.
+    const dropped = typeChange === undefined ? droppedValues(statement) : [];
+    for (const values of dropped)
+      drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));
+    const held = heldLocks.get(table) ?? 'none';
+    const analysis = isOnline
+      ? analyzeOnServer(statement, typeChange, held)
+      : config.databaseAddress === undefined
+        ? statement
+        : analyzeUnderLock(statement, held);
+    // A type change runs at the position of its last statement.
+    const runsHere = typeChange === undefined || typeChange.statements.at(-1) === statement.sql;
+    if (!isOnline || (runsHere && !isDeferred(statement.sql)))
+      heldLocks.set(table, strongerLock(held, typeChange === undefined ? analysis.lock : 'ACCESS EXCLUSIVE'));
+    plannedStatements.push({ ...analysis, rows, drops });
   }
   const plannedChecks: PlannedCheck[] = [];
-  for (const check of checks) plannedChecks.push(await checkRecords(check, database));
+  for (const check of checks)
+    plannedChecks.push(await checkRecords(check, database, slowTables.has(check.table)));
   return {
     statements: plannedStatements,
     checks: plannedChecks,
     api,
     partners: partnersOf(needs, api),
     undecided,
+    dependents:
+      database?.kind === 'postgresql'
+        ? await dependentsOf(database, config, typeChanges.values(), renamed, slowTables)
+        : [],
     database: database && (await stateOf(database, config)),
   };
 }
@@ -126,22 +180,40 @@ async function runInTime(database: Database, text: string): Promise<TextRows | u
 
 /** Compares a database with the migration files. */
 export async function stateOf(database: Database, config: DatabaseConfig): Promise<DatabaseState> {
-  const { applied, pending, problems, waiting, unfinishedTables } = await readMigrationLog(database, config);
-  const { tables } = storedModel(config, (name) => applied.includes(name));
+  const { applied, pending, problems, waiting, unfinished, unfinishedTables } = await readMigrationLog(
+    database,
+    config,
+  );
+  const names = unfinished.map(({ name }) => name);
+  // The transaction of an unfinished migration is committed. The tables of its remaining steps have temporary columns.
+  const { tables } = storedModel(config, (name) => applied.includes(name) || names.includes(name));
   const finishedTables = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
-  return { pending, problems, waiting, drift: await driftOf(database, Object.fromEntries(finishedTables)) };
+  return {
+    pending: pending.filter((name) => !names.includes(name)),
+    unfinished: unfinished.map(({ text }) => text),
+    problems,
+    waiting,
+    drift: await driftOf(database, Object.fromEntries(finishedTables)),
+  };
 }
 
 /** Returns a function that counts a table's rows and caches the result. */
-function counter(database: Database): (table: string) => Promise<RowCount | undefined> {
+function counter(
+  database: Database,
+  slowTables: Set<string>,
+): (table: string) => Promise<RowCount | undefined> {
   const counts = new Map<string, RowCount | undefined>();
   return async (table) => {
-    if (!counts.has(table)) counts.set(table, await rowsOf(database, table));
+    if (!counts.has(table)) counts.set(table, await rowsOf(database, table, slowTables));
     return counts.get(table);
   };
 }
 
-async function rowsOf(database: Database, table: string): Promise<RowCount | undefined> {
+async function rowsOf(
+  database: Database,
+  table: string,
+  slowTables: Set<string>,
+): Promise<RowCount | undefined> {
   const [statistics] = await run(
     database,
     `select reltuples::bigint::text from pg_class where oid = to_regclass('${quote(table)}')`,
@@ -153,6 +225,7 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
     database,
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
+  if (rows === undefined) slowTables.add(table);
   // -1 means that the table was never analyzed.
   if (rows === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
   const [row] = rows;
@@ -160,13 +233,93 @@ async function rowsOf(database: Database, table: string): Promise<RowCount | und
   return { count, isEstimate: count > countedRows };
 }
 
+/** Returns the objects that use a column whose type changes, in tables with rows. */
+async function dependentsOf(
+  database: Database,
+  config: DatabaseConfig,
+  retypes: Iterable<Retype>,
+  renamed: Renames,
+  slowTables: ReadonlySet<string>,
+): Promise<readonly string[]> {
+  const lines: string[] = [];
+  const { tables } = storedModel(config);
+  for (const { table: newName, columns, gone } of new Set(retypes)) {
+    const table = formerTable(renamed, newName);
+    if (!(await isTable(database, table))) continue;
+    // Reading the catalog does not wait for locks, but looking for a row does.
+    const row = slowTables.has(table)
+      ? undefined
+      : await runInTime(database, `select '' from ${quote(table)} limit 1`);
+    if (row?.length === 0) continue;
+    const formerNames = Object.entries(renamed.columns?.[newName] ?? {});
+    const formerName = (name: string) => formerNames.find(([, to]) => to === name)?.[0] ?? name;
+    const names = [...columns.map(({ name }) => name), ...gone].map(formerName);
+    const known = [
+      ...Object.keys(tables[table]?.indexes ?? {}),
+      ...Object.keys(tables[table]?.foreignKeys ?? {}),
+    ];
+    for (const [name] of await run(database, dependentsSql({ table, columns: names, known })))
+      lines.push(`${names.map((column) => `${table}.${column}`).join(', ')}: ${name}`);
+  }
+  return lines;
+}
+
+/** Whether nothing of a statement runs in the transaction if its table is in use. */
+function isDeferred(sql: string): boolean {
+  const online = onlineForm(sql);
+  return isBackfill(sql) || (online !== undefined && online.now === undefined);
+}
+
+/** Analyzes a statement on a table in use. @param held the lock that the migration's transaction already has */
+function analyzeOnServer(
+  statement: StatementAnalysis,
+  typeChange: Retype | undefined,
+  held: string,
+): StatementAnalysis {
+  if (typeChange !== undefined) {
+    const analysis = analyzeTypeChange(statement);
+    if (!typeChange.before.includes(statement.sql)) return analysis;
+    const locksFirst = typeChange.before.some((sql) => sql.startsWith('alter table '));
+    return analyzeUnderLock(analysis, locksFirst ? 'ACCESS EXCLUSIVE' : held);
+  }
+  if (isBackfill(statement.sql)) return analyzeBackfill(statement);
+  const online = onlineForm(statement.sql);
+  return online === undefined ? analyzeUnderLock(statement, held) : analyzeOnline(statement, online.now);
+}
+
+/** Returns the name of a table before the migration. */
+const formerTable = ({ tables = {} }: Renames, table: string): string =>
+  Object.entries(tables).find(([, name]) => name === table)?.[0] ?? table;
+
+/** Counts the records that lose a value. @param stored the table's name before the migration */
+async function countDropped(
+  { table, column }: DroppedValues,
+  stored: string,
+  database: Database | undefined,
+): Promise<PlannedDrop> {
+  const name = column === undefined ? table : `${table}.${column}`;
+  if (database === undefined || !(await isTable(database, stored))) return { name, count: undefined };
+  const where = column === undefined ? '' : ` where nullif(${quote(column)}::text, '') is not null`;
+  const counts = await runInTime(database, `select count(*)::text from ${quote(stored)}${where}`);
+  return { name, count: counts === undefined ? undefined : Number(counts[0]?.[0]) };
+}
+
+async function isTable(database: Database, name: string): Promise<boolean> {
+  const [relation] = await run(database, `select to_regclass('${quote(name)}')::text`);
+  return typeof relation?.[0] === 'string';
+}
+
 /** Counts the records that a check affects, and reads some as examples. */
-async function checkRecords(check: ConversionCheck, database: Database | undefined): Promise<PlannedCheck> {
+async function checkRecords(
+  check: ConversionCheck,
+  database: Database | undefined,
+  isSlow: boolean,
+): Promise<PlannedCheck> {
   const { name, says, refuses, table, exampleColumn, where } = check;
   const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
   if (database === undefined) return uncounted;
-  const [relation] = await run(database, `select to_regclass('${quote(table)}')::text`);
-  if (relation?.[0] === null) return uncounted;
+  if (isSlow) return { ...uncounted, tookTooLong: true };
+  if (!(await isTable(database, table))) return uncounted;
   const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
   if (counts === undefined) return { ...uncounted, tookTooLong: true };
   const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;

@@ -166,6 +166,13 @@ export type DeferredStep = string | Backfill | { readonly swap: ColumnSwap };
 export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
+/** Returns the tables that deferred steps change. */
+export const stepTables = (steps: readonly DeferredStep[]): readonly string[] =>
+  steps.flatMap((step) => {
+    if (typeof step !== 'string') return 'swap' in step ? [step.swap.table] : [step.fill];
+    return [...step.matchAll(/(?:table|on) (?:if exists )?"(\w+)"/g)].flatMap(([, table]) => table ?? []);
+  });
+
 /** Column that marks records whose value does not fit the new type. */
 const unfit = '"_unfit"';
 const nextOf = (name: string): string => quote(identifier(`_${name}_next`));

@@ -1,6 +1,7 @@
 import type { Database, DatabaseConfig } from '../database/index.ts';
 import { quote } from '../sql/index.ts';
-import { migrationError } from './migration-error.ts';
+import { assertNoDependents, droppedParts } from './dependents.ts';
+import { migrationError, nothingMigrated } from './migration-error.ts';
 import { migrationPath } from './migration-log.ts';
 import { onlineForm } from './online.ts';
 import {
@@ -13,6 +14,9 @@ import {
 import { type Execute, hasRows } from './session.ts';
 
 const backfillPattern = /^update "(\w+)" set "(\w+)" = (.*) where "\2" is null;?$/s;
+/** Whether a statement fills missing values, which can run in batches after the transaction. */
+export const isBackfill = (sql: string): boolean => backfillPattern.test(sql);
+
 const rowsOf = (table: string): string => `select from ${quote(table)} limit 1`;
 
 /** The statements of a migration's transaction. */
@@ -59,6 +63,13 @@ export async function runStatements(
   for (const step of parts) {
     if (typeof step === 'string') await run(step);
     else if (isStaged || (await hasRows(execute, rowsOf(step.table)))) {
+      const { columns, gone, drops } = step;
+      const retyped = {
+        table: step.table,
+        columns: [...columns.map((column) => column.name), ...gone],
+        known: droppedParts(drops),
+      };
+      await assertNoDependents(execute, retyped, nothingMigrated);
       const storedColumns = (await execute(storedColumnsSql(step.table))) as unknown as StoredColumn[];
       const { now, later } = stageRetype(step, storedColumns);
       for (const statement of now) await run(statement);

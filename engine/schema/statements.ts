@@ -168,13 +168,52 @@ export function analyzeStatement(sql: string): StatementAnalysis {
   return { sql, title, table: table ?? checkedTable, ...kind };
 }
 
-/** Analyzes a statement that runs after the migration's transaction without blocking reads and writes. */
-export const analyzeOnline = (statement: StatementAnalysis): StatementAnalysis => ({
+/**
+ * Analyzes a statement that reads the rows after the migration's transaction without blocking reads and writes.
+ * @param now the statement that replaces it in the transaction
+ */
+export const analyzeOnline = (statement: StatementAnalysis, now: string | undefined): StatementAnalysis => ({
   ...statement,
-  lock: 'SHARE UPDATE EXCLUSIVE',
+  lock: now === undefined ? 'SHARE UPDATE EXCLUSIVE' : statement.lock,
   risks: statement.risks.filter((risk) => risk !== 'blocking'),
-  says: 'reads every row after the rest of the migration, without blocking reads or writes of the table',
+  says: `${now === undefined ? '' : 'adds a constraint under this lock, and then '}reads every row after the rest of the migration, without blocking reads or writes of the table`,
 });
+
+/** Analyzes a statement that fills missing values after the migration's transaction. */
+export const analyzeBackfill = (statement: StatementAnalysis): StatementAnalysis => ({
+  ...statement,
+  risks: statement.risks.filter((risk) => risk !== 'blocking'),
+  says: 'fills missing values in batches after the rest of the migration; concurrent writes wait only for their batch',
+});
+
+/** Lock modes of tables, weakest first. */
+const lockModes = [
+  'none',
+  'ACCESS SHARE',
+  'ROW SHARE',
+  'ROW EXCLUSIVE',
+  'SHARE UPDATE EXCLUSIVE',
+  'SHARE',
+  'SHARE ROW EXCLUSIVE',
+  'EXCLUSIVE',
+  'ACCESS EXCLUSIVE',
+];
+
+/** Returns the stronger of two lock modes. */
+export const strongerLock = (one: string, other: string): string =>
+  lockModes.indexOf(one) >= lockModes.indexOf(other) ? one : other;
+
+/** Analyzes a statement of a transaction that already has a lock on the table, which it keeps until it ends. */
+export function analyzeUnderLock(statement: StatementAnalysis, held: string): StatementAnalysis {
+  const lock = strongerLock(statement.lock, held);
+  if (lock === statement.lock || statement.touches === 'nothing') return statement;
+  return {
+    ...statement,
+    lock,
+    risks: [...new Set<Risk>(['blocking', ...statement.risks])],
+    says: `${statement.says}; earlier statements of the migration already have this lock`,
+  };
+}
 
 /** Analyzes a statement of a type change, which runs without blocking reads and writes. */
 export const analyzeTypeChange = (statement: StatementAnalysis): StatementAnalysis =>
@@ -190,3 +229,38 @@ export const analyzeTypeChange = (statement: StatementAnalysis): StatementAnalys
         risks: statement.risks.filter((risk) => risk !== 'blocking'),
         says: `part of the type change: ${statement.says}`,
       };
+
+const dropTablePattern = /^drop table (?:if exists )?"(\w+)"/;
+const dropColumnPattern = /\bdrop column (?:if exists )?"(\w+)"/g;
+
+/** A table or column that a statement drops. */
+export interface DroppedValues {
+  readonly table: string;
+  /** Undefined if the whole table is dropped. */
+  readonly column: string | undefined;
+}
+
+/** Returns the tables and columns that a statement drops. Excludes offsets that are dropped with their timestamps. */
+export function droppedValues({ sql, table }: StatementAnalysis): readonly DroppedValues[] {
+  if (table === undefined) return [];
+  if (dropTablePattern.test(sql)) return [{ table, column: undefined }];
+  if (!sql.startsWith('alter table ')) return [];
+  const columns = [...sql.matchAll(dropColumnPattern)].map(([, column = '']) => column);
+  return columns
+    .filter((column) => !columns.includes(column.replace(/_offset$/, '')) || !column.endsWith('_offset'))
+    .map((column) => ({ table, column }));
+}
+
+/** Returns the table that a statement creates. */
+export const createdTable = (sql: string): string | undefined => /^create table "(\w+)"/.exec(sql)?.[1];
+
+/** Analyzes a statement on a table that the same migration creates, which no other session can see yet. */
+export const analyzeOnNewTable = (statement: StatementAnalysis): StatementAnalysis =>
+  / foreign key /.test(statement.sql)
+    ? {
+        ...statement,
+        touches: 'nothing',
+        risks: [],
+        says: 'adds a foreign key to the new table, and briefly blocks writes to the table it refers to',
+      }
+    : { ...statement, lock: 'none', touches: 'nothing', risks: [], says: 'completes the new table' };

@@ -1,4 +1,4 @@
-// axe finds nothing serious or critical on any page, light or dark, wide or narrow.
+// axe finds no serious or critical issues on any page, in light or dark mode, on wide or narrow screens.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { objections, ofColors } from '../support/axe.ts';
@@ -24,7 +24,11 @@ inBrowser('accessibility', (world) => {
           assert.deepEqual(await objections(page, ofColors), [], `${name}, dark`);
           await page.emulateMedia({ colorScheme: 'light' });
         }
-        assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1, `${name}: one title`);
+        assert.equal(
+          await page.getByRole('heading', { level: 1 }).count(),
+          1,
+          `${name}: one level 1 heading`,
+        );
         assert.equal(await page.getByRole('main').count(), 1, name);
         assert.notEqual(await page.title(), '', name);
         if (viewport === wide) await takePictures(page, name, { colorScheme: 'light', viewport });

@@ -1,4 +1,4 @@
-// The setup screens under all conditions: hostile names, no scripts, no mouse, a phone; and the API explorer.
+// The admin UI with hostile names, without JavaScript, by keyboard and on a phone; and the API explorer.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -6,7 +6,7 @@ import { inBrowser } from '../support/browser.ts';
 import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
-inBrowser('the setup screens under all conditions', (world) => {
+inBrowser('the admin UI under all conditions', (world) => {
   const { enter, go, makeKey, makeProfile, choose, addIntegration, fillWebhooks, statusOf, row } =
     steps(world);
   const sections = [
@@ -20,14 +20,14 @@ inBrowser('the setup screens under all conditions', (world) => {
     'partners?show=payments',
   ];
 
-  test('names never become markup or script, on no page', async () => {
+  test('names are never rendered as markup or script', async () => {
     const evil = '"\'><img src=x onerror=alert(1)><script>alert(2)</script>{{constructor}}';
     const address = '"><img/src=x/onerror=alert(3)>@people.example';
     const { acme, page } = await enter({ userAgent: `Evil/1 ${evil}` });
     const rows = tablesOf(world().instance.database);
     await rows.updateTable('crm_organizations').set({ name: evil }).where('id', '=', acme.id).execute();
     const { id } = await makePerson(world().instance, [{ organization: acme }]);
-    // Such an address is refused today; one that is stored is shown all the same.
+    // New email addresses like this are rejected, but older rows might contain one.
     await rows.updateTable('crm_users').set({ email: address }).where('id', '=', id).execute();
     await makeProfile(page, evil);
     await makeKey(page, evil, evil);
@@ -38,7 +38,7 @@ inBrowser('the setup screens under all conditions', (world) => {
       .where('organization_id', '=', acme.id)
       .execute();
     await world().instance.call('POST /api/v1/leads', { key, body: { last_name: evil } });
-    assert.ok((await row(page, evil).count()) > 0, 'shown as it was written');
+    assert.ok((await row(page, evil).count()) > 0, 'shown literally');
     const account = await world().instance.call('POST /api/v1/accounts', { key, body: { name: evil } });
     const body = { name: evil, stage: evil, description: evil, account_id: account.json.id };
     const { json } = await world().instance.call('POST /api/v1/opportunities', { key, body });
@@ -74,7 +74,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     }
   });
 
-  test('without JavaScript everything works, only copying is by hand', async () => {
+  test('everything except the copy buttons works without JavaScript', async () => {
     const { acme, page } = await enter({ javaScriptEnabled: false });
     const key = await makeKey(page, 'Plain');
     assert.equal(await statusOf(key), 200);
@@ -101,7 +101,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     await page.getByRole('status').getByText('You have been logged out.').waitFor();
   });
 
-  test('by keyboard alone: log in and make a key', async () => {
+  test('logging in and creating a key works with the keyboard alone', async () => {
     const { instance, open } = world();
     const acme = await instance.organization(fresh('acme'));
     const page = await open();
@@ -133,15 +133,15 @@ inBrowser('the setup screens under all conditions', (world) => {
     const outline = await page.evaluate(
       'getComputedStyle(document.activeElement).boxShadow + getComputedStyle(document.activeElement).outlineStyle',
     );
-    assert.notEqual(outline, 'nonenone', 'the focus can be seen');
+    assert.notEqual(outline, 'nonenone', 'the focus is visible');
     await page.keyboard.press('Enter');
     const key = await page.getByLabel('API key', { exact: true }).inputValue();
     assert.equal(await statusOf(key), 200);
     const write = await instance.call('POST /api/v1/leads', { key, body: { last_name: 'X' } });
-    assert.equal(write.status, 403, 'read-only was chosen');
+    assert.equal(write.status, 403, 'the read-only profile was selected');
   });
 
-  describe('on a phone no page is wider than the screen', () => {
+  describe('no page is wider than the screen of a phone', () => {
     for (const width of [320, 390]) {
       test(`${width} pixels`, async () => {
         const { acme, page } = await enter({
@@ -150,12 +150,12 @@ inBrowser('the setup screens under all conditions', (world) => {
           hasTouch: true,
         });
         await makeKey(page, `${'long '.repeat(20)}${'W'.repeat(60)}`);
-        const check = async (what: string) => {
+        const check = async (name: string) => {
           const [scroll, client] = (await page.evaluate(
             '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
           )) as [number, number];
-          assert.ok(scroll <= client, `${what}: ${scroll} in ${client} pixels`);
-          assert.equal(client, width, what);
+          assert.ok(scroll <= client, `${name}: ${scroll} in ${client} pixels`);
+          assert.equal(client, width, name);
         };
         await check('a new key');
         await fillWebhooks(page, acme, `${'long '.repeat(20)}${'W'.repeat(100)}`);
@@ -189,7 +189,7 @@ inBrowser('the setup screens under all conditions', (world) => {
     }
   });
 
-  test('the API explorer shows every operation, from this host alone', async () => {
+  test('the API explorer shows every operation without loading from other hosts', async () => {
     const operations = [
       ['GET', ''],
       ['POST', ''],
@@ -203,10 +203,10 @@ inBrowser('the setup screens under all conditions', (world) => {
     for (const { name } of world().instance.resources) {
       await page.getByText(name, { exact: true }).first().click();
       await page.getByText(`/api/v1/${name}`).first().waitFor();
-      const wanted = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
+      const labels = operations.map(([method, rest]) => `${method}\n/api/v1/${name}${rest}\n`);
       await soonerThan(20_000, async () => {
         const text = `${await page.evaluate('document.body.innerText')}`;
-        return wanted.every((each) => text.includes(each));
+        return labels.every((label) => text.includes(label));
       });
     }
   });

@@ -1,4 +1,4 @@
-// The explorer: a key is pasted, and the first click on a request gets a response; axe finds nothing serious or critical.
+// The API explorer: after a key is pasted, the first click sends a request. axe finds no serious or critical issues.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { objections } from '../support/axe.ts';
 import { inBrowser } from '../support/browser.ts';
 import { definitions, make } from '../support/records.ts';
 
-/** The operations that a reader tries first, and what is sent. */
+/** Operations that a reader tries first, with the expected URLs and statuses. */
 const firstClicks = [
   { id: 'GET/api/v1/accounts', url: '/api/v1/accounts', status: 200 },
   { id: 'GET/api/v1/accounts/{id}', url: '/api/v1/accounts/1', status: 200 },
@@ -18,7 +18,7 @@ const looks = [
   { colorScheme: 'dark', viewport: { width: 390, height: 844 } },
 ] as const;
 
-/** Opens the explorer and pastes a key into the first field there is. */
+/** Opens the explorer and pastes a key into the first token field. */
 async function openWith(page: Page, key: string): Promise<void> {
   await page.goto('/docs');
   await page.getByText('To try it, paste an API key').waitFor();
@@ -26,16 +26,16 @@ async function openWith(page: Page, key: string): Promise<void> {
   await page.keyboard.insertText(key);
 }
 
-/** Presses "Test Request" of an operation. */
+/** Clicks an operation's "Test Request". */
 async function openRequest(page: Page, id: string): Promise<void> {
   const operation = page.locator(`[id="api-1/tag/accounts/${id}"]`);
-  // What is far below is drawn when it is near.
+  // Operations are rendered when they are near the viewport.
   await operation.scrollIntoViewIfNeeded();
   await operation.getByRole('button', { name: 'Test Request' }).click();
   await page.getByRole('dialog').waitFor();
 }
 
-/** Presses "Send"; the request, and the status of its response. */
+/** Clicks "Send". Returns the request and the status of its response. */
 async function send(page: Page): Promise<{ request: Request; status: number }> {
   const [response] = await Promise.all([
     page.waitForResponse((response) => new URL(response.url()).pathname.startsWith('/api/')),
@@ -45,18 +45,18 @@ async function send(page: Page): Promise<{ request: Request; status: number }> {
   return { request: response.request(), status: response.status() };
 }
 
-/** What axe objects to once the page is drawn, which Scalar does in several steps. */
+/** Returns axe's objections that remain after Scalar has rendered the page, which takes several steps. */
 async function lastingObjections(page: Page): Promise<string[]> {
-  let found = await objections(page);
-  for (let tries = 0; tries < 5 && found.length > 0; tries++) {
+  let lasting = await objections(page);
+  for (let tries = 0; tries < 5 && lasting.length > 0; tries++) {
     await pause(500);
-    found = await objections(page);
+    lasting = await objections(page);
   }
-  return found;
+  return lasting;
 }
 
 inBrowser('the explorer', (world) => {
-  test('the first click gets a response, with no filter and no preference; on a phone it shows', async () => {
+  test('the first click sends no filters or preferences, and its response is visible on a phone', async () => {
     const { instance, open } = world();
     const { key } = await instance.organization('explored');
     for (const definition of definitions) await make(instance, key, definition);
@@ -73,14 +73,14 @@ inBrowser('the explorer', (world) => {
         .getByRole('region', { name: 'Response', exact: true })
         .boundingBox()
         .then((box) => [box?.x, box?.y]);
-      assert.ok(x < 390 && y < 400, `the response shows: ${x}, ${y}`);
+      assert.ok(x < 390 && y < 400, `the response is visible: ${x}, ${y}`);
       await page.keyboard.press('Escape');
       await page.getByRole('dialog').waitFor({ state: 'hidden' });
     }
     const { data } = (await instance.call('GET /api/v1/accounts?sort=id', { key })).json as {
       data: { name: string }[];
     };
-    assert.equal(data[1]?.name, 'Nordlicht Energie AG', 'the first of the samples');
+    assert.equal(data[1]?.name, 'Nordlicht Energie AG', 'the first sample');
   });
 
   for (const look of looks) {

@@ -1,4 +1,4 @@
-// Passwords forgotten and invitations accepted in a real browser, without its JavaScript too; axe finds nothing there.
+// Forgotten passwords and invitations in a real browser, with and without JavaScript, checked by axe.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -25,11 +25,11 @@ async function reset(page: Page, code: string): Promise<void> {
   await page.getByRole('status').getByText('Password changed.').waitFor();
 }
 
-inBrowser('people in a browser, without mail', (world) => {
+inBrowser('users in a browser, without email', (world) => {
   const { enter, go, choose, inviteMember } = steps(world);
   for (const options of looks) {
     const { width } = options.viewport;
-    test(`an invitation, a reset link and two users of one address, ${width} pixels wide`, async () => {
+    test(`an invitation, a reset link and two users with one email address, ${width} pixels wide`, async () => {
       const { acme, page } = await enter({ bypassCSP: true, ...options });
       const beta = await world().instance.organization(fresh('beta'));
       const member = await makePerson(world().instance, [{ organization: beta }], { password: chosen });
@@ -75,14 +75,14 @@ inBrowser('people in a browser, without mail', (world) => {
 });
 
 inBrowser(
-  'people in a browser, with mail',
+  'users in a browser, with email',
   (world) => {
     const { enter, inviteMember } = steps(world);
     for (const options of [...looks, { ...looks[0], javaScriptEnabled: false }]) {
       const { viewport, javaScriptEnabled } = options;
       const name = `${viewport.width} pixels wide${javaScriptEnabled ? '' : ', without JavaScript'}`;
       test(`an invitation and a forgotten password, ${name}`, async () => {
-        const seen = async (page: Page, what: string) => (javaScriptEnabled ? look(page, what) : undefined);
+        const check = async (page: Page, name: string) => (javaScriptEnabled ? look(page, name) : undefined);
         const email = `${fresh('guest')}@people.example`;
         const mail = async (count: number) => {
           const all = () => server.arrived.filter(({ to }) => to === email);
@@ -93,7 +93,7 @@ inBrowser(
         const { page } = await enter({ bypassCSP: true, ...options });
         await inviteMember(page, email);
         await page.getByRole('status').getByText(`Invitation sent to ${email}.`).waitFor();
-        await seen(page, 'mailed');
+        await check(page, 'mailed');
         const invitation = await mail(1);
         const guest = await world().open({ bypassCSP: true, ...options });
         await guest.goto(invitation.path);
@@ -103,11 +103,11 @@ inBrowser(
         await guest.getByRole('button', { name: 'Accept invitation' }).click();
 
         await guest.getByRole('link', { name: 'Forgot your password?' }).click();
-        await seen(guest, 'forgot');
+        await check(guest, 'forgot');
         await guest.getByLabel('Email address').fill(email);
         await guest.getByRole('button', { name: 'Send link' }).click();
         await guest.getByRole('status').getByText('If there is a user').waitFor();
-        await seen(guest, 'login-with-mail');
+        await check(guest, 'login-with-mail');
         const { path, code } = await mail(2);
         await guest.goto(path);
         await reset(guest, code);

@@ -1,4 +1,4 @@
-// Authenticator apps and passkeys in a real browser: the first without its JavaScript too. axe finds nothing there.
+// Authenticator apps (with and without JavaScript) and passkeys in a real browser, checked by axe.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -24,7 +24,7 @@ const narrow = { width: 390, height: 844 };
 inBrowser(
   'second factors in a browser',
   (world) => {
-    /** An administrator's browser, at an address with a name: passkeys need one. */
+    /** Opens an administrator's browser on localhost, because passkeys require a host name. */
     const open = async (options: Parameters<ReturnType<typeof world>['open']>[0]) => {
       const acme = await world().instance.organization(fresh('acme'));
       const baseURL = world().instance.url.replace('127.0.0.1', 'localhost');
@@ -39,7 +39,7 @@ inBrowser(
     };
 
     for (const viewport of [wide, narrow]) {
-      test(`an authenticator app that is required, ${viewport.width} pixels wide`, async () => {
+      test(`a required authenticator app, ${viewport.width} pixels wide`, async () => {
         const { email, page } = await open({ viewport });
         await page.goto('/setup/login');
         await page.getByRole('link', { name: 'Log in with Example' }).waitFor();
@@ -91,7 +91,7 @@ inBrowser(
       await page.waitForURL(/\/setup\/o\//);
     });
 
-    test('a passkey logs in by itself, once for each question, and only if its holder is verified', async () => {
+    test('a passkey alone logs in, once per challenge, and only with user verification', async () => {
       const { email, page } = await open({ viewport: wide, bypassCSP: false });
       const cdp = await page.context().newCDPSession(page);
       await cdp.send('WebAuthn.enable');
@@ -140,7 +140,7 @@ inBrowser(
         });
         return response.status;
       };
-      assert.equal(await again({}), 401, 'a response is taken once');
+      assert.equal(await again({}), 401, 'a response is accepted once');
       assert.equal(await again({ credential: '{"id":"x","response":{}}' }), 401);
       assert.equal(await again({ ticket: 'x' }), 401);
       assert.equal(await again({ credential: 'no JSON' }), 401);

@@ -1,4 +1,4 @@
-// The whole way through the setup screens in a real browser, as people go it.
+// Typical tasks in the admin UI in a real browser.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inBrowser } from '../support/browser.ts';
@@ -6,13 +6,13 @@ import { logIn } from '../support/chromium.ts';
 import { fresh, makePerson, soonerThan } from '../support/people.ts';
 import { steps } from '../support/steps.ts';
 
-inBrowser('the setup screens in a browser', (world) => {
+inBrowser('the admin UI in a browser', (world) => {
   const { enter, go, makeKey, makeProfile, choose, inviteMember, statusOf, row } = steps(world);
   const reader = [{ object: '*', actions: ['list', 'read'] }] as const;
 
-  test('a key: made, copied, used, seen as used, rotated, revoked, refused', async () => {
+  test('a key: create, copy, use, rotate, revoke', async () => {
     const { acme, page } = await enter({ permissions: ['clipboard-read', 'clipboard-write'] });
-    assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}`, 'a login leads there');
+    assert.equal(new URL(page.url()).pathname, `/setup/o/${acme.slug}`, 'the login redirects there');
     const key = await makeKey(page, 'Website');
     assert.match(key, /^crm_\w{60}$/);
     await page.getByRole('button', { name: 'Copy' }).click();
@@ -43,20 +43,20 @@ inBrowser('the setup screens in a browser', (world) => {
     assert.notEqual(next, key);
     assert.deepEqual([await statusOf(key), await statusOf(next)], [200, 200]);
 
-    for (const left of [1, 0]) {
+    for (const remaining of [1, 0]) {
       await choose(page, 'Website', 'Revoke Website');
       await page.getByText('Programs using it get 401 immediately.').waitFor();
       await page.getByRole('button', { name: 'Revoke key' }).click();
       await page.getByRole('status').getByText('Website revoked.').waitFor();
-      assert.equal(await page.getByLabel('Actions for Website').count(), left);
+      assert.equal(await page.getByLabel('Actions for Website').count(), remaining);
     }
-    for (const each of [key, next]) await soonerThan(1000, async () => (await statusOf(each)) === 401);
+    for (const revoked of [key, next]) await soonerThan(1000, async () => (await statusOf(revoked)) === 401);
     await page.getByRole('link', { name: 'Activity' }).click();
     await page.getByRole('rowheader', { name: 'API key “Website” revoked' }).first().waitFor();
     await page.getByRole('rowheader', { name: /^Lead \d+ created$/ }).waitFor();
   });
 
-  test('a member: invited by link, read-only, refused the screens, made administrator, removed', async () => {
+  test('a member: invite by link, reject as read-only, promote, remove', async () => {
     const { acme, page } = await enter();
     const guest = await world().open();
     const email = `${fresh('guest')}@people.example`;
@@ -98,7 +98,7 @@ inBrowser('the setup screens in a browser', (world) => {
     await soonerThan(1000, async () => (await go(guest, acme, 'keys'))?.status() === 403);
   });
 
-  test('a profile: made, ticked, and a key with it does just that', async () => {
+  test('a profile: create, grant, and restrict a key with it', async () => {
     const { page } = await enter();
     await makeProfile(page, 'Forms');
     await choose(page, 'Forms', 'Change Forms');
@@ -113,7 +113,7 @@ inBrowser('the setup screens in a browser', (world) => {
     assert.deepEqual([created.status, await statusOf(key)], [201, 403]);
   });
 
-  test('somebody in two organizations goes from one to the other', async () => {
+  test('a member of several organizations can switch between them', async () => {
     const { instance, open } = world();
     const [one, two, third] = [
       await instance.organization(fresh('one')),
@@ -138,11 +138,19 @@ inBrowser('the setup screens in a browser', (world) => {
       await page.getByRole('link', { name: `Go to ${name}` }).click();
     };
     await goTo(two.slug);
-    assert.equal(new URL(page.url()).pathname, `/setup/o/${two.slug}/members`, 'the same page there');
+    assert.equal(
+      new URL(page.url()).pathname,
+      `/setup/o/${two.slug}/members`,
+      'the same page of the other organization',
+    );
     await page.getByText(`admin@${two.slug}.example`).waitFor();
     assert.equal(await page.getByText(`admin@${one.slug}.example`).count(), 0);
     await goTo(third.slug);
-    assert.equal(new URL(page.url()).pathname, `/setup/o/${third.slug}`, 'to what a member may see');
+    assert.equal(
+      new URL(page.url()).pathname,
+      `/setup/o/${third.slug}`,
+      'the home page, which every member can open',
+    );
     assert.equal(await page.getByRole('link', { name: 'API keys' }).count(), 0);
     await page.locator('.switcher summary').click();
     await page.getByRole('link', { name: 'All organizations' }).click();

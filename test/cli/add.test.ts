@@ -1,4 +1,4 @@
-// Definitions that commands edit: what is there stays as it is, to the last space.
+// Commands that edit definitions keep the existing text byte for byte.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,31 +10,35 @@ import { assertRefused, crm, project } from '../support/process.ts';
 describe('entries and items', () => {
   const cases: readonly (readonly [name: string, before: string, after: string])[] = [
     [
-      'comments, quotes, blank lines and folded texts stay',
+      'keeps comments, quotes, blank lines and folded texts',
       '# top\nfields:\n    a: {type: "string"}   # why\n\n    # below\n    b:\n      type: \'text\'\n      description: >\n        many\n        words\n\n# end\nfilters: [ a,\n  b ] # these\n',
       '# top\nfields:\n    a: {type: "string"}   # why\n\n    # below\n    b:\n      type: \'text\'\n      description: >\n        many\n        words\n    n: { type: date }\n\n# end\nfilters: [ a,\n  b, n ] # these\n',
     ],
     [
-      'a list of lines, and a file without a last line break',
+      'a block list, and a file without a final line break',
       'filters:\n  - a # one\n  - { field: b, operators: [eq] }\nfields:\n  a: { type: string }',
       'filters:\n  - a # one\n  - { field: b, operators: [eq] }\n  - n\nfields:\n  a: { type: string }\n  n: { type: date }\n',
     ],
     [
-      'line breaks of Windows',
+      'Windows line breaks',
       'fields:\r\n  a: { type: string }\r\nsort: { by: id }\r\n',
       'fields:\r\n  a: { type: string }\r\n  n: { type: date }\r\nsort: { by: id }\r\nfilters: [n]\r\n',
     ],
-    ['nothing yet', 'extends: leads\n', 'extends: leads\nfields:\n  n: { type: date }\nfilters: [n]\n'],
-    ['empty ones', 'fields: {}\nfilters: []\n', 'fields: { n: { type: date } }\nfilters: [n]\n'],
     [
-      'in one line',
+      'missing maps and lists',
+      'extends: leads\n',
+      'extends: leads\nfields:\n  n: { type: date }\nfilters: [n]\n',
+    ],
+    ['empty maps and lists', 'fields: {}\nfilters: []\n', 'fields: { n: { type: date } }\nfilters: [n]\n'],
+    [
+      'a map on one line',
       'fields: { a: { type: string } }\n',
       'fields: { a: { type: string }, n: { type: date } }\nfilters: [n]\n',
     ],
   ];
-  for (const [name, given, wanted] of cases) {
+  for (const [name, before, after] of cases) {
     test(name, () =>
-      assert.equal(withItem(withEntry(given, 'fields', 'n', '{ type: date }'), 'filters', 'n'), wanted),
+      assert.equal(withItem(withEntry(before, 'fields', 'n', '{ type: date }'), 'filters', 'n'), after),
     );
   }
 });
@@ -51,7 +55,7 @@ describe('commands', { concurrency: 1 }, () => {
   after(remove);
   const add = (...args: string[]) => crm(['add', ...args], {}, { cwd: path });
 
-  test('a field of a shipped resource makes a file that extends it; the next one is added there', async () => {
+  test('adds fields of a shipped resource to a file that extends it', async () => {
     const first = await add(
       'field',
       'leads',
@@ -76,7 +80,7 @@ describe('commands', { concurrency: 1 }, () => {
     ]);
   });
 
-  test('a resource, and a reference to it', async () => {
+  test('adds a resource and a reference to it', async () => {
     assert.equal((await add('resource', 'deliveries')).code, 0);
     assert.match(text('deliveries.yaml'), /\nsingular: delivery\ncommon: all\nfields:\n {2}name: /);
     assert.equal((await add('field', 'leads', 'delivery_id', 'reference', '--to', 'deliveries')).code, 0);
@@ -96,7 +100,7 @@ describe('commands', { concurrency: 1 }, () => {
     test(args.join(' '), async () => assertRefused(await add(...args), message));
   }
 
-  test('what would be wrong is not written', async () => {
+  test('writes nothing if the result would be invalid', async () => {
     const files = readdirSync(file('')).map((name) => text(name));
     const { code, stderr } = await add('field', 'deliveries', 'due', 'timestamp');
     assert.equal(code, 1);

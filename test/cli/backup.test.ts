@@ -1,4 +1,4 @@
-// Backups: of one moment while others write, back again row by row on either driver, and nothing from a file that is not whole.
+// Backups: consistent snapshots during writes, exact restores on either driver, and rejection of incomplete files.
 import assert from 'node:assert/strict';
 import {
   copyFileSync,
@@ -33,20 +33,20 @@ import {
 
 const other: Readonly<Record<Driver, Driver>> = { embedded: 'postgresql', postgresql: 'embedded' };
 const storages: Storage[] = [];
-const storage = async (made: Promise<Storage>): Promise<Storage> => {
-  storages.push(await made);
-  return made;
+const storage = async (pending: Promise<Storage>): Promise<Storage> => {
+  storages.push(await pending);
+  return pending;
 };
 const folder = temporaryFolder();
 after(async () => {
-  for (const each of storages) await each.remove();
+  for (const created of storages) await created.remove();
   folder.remove();
 });
 
-/** What a restore changes on purpose, what belongs to one database, and when things were last used. */
+/** Tables that a restore changes intentionally or that belong to one database. */
 const changing = ['crm_backups', 'crm_ledger_epochs', 'crm_migrations', 'crm_nodes'];
-const rest = (found: Record<string, string[]>, ...without: readonly string[]) =>
-  Object.fromEntries(Object.entries(found).filter(([table]) => ![...changing, ...without].includes(table)));
+const rest = (tables: Record<string, string[]>, ...without: readonly string[]) =>
+  Object.fromEntries(Object.entries(tables).filter(([table]) => ![...changing, ...without].includes(table)));
 
 for (const driver of drivers) {
   describe(`backup and restore (${driver})`, () => {
@@ -73,7 +73,7 @@ for (const driver of drivers) {
     });
     after(() => instance.close());
 
-    test('is of one moment while others write', async () => {
+    test('is consistent during concurrent writes', async () => {
       let isOver = false;
       let written = 0;
       const writing = (async () => {
@@ -94,21 +94,17 @@ for (const driver of drivers) {
       const during = rowsIn(moment, 'leads').filter(({ last_name: name }) => name?.startsWith('during '));
       assert.ok(during.length > 3 && during.length < written, `${during.length} of ${written}`);
       const numbers = during.map(({ last_name: name }) => Number(name?.slice(7))).sort((a, b) => a - b);
-      assert.deepEqual(numbers, [...numbers.keys()], 'each and all before it');
+      assert.deepEqual(numbers, [...numbers.keys()], 'every earlier record, without gaps');
       const recorded = rowsIn(moment, 'crm_ledger')
         .filter(
           ({ object, action, actor_kind: kind }) =>
             object === 'leads' && action === 'create' && kind === 'key',
         )
         .map(({ object_id: id }) => id);
-      assert.deepEqual(
-        recorded.sort(),
-        during.map(({ id }) => id).sort(),
-        'a record and its change together',
-      );
+      assert.deepEqual(recorded.sort(), during.map(({ id }) => id).sort(), 'records and their changes match');
     });
 
-    test('is a file for its owner alone, and never in the place of another', async () => {
+    test('is readable only by its owner, and never overwrites a file', async () => {
       const { json } = await backup(file);
       assert.equal(json.verified, false);
       assert.equal(json.bytes, statSync(file).size);
@@ -126,7 +122,7 @@ for (const driver of drivers) {
       );
     });
 
-    describe('restored', () => {
+    describe('restore', () => {
       let target: Storage;
       let again: Served;
       before(async () => {
@@ -138,7 +134,7 @@ for (const driver of drivers) {
       });
       after(() => again.close());
 
-      test('all sessions and keys have ended, and the feed starts over', async () => {
+      test('ends all sessions and keys, and the change feed starts over', async () => {
         assert.equal(again.demo, undefined);
         assert.equal((await again.call('GET /api/v1/leads', { key })).status, 401);
         const old = await again.call('GET /auth/me', { headers: { authorization: `Bearer ${bearer}` } });
@@ -150,17 +146,17 @@ for (const driver of drivers) {
         assert.deepEqual([feed.status, feed.json.code], [410, 'cursor_expired']);
         const made = await again.call('POST /api/v1/leads', { headers, body: { last_name: 'new' } });
         const ids = rowsIn(file, 'leads').map(({ id }) => Number(id));
-        assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'numbers continue');
+        assert.ok(Number((made.json as { id: number }).id) > Math.max(...ids), 'IDs continue');
       });
     });
 
-    describe('on the other driver', () => {
+    describe('restore on the other driver', () => {
       let target: Storage;
       before(async () => {
         target = await storage(unmigratedStorage(other[driver]));
       });
 
-      test('every row is the same, and with --keys keep the key opens', async () => {
+      test('restores every row, and keeps keys valid with --keys keep', async () => {
         const { rows: count, tables } = await crmJson(
           ['restore', file, '--keys', 'keep'],
           target.environment,
@@ -173,7 +169,7 @@ for (const driver of drivers) {
         } finally {
           await again.close();
         }
-        // What it has, as a file of its own: the same rows as the first file, but for what a restore ends.
+        // A backup of the restored database contains the same rows, except those that a restore changes.
         await crmJson(['backup', quiet], target.environment);
         const [before, since] = [linesIn(file), linesIn(quiet)].map(
           (lines) =>
@@ -181,9 +177,9 @@ for (const driver of drivers) {
               end: { tables: Record<string, unknown>; sequences: Record<string, [string, boolean]> };
             },
         );
-        const same = <T>(found: Record<string, T> = {}) =>
+        const same = <T>(tables: Record<string, T> = {}) =>
           Object.fromEntries(
-            Object.entries(found).filter(
+            Object.entries(tables).filter(
               ([name]) =>
                 ![
                   'crm_ledger',
@@ -196,7 +192,7 @@ for (const driver of drivers) {
             ),
           );
         assert.deepEqual(same(since?.end.tables), same(before?.end.tables));
-        // The next ID of each table: also where none has been given yet, or the latest was deleted.
+        // The next ID of each table, even if no ID has been assigned yet or the latest row was deleted.
         const sequences = same(before?.end.sequences);
         assert.deepEqual(same(since?.end.sequences), sequences);
         for (const isUsed of [true, false])
@@ -206,14 +202,14 @@ for (const driver of drivers) {
         assert.deepEqual(hashes(quiet), hashes(file));
       });
 
-      test('moved back, every row is the same', async () => {
+      test('keeps every row when moved back', async () => {
         const back = await storage(unmigratedStorage(driver));
         const to = driver === 'embedded' ? back.folder : String(back.environment.DATABASE_URL);
         const { rows: count } = await crmJson(['move', '--to', to], target.environment);
         assert.ok(Number(count) > 600);
         const [from, there] = [await contents(target.environment), await contents(back.environment)];
-        const ledgerOf = (found: Record<string, string[]>) =>
-          found.crm_ledger?.map((row) => row.replace(/"transaction":"?\d+"?/, '')).sort();
+        const ledgerOf = (tables: Record<string, string[]>) =>
+          tables.crm_ledger?.map((row) => row.replace(/"transaction":"?\d+"?/, '')).sort();
         assert.deepEqual(rest(there, 'crm_ledger'), rest(from, 'crm_ledger'));
         assert.deepEqual(ledgerOf(there), ledgerOf(from));
         assert.equal(there.crm_ledger_epochs?.length, Number(from.crm_ledger_epochs?.length) + 1);
@@ -224,13 +220,13 @@ for (const driver of drivers) {
       });
     });
 
-    test('is refused where something is', async () => {
+    test('restore fails if the database is not empty', async () => {
       const target = storages.at(-1);
       assert.ok(target);
       assertRefused(await crm(['restore', file], target.environment), /is not empty \(accounts has rows\)/);
     });
 
-    const hands: readonly (readonly [name: string, body: string])[] = [
+    const triggers: readonly (readonly [name: string, body: string])[] = [
       ['drops a row', `if new.name like '%a%' then return null; end if; return new;`],
       ['changes a value', 'new.name := upper(new.name); return new;'],
       [
@@ -238,8 +234,8 @@ for (const driver of drivers) {
         `insert into contacts (organization_id, id, created_at, updated_at) values (new.organization_id, 9000000 + new.id, now(), now()); return new;`,
       ],
     ];
-    for (const [name, body] of hands) {
-      test(`is refused as a whole where a trigger added by hand ${name}`, async () => {
+    for (const [name, body] of triggers) {
+      test(`restore fails completely if a custom trigger ${name}`, async () => {
         const target = await storage(migratedStorage(driver));
         const run = (text: string) => rows(target.environment, text);
         await run(`create function meddle() returns trigger language plpgsql as $$ begin ${body} end $$`);
@@ -253,13 +249,13 @@ for (const driver of drivers) {
       });
     }
 
-    // Migrations are the same on either driver.
+    // Migrations are the same on both drivers.
     if (driver !== drivers.at(-1)) return;
 
-    test('of before a migration gets it, of after one that is not here is refused', async () => {
+    test('restore migrates an older backup and rejects a newer one', async () => {
       const lines = linesIn(file);
       const manifest = JSON.parse(lines[0] ?? '') as { migrations: string[] };
-      // It makes a table that no backup has.
+      // This migration creates a table that backups do not contain.
       const later = manifest.migrations.find((name) => name.endsWith('_backups')) ?? '';
       const path = (name: string) => join(folder.path, `${driver}-${name}.backup`);
       const withMigrations = (name: string, migrations: readonly string[]) =>
@@ -290,16 +286,20 @@ describe('an incomplete backup file', () => {
     ['missing', () => {}, /cannot be read: it does not exist/],
     ['a folder', (path) => mkdirSync(path), /cannot be read: it is a folder/],
     ['empty', (path) => writeFileSync(path, ''), /not a complete backup/],
-    ['something else', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],
+    ['another kind of file', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],
     ['another format', (path) => writeFileSync(path, gzipSync('{"crm_backup":2}\n')), /it has format 2/],
     [
-      'JSON of others',
+      'unrelated JSON',
       (path) => writeFileSync(path, gzipSync('{"a":1}\n')),
       /its first line is not a backup manifest/,
     ],
-    ['cut off', (path) => writeFileSync(path, readFileSync(source).subarray(0, -100)), /cut off or damaged/],
     [
-      'cut off at a line',
+      'truncated',
+      (path) => writeFileSync(path, readFileSync(source).subarray(0, -100)),
+      /cut off or damaged/,
+    ],
+    [
+      'truncated after a line',
       (path) => writeFileSync(path, gzipSync(`${linesIn(source).slice(0, -1).join('\n')}\n`)),
       /its end is missing/,
     ],
@@ -332,7 +332,7 @@ describe('an incomplete backup file', () => {
     ],
   ];
   for (const [name, make, says] of wrong) {
-    test(`is refused before anything is written: ${name}`, async () => {
+    test(`is rejected before anything is written: ${name}`, async () => {
       const path = join(folder.path, `wrong ${name}`);
       make(path);
       const target = join(folder.path, `target ${name}`);
@@ -347,7 +347,9 @@ describe('an incomplete backup file', () => {
   }
 });
 
-test('beside a service that has the embedded database', { skip: !drivers.includes('embedded') }, async () => {
+test('backup while a service is using the embedded database', {
+  skip: !drivers.includes('embedded'),
+}, async () => {
   const { environment } = await storage(migratedStorage('embedded'));
   const service = await serve(environment);
   const path = join(folder.path, 'served.backup');
@@ -375,13 +377,13 @@ test('beside a service that has the embedded database', { skip: !drivers.include
   await service.kill();
 });
 
-describe('a backup that does not end', { skip: !drivers.includes('postgresql') }, () => {
+describe('an interrupted backup', { skip: !drivers.includes('postgresql') }, () => {
   let source: Storage;
   before(async () => {
     source = await storage(migratedStorage('postgresql'));
   });
 
-  test('leaves nothing that looks whole when it is killed', async () => {
+  test('leaves only a partial file when it is killed', async () => {
     const path = join(folder.path, 'killed');
     mkdirSync(path);
     await connected(String(source.environment.DATABASE_URL), async (client) => {
@@ -390,17 +392,17 @@ describe('a backup that does not end', { skip: !drivers.includes('postgresql') }
       await until(() => readdirSync(path).length > 0, 'begin to write', 60_000);
       await command.kill();
     });
-    const [left = '', ...more] = readdirSync(path);
-    assert.match(left, /^\.x\.backup\.\w+\.partial$/);
+    const [partial = '', ...more] = readdirSync(path);
+    assert.match(partial, /^\.x\.backup\.\w+\.partial$/);
     assert.deepEqual(more, []);
     const copy = join(path, 'copy');
-    copyFileSync(join(path, left), copy);
+    copyFileSync(join(path, partial), copy);
     assertRefused(await crm(['restore', copy, '--check'], source.environment), /not a complete backup/);
   });
 
-  test('leaves nothing when no space is left', async (t) => {
+  test('leaves no file when the disk is full', async (t) => {
     const disk = mountDisk(1);
-    if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
+    if (disk === undefined) return t.skip('mounting a disk is not permitted');
     try {
       disk.fill();
       const path = join(disk.path, 'x.backup');

@@ -1,4 +1,4 @@
-// Failures of the machine are named: what is wrong with the data folder, and what to do.
+// Messages about machine failures say what is wrong with the data folder and what to do.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ import {
 } from '../support/process.ts';
 import { copyFolder } from '../support/templates.ts';
 
-test('a lock file that is not one', async () => {
+test('an invalid lock file', async () => {
   const temporary = temporaryFolder();
   const folder = join(temporary.path, 'data');
   mkdirSync(join(folder, 'lock'), { recursive: true });
@@ -43,7 +43,7 @@ test('damaged files', async () => {
     message: (folder: string) => string,
   ])[] = [
     [(cluster) => writeFileSync(join(cluster, 'global/pg_control'), 'damaged'), opened('damaged')],
-    // The table of tables.
+    // The system catalog pg_class.
     [
       (cluster) => rmSync(join(cluster, 'base/5/1259')),
       opened('damaged or from another version of PostgreSQL'),
@@ -70,7 +70,7 @@ test('damaged files', async () => {
 test('a full disk', async (t) => {
   // A database takes about 41 MB.
   const disk = mountDisk(64);
-  if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
+  if (disk === undefined) return t.skip('mounting a disk is not permitted');
   t.after(disk.remove);
   const data = join(disk.path, 'data');
   await copyFolder(migrated, data);
@@ -90,20 +90,20 @@ test('a full disk', async (t) => {
     message: `cannot store a secret in ${config.dataFolder} (${full}). Set AUTH_SECRETS or DATA_DIR.`,
   });
   disk.free();
-  assert.ok(instanceSecrets(config), 'nothing is left of the first attempt');
+  assert.ok(instanceSecrets(config), 'the first attempt left no files');
 
-  /** Fills the disk, apart from some bytes. */
+  /** Fills the disk except for a number of bytes. */
   const fillBut = (bytes: number) => {
     const spare = join(disk.path, 'spare');
     writeFileSync(spare, Buffer.alloc(bytes));
     disk.fill();
     rmSync(spare);
   };
-  // Enough for the lock, and not for PostgreSQL.
+  // Enough for the lock but not for PostgreSQL.
   fillBut(4096);
   assertRefused(await start(data, apart), `the data folder ${data} cannot be opened: ${full}`);
   disk.free();
-  // Enough to start, and not for the demo organization.
+  // Enough to start but not for the demo organization.
   fillBut(128 * 1024);
   assertRefused(
     await start(data, apart),
@@ -121,7 +121,7 @@ test('truncated output is not a failure', async () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const stderr = text(child.stderr);
-    // Closed before the command writes.
+    // Close the pipe before the command writes.
     child.stdout.destroy();
     const [code] = await once(child, 'exit');
     assert.deepEqual([code, await stderr], [0, ''], args.join(' '));

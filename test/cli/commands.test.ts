@@ -1,4 +1,4 @@
-// What every command has in common: help, one JSON object with --json, and the launcher in bin/.
+// Behavior shared by all commands: help, one JSON object with --json, completion, and the launcher in bin/.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ import {
   until,
 } from '../support/process.ts';
 
-/** Every command, with what its help must tell. */
+/** Every command, with texts that its help must contain. */
 const commands: Readonly<Record<string, readonly string[]>> = {
   '': [
     'serve',
@@ -99,29 +99,31 @@ const resources = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
 const launcher = { program: [join(project, 'bin/crm.js')] };
 
 describe('--help', () => {
-  // A database that does not answer: help must not ask for one.
+  // An unreachable database, because help must not need one.
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
   crmTable(
-    Object.entries(commands).map(([command, told]) => [`crm ${command}`.trim(), { command, told }] as const),
+    Object.entries(commands).map(
+      ([command, texts]) => [`crm ${command}`.trim(), { command, texts }] as const,
+    ),
     ({ command }) => [[...command.split(' ').filter(Boolean), '--help'], nowhere],
-    ({ code, stdout, stderr }, { command, told }) => {
+    ({ code, stdout, stderr }, { command, texts }) => {
       assert.deepEqual([code, stderr], [0, '']);
       assert.ok(stdout.startsWith(`Usage: crm ${command}`.trim()), stdout);
-      for (const text of told) assert.ok(stdout.includes(text), `${text} in ${stdout}`);
+      for (const text of texts) assert.ok(stdout.includes(text), `${text} in ${stdout}`);
     },
   );
 });
 
-describe('what commands there are', async () => {
-  const whole = (
+describe('the commands', async () => {
+  const leaves = (
     command: CommandUnknownOpts,
     words: readonly string[] = [],
   ): [string, CommandUnknownOpts][] =>
     command.commands.length === 0
       ? [[words.join(' '), command]]
-      : command.commands.flatMap((each) => whole(each, [...words, each.name()]));
+      : command.commands.flatMap((child) => leaves(child, [...words, child.name()]));
   const program = await buildProgram();
-  const all = new Map(whole(program));
+  const all = new Map(leaves(program));
 
   test('app/commands/cli-reference.json is up to date: npm run cli-reference', () => {
     const stored = readFileSync(join(project, 'app/commands/cli-reference.json'), 'utf8');
@@ -130,25 +132,25 @@ describe('what commands there are', async () => {
 
   test('help from the CLI reference equals the help printed by the commands', () => {
     const helpOf = (line: CommandUnknownOpts) =>
-      whole(line).map(([, each]) => `${each.helpInformation()}${helpFooter(each)}`);
+      leaves(line).map(([, leaf]) => `${leaf.helpInformation()}${helpFooter(leaf)}`);
     assert.deepEqual(helpOf(referenceProgram('1')), helpOf(program));
   });
 
-  test('a first word brings its command as the whole has it, and without others if it is not of a module', async () => {
+  test('building a program for one command returns the same command as the full program', async () => {
     for (const command of program.commands) {
-      const { commands: found } = await buildProgram(command.name());
-      const same = found.find((each) => each.name() === command.name());
+      const { commands: loaded } = await buildProgram(command.name());
+      const same = loaded.find((candidate) => candidate.name() === command.name());
       assert.ok(same !== undefined, command.name());
       assert.equal(referenceText(same as Command), referenceText(command as Command), command.name());
     }
     const served = await buildProgram('serve');
     assert.deepEqual(
-      served.commands.map((each) => each.name()),
+      served.commands.map((command) => command.name()),
       ['serve', 'completion'],
     );
   });
 
-  test('each has examples, with options that it has', () => {
+  test('each command has examples, which use only its options', () => {
     assert.deepEqual(
       Object.keys(examples).filter((path) => !all.has(path)),
       [],
@@ -156,7 +158,7 @@ describe('what commands there are', async () => {
     for (const [path, command] of all) {
       const [, shown = ''] = stripVTControlCharacters(helpFooter(command)).split('Examples:\n');
       const options = command.options.map(({ long }) => long);
-      assert.notEqual(shown, '', `${path} has examples, in app/commands/examples.ts or its own`);
+      assert.notEqual(shown, '', `${path} has examples, in app/commands/examples.ts or in its own file`);
       for (const line of shown.trimEnd().split('\n')) {
         assert.ok(line.startsWith(`  crm ${path}`), line);
         for (const [option] of line.replace(/ # .*/, '').matchAll(/--[a-z-]+/g)) {
@@ -166,15 +168,15 @@ describe('what commands there are', async () => {
     }
   });
 
-  test('help is printed immediately', async () => {
+  test('help costs less than 300 ms of CPU time', async () => {
     const timed = `process.on('exit', () => { const { user, system } = process.cpuUsage(); console.error((user + system) / 1000) })`;
     const program = ['--import', `data:text/javascript,${timed}`, join(project, 'app/main.ts')];
     const { stdout, stderr } = await crm(['org', 'delete', '--help'], {}, { program });
     assert.match(stdout, /^Usage: crm org delete .*\n {2}crm org delete acme --yes acme/s);
-    assert.ok(Number(stderr) < 300, `${stderr} ms of CPU`);
+    assert.ok(Number(stderr) < 300, `${stderr} ms of CPU time`);
   });
 
-  test('colours are for terminals, and for those who ask for them', async () => {
+  test('output is colored only on terminals or with FORCE_COLOR', async () => {
     const outputs = await Promise.all(
       [{}, { FORCE_COLOR: '1' }].map(async (environment) => {
         const help = await crm(['org', '--help'], environment, apart);
@@ -190,7 +192,7 @@ describe('what commands there are', async () => {
     ]);
   });
 
-  for (const [what, args, error] of [
+  for (const [name, args, error] of [
     ['a missing argument', ['org', 'create'], "missing required argument 'slug'"],
     [
       'an unknown option',
@@ -198,12 +200,12 @@ describe('what commands there are', async () => {
       "unknown option '--nmae'\n(Did you mean --name?)",
     ],
     [
-      'a mistake',
+      'an invalid value',
       ['import', 'leads', '-', '--org', 'x'],
       'cannot detect the format. Pass --format csv or ndjson.',
     ],
   ] as const) {
-    test(`--json: ${what} is one JSON object on standard error`, async () => {
+    test(`--json: ${name} prints one JSON object to standard error`, async () => {
       const { code, stdout, stderr } = await crm([...args, '--json'], {});
       assert.deepEqual([code, stdout, JSON.parse(stderr)], [1, '', { error }]);
     });
@@ -213,38 +215,40 @@ describe('what commands there are', async () => {
     const script = (await crm(['completion', 'bash'], {})).stdout;
     const complete = (line: string): readonly string[] => {
       const words = line.split(' ');
-      const asked = `${script}
+      const completion = `${script}
 COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _crm; printf '%s\\n' "\${COMPREPLY[@]}"`;
-      return execFileSync('bash', ['-c', asked], { encoding: 'utf8' }).trim().split('\n');
+      return execFileSync('bash', ['-c', completion], { encoding: 'utf8' }).trim().split('\n');
     };
     assert.deepEqual(complete('crm or'), ['org']);
     assert.deepEqual(complete('crm org '), ['list', 'create', 'rename', 'export', 'delete', '--help']);
     assert.deepEqual(complete('crm org delete acme --'), ['--yes', '--json', '--help']);
     assert.deepEqual(complete('crm export x --format '), ['csv', 'ndjson']);
     assert.deepEqual(complete('crm completion '), ['bash', 'zsh', 'fish', '--help']);
-    // Files are completed where it has nothing to say.
+    // Without completions of its own, the script leaves file names to the shell.
     assert.deepEqual(complete('crm export x --org '), ['']);
   });
 
   for (const shell of ['zsh', 'fish']) {
     const has = spawnSync(shell, ['--version']).status === 0;
-    test(`the script for ${shell} can be read by it`, { skip: !has && `no ${shell} here` }, async () => {
+    test(`${shell} accepts its completion script`, {
+      skip: !has && `${shell} is not installed`,
+    }, async () => {
       const { stdout } = await crm(['completion', shell], {});
       const folder = temporaryFolder();
       const file = join(folder.path, 'completion');
       writeFileSync(file, stdout);
       execFileSync(shell, ['-n', file]);
-      const asked = `source ${file}; complete -C 'crm org de'; complete -C 'crm export x --format '`;
+      const completion = `source ${file}; complete -C 'crm org de'; complete -C 'crm export x --format '`;
       if (shell === 'fish') {
-        const told = execFileSync(shell, ['--no-config', '-c', asked], { encoding: 'utf8' });
-        assert.match(told, /^delete\t[^\n]+\ncsv\b[^\n]*\nndjson\b/);
+        const output = execFileSync(shell, ['--no-config', '-c', completion], { encoding: 'utf8' });
+        assert.match(output, /^delete\t[^\n]+\ncsv\b[^\n]*\nndjson\b/);
       }
       folder.remove();
     });
   }
 });
 
-describe('commands about the model', () => {
+describe('commands for definitions and migrations', () => {
   let storage: Storage;
   before(async () => {
     storage = await emptyStorage('postgresql');
@@ -268,7 +272,7 @@ describe('commands about the model', () => {
     );
   });
 
-  test('a database that does not exist is called that', async () => {
+  test('migrate reports a nonexistent database', async () => {
     const url = new URL(String(storage.environment.DATABASE_URL));
     url.pathname = '/nope';
     assertRefused(
@@ -277,18 +281,18 @@ describe('commands about the model', () => {
     );
   });
 
-  test('openapi prints what the service serves, and needs no database', async () => {
+  test('openapi prints the API description without a database', async () => {
     const printed = await crmJson(['openapi'], nowhere);
     const readable = await crm(['openapi'], nowhere);
     assert.deepEqual(readable.json, printed);
-    assert.ok(readable.stdout.split('\n').length > 100, 'indented for people');
+    assert.ok(readable.stdout.split('\n').length > 100, 'indented for readability');
     assert.match(String(printed.openapi), /^3\.1/);
     for (const resource of resources) {
       assert.ok(Object.hasOwn(printed.paths as object, `/api/v1/${resource}/{id}`), resource);
     }
   });
 
-  test('migrate says what it applied; again there is nothing to do', async () => {
+  test('migrate prints the applied migrations, and does nothing when run again', async () => {
     const first = await crmJson(['migrate'], storage.environment);
     assert.match(String(first.applied), /^Migration\d{14}_initial/);
     assert.deepEqual(await crmJson(['migrate'], storage.environment), { applied: [] });
@@ -296,7 +300,7 @@ describe('commands about the model', () => {
     assert.deepEqual([code, stdout], [0, 'The database has every migration.\n']);
   });
 
-  test('migrate --create without a change of the definitions writes nothing', async () => {
+  test('migrate --create writes nothing if the definitions have not changed', async () => {
     assert.deepEqual(await crmJson(['migrate', '--create', 'nothing'], nowhere), {
       file: null,
       statements: [],
@@ -305,7 +309,7 @@ describe('commands about the model', () => {
 });
 
 for (const driver of drivers) {
-  test(`commands end by themselves, also where they are refused (${driver})`, async () => {
+  test(`commands exit on their own, even if they fail (${driver})`, async () => {
     const { environment, remove } = await migratedStorage(driver);
     const profile = ['--org', 'acme', '--profile', 'administrator'];
     for (const args of [
@@ -327,7 +331,7 @@ describe('bin/crm.js', () => {
   });
   after(() => storage.remove());
 
-  test('runs commands from any folder and passes on output and exit code', async () => {
+  test('runs commands from any folder and forwards output and exit code', async () => {
     const options = { ...launcher, cwd: '/' };
     assert.deepEqual((await crmJson(['check'], storage.environment, options)).resources, resources);
     const refused = await crm(['migrate', '--create', '../up'], storage.environment, options);
@@ -335,7 +339,7 @@ describe('bin/crm.js', () => {
     assert.match(refused.stderr, /^crm: "\.\.\/up" is not a valid migration name/);
   });
 
-  test('passes on standard input', async () => {
+  test('forwards standard input', async () => {
     const { environment } = storage;
     await crmJson(['migrate'], environment, launcher);
     await crmJson(['org', 'create', 'acme'], environment, launcher);
@@ -348,7 +352,7 @@ describe('bin/crm.js', () => {
   });
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    test(`${signal} stops the service behind it, with exit code 0`, async () => {
+    test(`${signal} stops the launched service with exit code 0`, async () => {
       const environment = { ...storage.environment, MIGRATE_ON_START: 'true', PORT: '0' };
       const service = start(['serve', '--json'], environment, launcher);
       await until(() => service.stdout().includes('\n'), 'listen', 30_000);

@@ -1,4 +1,4 @@
-// `crm doctor` finds each planted fault, on a real instance, and nothing on one that is well.
+// `crm doctor` finds every planted fault in a real instance, and nothing in a healthy one.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,25 +33,25 @@ import {
   until,
 } from '../support/process.ts';
 
-interface Found {
+interface Finding {
   readonly check: string;
   readonly place: string;
   readonly problem: string;
   readonly advice: string;
 }
 
-/** What `crm doctor --json` prints. */
+/** Output of `crm doctor --json`. */
 interface Report {
   readonly ok: boolean;
-  readonly wrong: readonly Found[];
-  readonly notes: readonly Found[];
+  readonly wrong: readonly Finding[];
+  readonly notes: readonly Finding[];
   readonly skipped: readonly { readonly check: string; readonly reason: string }[];
   readonly checks: number;
 }
 
-/** Findings as the command shows them to people, without the folders of this test. */
-const linesOf = (found: readonly Found[]): string[] =>
-  found.map(
+/** Formats findings like the text output, without this test's folders. */
+const linesOf = (findings: readonly Finding[]): string[] =>
+  findings.map(
     ({ place, problem, advice }) =>
       `${place.replace(/^\S*config\.yaml/, 'config.yaml')}: ${problem}. ${advice}`,
   );
@@ -66,7 +66,7 @@ function reportOf({ code, stdout, stderr }: Pick<Outcome, 'code' | 'stdout' | 's
 const doctor = async (environment: Environment): Promise<Report> =>
   reportOf(await crm(['doctor', '--json'], environment));
 
-/** What every instance here has. */
+/** Settings of every instance in this file. */
 const settings = `partners:
   booking_forms_whatsapp: { organization: acme }
 messaging:
@@ -86,7 +86,7 @@ const well = (storage: Storage): Environment => ({
 });
 const organization = "insert into crm_organizations (slug, name) values ('acme', 'Acme')";
 
-/** Faults of the environment, of config.yaml and of rows, all in one instance: they do not hide one another. */
+/** Faults in environment variables, config.yaml and rows of one instance, because they must not hide each other. */
 const broken = `partners:
   booking_forms_whatsapp: { organization: shop }
   payments:
@@ -142,19 +142,19 @@ const faultyServer = [
   'alter database this set default_transaction_read_only = on',
 ];
 
-/** Planted faults, and what is said of each in a line: place, problem and advice. */
+/** Planted faults, and the expected line for each: location, problem and advice. */
 const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgresql'])[] = [
-  ['a misspelt variable', /^DATABSE_URL: is not a known variable\. Did you mean DATABASE_URL\?/],
+  ['a misspelled variable', /^DATABSE_URL: is not a known variable\. Did you mean DATABASE_URL\?/],
   [
-    'a variable of config.yaml that is not set',
+    'an unset variable in config.yaml',
     /^config\.yaml:6:41: payments of acme is off \(501\): ACME_KEY is not set\. Set the variable/,
   ],
   [
-    'a variable of another value that is not set',
+    'an unset variable in another setting',
     /^config\.yaml:13:71: WHATSAPP_TOKEN is not set, so messaging\.acme\.access_token is incomplete\. Set the variable/,
   ],
   [
-    'an organization that there is not',
+    'an unknown organization',
     /^config\.yaml:9:21: organization "acne" does not exist\. Did you mean "acme"\?/,
   ],
   [
@@ -162,55 +162,55 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     /^booking_forms_whatsapp of \S+: POST \/api\/booking-forms\/whatsapp cannot work: messaging has no sender for "shop"/,
   ],
   [
-    'a secret in a file that others may read',
+    'a secret in a file that others can read',
     /^config\.yaml:10:42: every user of this machine can read its secrets, for example partners\.payments\.other\.verify\.secrets\.0\. Restrict access: chmod o= /,
   ],
-  ['a public address without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
+  ['a public URL without TLS', /^public_url: http:\/\/crm\.example\.org does not use TLS/],
   [
-    'a mail server that is away',
+    'an unreachable mail server',
     /^mail: the mail server rejected the connection or the login \(connect ECONNREFUSED/,
   ],
   [
-    'an OpenID Connect provider that is away',
+    'an unreachable OpenID Connect provider',
     /^login\.providers\.away: http:\/\/127\.0\.0\.1:2 cannot be reached \(ECONNREFUSED\)\. Correct its issuer/,
   ],
   [
-    'a key that is in use and ends soon',
+    'a key in use that expires soon',
     /^organization acme: the API key \d+, Website \(…abcd\), expires .* and is in use\. Rotate it/,
   ],
   [
-    'a stored secret that nothing opens',
+    'a stored secret that cannot be decrypted',
     /^organization acme: the secrets of integration 1 cannot be decrypted with any of AUTH_SECRETS\. Add the previous secret/,
   ],
   [
-    'events that were given up',
+    'dead inbox items',
     /^organization acme: 2 inbox items failed permanently\. See the reason with "crm inbox list --org acme --status dead"/,
   ],
   [
-    'events that are not processed',
+    'overdue inbox items',
     /^organization acme: one inbox item has been due for more than 10 minutes\. No server/,
   ],
   [
-    'a delivery that was given up',
+    'a dead delivery',
     /^organization acme: one event delivery failed permanently\. See the reason with "crm delivery list/,
   ],
   [
-    'a dead receiver',
+    'a failing receiver',
     /^organization acme: the receiver of event subscription \d+, https:\/\/hooks\.example, has failed 7 times since /,
   ],
   [
-    'a receiver that is gone',
+    'a receiver that responded with 410',
     /^organization acme: the receiver of event subscription \d+, https:\/\/gone\.example, responded with 410, so the subscription was disabled\..* "crm subscription on \d+ --org acme"\.$/,
   ],
   ['a table that was never analyzed', /^table planted: it was never analyzed, .*Run: analyze "planted"/],
-  ['an index that is not valid', /^index crm_api_keys_public_id: it is invalid/],
+  ['an invalid index', /^index crm_api_keys_public_id: it is invalid/],
   ['a pending migration', /^migrations: Migration\d+_events is pending\. Run "crm migrate"/],
   [
-    'a database that is ahead',
+    'a database ahead of the code',
     /^migrations: the database is ahead of this code: it has Migration20991231235959_of_tomorrow/,
   ],
   [
-    'a replica that is none',
+    'a primary configured as a replica',
     /^replica \S+: it is not a replica, so its reads go to the primary/,
     'postgresql',
   ],
@@ -220,28 +220,25 @@ const planted: readonly (readonly [fault: string, says: RegExp, only?: 'postgres
     'postgresql',
   ],
   [
-    'a limit of connections',
+    'a connection limit',
     /^connection limit of the database: it allows 20 connections, but each node uses up to \d+/,
     'postgresql',
   ],
   ['a forgotten replication slot', /^replication slot forgotten: it has no consumer/, 'postgresql'],
   ['commits that do not wait for the disk', /^synchronous_commit: it is off: a server crash/, 'postgresql'],
-  ['a database that is read-only', /^DATABASE_URL: the database rejects writes: .*read-only/, 'postgresql'],
+  ['a read-only database', /^DATABASE_URL: the database rejects writes: .*read-only/, 'postgresql'],
 ];
 const plantedNotes: readonly (readonly [fault: string, says: RegExp])[] = [
   ['an unrestricted admin port', /^ADMIN_HOST: ADMIN_PORT 9 listens on 0\.0\.0\.0 without authentication/],
   [
-    'an integration that is off',
+    'a disabled integration',
     /^organization shop: integration \d+, "Old bot" \(telegram\), is disabled, so its URL responds with 404/,
   ],
   [
-    'maintenance that was left on',
+    'maintenance mode left enabled',
     /^read_only of \S+: every write is rejected with 503, and background work is paused/,
   ],
-  [
-    'an OpenID Connect provider that is off',
-    /^login\.providers\.off: the provider is disabled because its name/,
-  ],
+  ['a disabled OpenID Connect provider', /^login\.providers\.off: the provider is disabled because its name/],
   [
     'the demo organization',
     /^organization demo: the demo organization exists, and admin@demo\.example can log in\. If the instance contains real records, run: crm user disable admin@demo\.example$/,
@@ -256,16 +253,16 @@ before(async () => {
 });
 after(() => server?.stop());
 
-/** A migrated database on the server of this file, for transactions and slots of others would be found too. */
+/** Creates a migrated database on this file's own server, because doctor would find other tests' transactions and slots. */
 async function storageOf(driver: (typeof drivers)[number]): Promise<Storage> {
   if (driver === 'embedded') return migratedStorage(driver);
-  const [made, folder] = [await makeDatabase(server.url, migrated), temporaryFolder()];
+  const [database, folder] = [await makeDatabase(server.url, migrated), temporaryFolder()];
   return {
     driver,
     folder: join(folder.path, 'data'),
-    environment: { DATABASE_URL: made.url, DATA_DIR: join(folder.path, 'data') },
+    environment: { DATABASE_URL: database.url, DATA_DIR: join(folder.path, 'data') },
     remove: async () => {
-      await made.drop();
+      await database.drop();
       folder.remove();
     },
   };
@@ -275,7 +272,7 @@ for (const driver of drivers) {
   describe(`doctor (${driver})`, () => {
     let storage: Storage;
     let environment: Environment;
-    let found: Report;
+    let report: Report;
     before(async () => {
       storage = await storageOf(driver);
       environment = well(storage);
@@ -287,14 +284,14 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('an instance that is well has no findings, no notes, and nothing is skipped', async () => {
+    test('reports no findings, notes or skipped checks for a healthy instance', async () => {
       const report = await doctor(environment);
       assert.deepEqual([...linesOf(report.wrong), ...linesOf(report.notes), ...report.skipped], []);
-      // Its parts are four: environment, config.yaml, definitions, database.
+      // Four parts are not in the list of checks: environment, config.yaml, definitions and database.
       assert.equal(report.checks, checks.length + 4);
     });
 
-    test('shows people the same', async () => {
+    test('prints the same findings as text', async () => {
       const { code, stdout } = await crm(['doctor'], { ...environment, INBOUND_SECRET: '' });
       assert.equal(code, 0);
       assert.match(
@@ -316,40 +313,40 @@ for (const driver of drivers) {
           for (const text of faultyServer) await query(text.replace('database this', `database ${name}`));
         });
         const file = settingsFile(broken);
-        found = await doctor({ ...environment, ...faultyEnvironment, ...more, ...file.environment });
+        report = await doctor({ ...environment, ...faultyEnvironment, ...more, ...file.environment });
       });
       for (const [fault, says, only] of planted) {
         if (only !== undefined && only !== driver) continue;
         test(fault, () => {
-          const lines = linesOf(found.wrong);
+          const lines = linesOf(report.wrong);
           assert.equal(lines.filter((line) => says.test(line)).length, 1, lines.join('\n'));
         });
       }
       for (const [fault, says] of plantedNotes) {
         test(`${fault}, as a note`, () => {
-          const lines = linesOf(found.notes);
+          const lines = linesOf(report.notes);
           assert.equal(lines.filter((line) => says.test(line)).length, 1, lines.join('\n'));
         });
       }
-      test('and no more, no secret, each with advice', () => {
-        const all = [...found.wrong, ...found.notes];
+      test('nothing else, prints no secrets, and gives advice for each finding', () => {
+        const all = [...report.wrong, ...report.notes];
         const expected = planted.filter(([, , only]) => only === undefined || only === driver);
         const others = linesOf(all).filter(
           (line) => ![...expected, ...plantedNotes].some(([, says]) => says.test(line)),
         );
-        // What the planted ones entail: the tables of the migration, and the index, differ from what was applied.
+        // Planted faults also cause findings about tables and indexes that differ from the applied migrations.
         assert.deepEqual(
           others.filter((line) => !/^migrations: /.test(line)),
           [],
         );
-        assert.doesNotMatch(JSON.stringify(found), /a-secret-in-the-file|with-a-secret|the-secret-/);
+        assert.doesNotMatch(JSON.stringify(report), /a-secret-in-the-file|with-a-secret|the-secret-/);
         for (const { advice } of all) assert.match(advice, /\w{3}/);
       });
     });
   });
 }
 
-describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql') }, () => {
+describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresql') }, () => {
   let storage: Storage;
   let environment: Environment;
   before(async () => {
@@ -359,7 +356,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
   });
   after(() => storage.remove());
 
-  test('a pooler, and the settings that its role needs', { skip: noPooler }, async () => {
+  test('reports a pooler and the settings that its role needs', { skip: noPooler }, async () => {
     const pooler = await startPooler(String(environment.DATABASE_URL));
     try {
       const { wrong } = await doctor({ ...environment, DATABASE_URL: pooler.url });
@@ -374,7 +371,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     }
   });
 
-  test('a database that is not UTF-8, and has no tables', async () => {
+  test('reports a database with another encoding and without tables', async () => {
     const name = 'not_utf8';
     await connected(server.url, (client) =>
       client.query(`create database ${name} encoding 'LATIN1' locale 'C' template template0`),
@@ -412,7 +409,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     });
   }
 
-  test('a role whose connections are all in use, at the start and later', async () => {
+  test('reports a role that has reached its connection limit, at startup and later', async () => {
     const url = new URL(String(environment.DATABASE_URL));
     await connected(server.url, (client) =>
       client.query(`create role full_role login password 'full' connection limit 1`),
@@ -427,10 +424,10 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
       );
       const holding = () =>
         connected(url.href, async () => {
-          const found = await serverChecks
+          const findings = await serverChecks
             .find(({ name }) => name === 'writing')
             ?.run({ config, database } as Parameters<(typeof serverChecks)[number]['run']>[0]);
-          assert.deepEqual(found, [
+          assert.deepEqual(findings, [
             {
               place: 'DATABASE_URL',
               problem:
@@ -446,7 +443,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
           assert.ok(skipped.every(({ reason }) => reason === 'the database cannot be used'));
           return true;
         });
-      // The connection that was ended may still count.
+      // The terminated connection might still count.
       const isFull = (cause: { code?: string }) => {
         if (cause.code !== '53300') throw cause;
         return false;
@@ -457,8 +454,8 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     }
   });
 
-  test('a clock that differs', async () => {
-    // Another function of that name stands for another clock.
+  test('reports a wrong database clock', async () => {
+    // A function with the same name, first in the search path, simulates another clock.
     await onDatabase(environment, async (query) => {
       await query('create schema other');
       await query(
@@ -469,9 +466,9 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     const config = readConfig({ DATABASE_URL: url });
     const database = await openDatabase(config, []);
     try {
-      const found = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
+      const findings = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
       assert.match(
-        String(found?.[0]?.problem),
+        String(findings?.[0]?.problem),
         /^the database clock is 3\d{3}\.\d s ahead of this machine’s clock$/,
       );
     } finally {
@@ -479,7 +476,7 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
     }
   });
 
-  test('a transaction that holds the change feed up', async () => {
+  test('reports a transaction that delays the change feed', async () => {
     const config = readConfig(environment);
     const database = await openDatabase(config, []);
     try {
@@ -497,11 +494,11 @@ describe('doctor of a PostgreSQL server', { skip: !drivers.includes('postgresql'
   });
 });
 
-describe('doctor of what cannot be opened', () => {
+describe('doctor with unusable resources', () => {
   const folder = temporaryFolder();
   after(folder.remove);
 
-  test('a database that is away, few open files, a disk that is nearly full, an open folder', async (t) => {
+  test('reports an unreachable database, a low file limit, a nearly full disk and an accessible folder', async (t) => {
     const disk = mountDisk(8);
     const data = join(disk?.path ?? folder.path, 'data');
     mkdirSync(data);
@@ -542,13 +539,13 @@ describe('doctor of what cannot be opened', () => {
         ),
       );
       assert.doesNotMatch(stdout, /the-password/);
-      if (disk === undefined) t.diagnostic('no disk of its own is permitted here');
+      if (disk === undefined) t.diagnostic('mounting a disk is not permitted');
     } finally {
       disk?.remove();
     }
   });
 
-  test('a server that is silent is not waited for', async () => {
+  test('does not wait for a server that does not respond', async () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const { port } = silent.address() as AddressInfo;
@@ -563,7 +560,7 @@ describe('doctor of what cannot be opened', () => {
     }
   });
 
-  test('mistakes in config.yaml and definitions, each with its place, and the rest is looked at', async () => {
+  test('reports errors in config.yaml and definitions with their locations, and runs the remaining checks', async () => {
     const resources = join(folder.path, 'resources');
     mkdirSync(resources);
     writeFileSync(join(resources, 'things.yaml'), 'singular: thing\nfields:\n  name: { type: strng }\n');
@@ -595,7 +592,7 @@ describe('doctor of what cannot be opened', () => {
     );
   });
 
-  test('wrong variables, together', async () => {
+  test('reports all invalid variables together', async () => {
     const { wrong, skipped } = await doctor({ PORT: 'abc', DATABASE_URL: 'mysql://x' });
     assert.deepEqual(
       wrong.map(({ place, problem }) => `${place}: ${problem}`),
@@ -607,7 +604,7 @@ describe('doctor of what cannot be opened', () => {
     assert.ok(skipped.every(({ reason }) => reason === 'the environment cannot be used'));
   });
 
-  test('through a running server, and not in a folder that is taken otherwise; a secret that is missing', {
+  test('uses the running server, skips a locked folder, and reports a missing secret', {
     skip: !drivers.includes('embedded'),
   }, async () => {
     const { environment, folder: data, remove } = await migratedStorage('embedded');
@@ -615,27 +612,27 @@ describe('doctor of what cannot be opened', () => {
       const release = lockFolder(data);
       const { wrong, skipped } = await doctor({ ...environment, DATABASE_CONNECT_TIMEOUT_MS: '200' });
       release();
-      // The copy of a folder has the rights that its files get by default.
+      // A copied folder has default file modes.
       assert.ok(wrong.every(({ check }) => check === 'data folder'));
       const reason = `another process is using ${data} and does not respond as a server. Stop it first.`;
       assert.ok(
-        skipped.some((each) => each.check === 'writing' && each.reason === reason),
+        skipped.some((entry) => entry.check === 'writing' && entry.reason === reason),
         JSON.stringify(skipped),
       );
-      // As `serve` opens it.
+      // Open the database as `serve` does.
       const served = await openDatabase({ ...readConfig(environment), serves: true }, []);
       try {
         const text = "insert into crm_users (email, password_hash) values ('a@b.example', '')";
         await served.run({ name: '', text, values: [] });
-        const found = await doctor(environment);
-        const [line = '', ...more] = linesOf(found.wrong);
+        const report = await doctor(environment);
+        const [line = '', ...more] = linesOf(report.wrong);
         assert.match(
           line,
           /\/auth-secret: the instance’s secret is missing\. .* Set AUTH_SECRETS to the previous secret/,
         );
         assert.deepEqual(more, []);
         assert.ok(
-          found.skipped.every(({ reason: why }) => why === 'the instance does not have a secret yet'),
+          report.skipped.every(({ reason: why }) => why === 'the instance does not have a secret yet'),
         );
       } finally {
         await served.close();
@@ -646,11 +643,11 @@ describe('doctor of what cannot be opened', () => {
   });
 });
 
-describe('what needs no database', () => {
+describe('checks without a database', () => {
   const find = async (name: string, environment: Environment, public_url = '') => {
     const config = readConfig(environment);
-    const check = addressChecks.find((each) => each.name === name);
-    return linesOf(((await check?.run({ config, settings: { public_url } })) ?? []) as Found[]);
+    const check = addressChecks.find((candidate) => candidate.name === name);
+    return linesOf(((await check?.run({ config, settings: { public_url } })) ?? []) as Finding[]);
   };
   const encryption = 'database connection encryption';
 
@@ -676,13 +673,13 @@ describe('what needs no database', () => {
     });
   }
 
-  test('a proxy that is not believed', async () => {
+  test('an untrusted proxy', async () => {
     assert.match(String(await find('public URL', {}, 'https://crm.example')), /^TRUSTED_PROXIES: the proxy/);
     assert.deepEqual(await find('public URL', { TRUSTED_PROXIES: '1' }, 'https://crm.example'), []);
     assert.deepEqual(await find('public URL', {}, 'http://127.0.0.1:3000'), []);
   });
 
-  test('workers of the embedded database', async () => {
+  test('workers with the embedded database', async () => {
     assert.match(
       String(await find('workers', { WORKERS: '2' })),
       /^WORKERS: only one process can use the embedded database/,

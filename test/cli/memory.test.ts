@@ -1,18 +1,18 @@
-// What a service does for its memory once it has started.
+// Garbage collection after startup.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { project } from '../support/process.ts';
 
-test('what a start has left is collected as a whole, once, and keeps no process', () => {
+test('runs one full garbage collection after startup, and does not keep the process alive', () => {
   const script = `
     import { collectGarbageAfterStart } from ${JSON.stringify(join(project, 'app/serve/memory.ts'))};
     collectGarbageAfterStart();
     setTimeout(() => {}, Number(process.argv[1]));`;
-  const traced = (ms: number) =>
+  const collections = (ms: number) =>
     execFileSync(process.execPath, ['--trace-gc', '--input-type=module', '--eval', script, String(ms)], {
       encoding: 'utf8',
     }).match(/Mark-Compact/g)?.length ?? 0;
-  assert.deepEqual([traced(2500), traced(0)], [1, 0]);
+  assert.deepEqual([collections(2500), collections(0)], [1, 0]);
 });

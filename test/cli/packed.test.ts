@@ -1,4 +1,4 @@
-// The packed package: JavaScript that runs within node_modules, with what package.json lets it install.
+// The packed package: JavaScript that runs inside node_modules, with the dependencies in package.json.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,7 +37,7 @@ import {
 } from '../support/process.ts';
 
 describe('the packed package', { concurrency: 1 }, () => {
-  // Where packages are found, and Node strips no types.
+  // Inside node_modules, Node finds packages but does not strip types.
   const cache = join(project, 'node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const home = mkdtempSync(join(cache, 'packed-'));
@@ -45,7 +45,7 @@ describe('the packed package', { concurrency: 1 }, () => {
   before(() => execFileSync(process.execPath, [join(project, 'bin/build.js'), folder]));
   after(() => rmSync(home, { recursive: true, force: true }));
 
-  test('serves, with explorer and screens, a database that the source has migrated', async () => {
+  test('serves the API, explorer and admin UI on a database migrated by the source', async () => {
     const storage = await migratedStorage('postgresql');
     const service = await serve(storage.environment, { program: [join(folder, 'app/main.js')] });
     for (const path of ['/docs', '/docs/js/scalar.js', '/docs/openapi.json', '/setup/assets/setup.css']) {
@@ -59,10 +59,10 @@ describe('the packed package', { concurrency: 1 }, () => {
     await storage.remove();
   });
 
-  test('serves from a folder that it may not write, as somebody else; the health check of the image knows how it is', async () => {
+  test("serves from a read-only folder as another user, and passes the image's health check", async () => {
     const data = mkdtempSync(join(tmpdir(), 'crm-packed-'));
     const isRoot = process.getuid?.() === 0;
-    const somebody = isRoot ? { uid: 65534, gid: 65534 } : {};
+    const otherUser = isRoot ? { uid: 65534, gid: 65534 } : {};
     if (isRoot) chownSync(data, 65534, 65534);
     execFileSync('chmod', ['-R', 'a-w,a+rX', home]);
     const port = String(await freePort());
@@ -77,21 +77,21 @@ describe('the packed package', { concurrency: 1 }, () => {
       /HEALTHCHECK[\s\S]*?CMD \["node", "-e", "(.*)"\]/.exec(
         readFileSync(join(project, 'Dockerfile'), 'utf8'),
       ) ?? [];
-    const isWell = () =>
+    const isHealthy = () =>
       spawnSync(process.execPath, ['-e', check], { env: { ADMIN_PORT: port } }).status === 0;
     try {
-      assert.equal(isWell(), false);
-      for (const round of ['first start', 'next one']) {
-        const options = { env, ...somebody, cwd: folder };
+      assert.equal(isHealthy(), false);
+      for (const round of ['first start', 'second start']) {
+        const options = { env, ...otherUser, cwd: folder };
         const child = spawn(process.execPath, [join(folder, 'app/main.js'), 'serve', '--json'], options);
         const ended = once(child, 'exit');
         const errors = text(child.stderr);
         await Promise.race([once(child.stdout, 'data'), ended]);
-        assert.equal(isWell(), true, round);
+        assert.equal(isHealthy(), true, round);
         child.kill('SIGTERM');
         assert.deepEqual([(await ended)[0], await errors], [0, ''], round);
       }
-      assert.equal(isWell(), false);
+      assert.equal(isHealthy(), false);
       assert.ok(!existsSync(join(home, '.cache')));
     } finally {
       execFileSync('chmod', ['-R', 'u+w', home]);
@@ -99,7 +99,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     }
   });
 
-  test('brings an empty cluster along, and no two databases made of it are taken for one', async () => {
+  test('includes an empty cluster, and databases created from it have distinct identities', async () => {
     const { createCluster } = (await import(
       pathToFileURL(join(folder, 'engine/database/cluster.js')).href
     )) as typeof import('../../engine/database/cluster.ts');
@@ -117,7 +117,7 @@ describe('the packed package', { concurrency: 1 }, () => {
     assert.notEqual(one?.[1], two?.[1]);
   });
 
-  test('writes clients', async () => {
+  test('generates clients', async () => {
     const output = join(folder, 'written');
     const { code, stderr } = await crm(
       ['client', '--output', output],
@@ -131,7 +131,7 @@ describe('the packed package', { concurrency: 1 }, () => {
   });
 
   /**
-   * Packs the package and installs the tarball as npm does; its dependencies are those of this project.
+   * Packs the package and installs the tarball like npm, with this project's dependencies.
    * @returns the tarball
    */
   const install = (instance: string): string => {
@@ -151,18 +151,18 @@ describe('the packed package', { concurrency: 1 }, () => {
     return join(home, tarball);
   };
 
-  /** Changes a file of the package. */
+  /** Replaces a text in a file of the package. */
   const edit = (name: string, from: string, to: string): void => {
     const text = readFileSync(join(folder, name), 'utf8');
     assert.ok(text.includes(from), `${from} in ${name}`);
     writeFileSync(join(folder, name), text.replace(from, to));
   };
 
-  /** Starts the service with `npm start`, ends npm with SIGTERM, and checks that the service has stopped before npm. @returns the demo key */
+  /** Starts the service with `npm start`, sends SIGTERM to npm, and checks that the service stops before npm. @returns the demo key */
   const assertStopsByNpm = async (instance: string, environment: Environment): Promise<string> => {
     mkdirSync(join(instance, 'node_modules/.bin'));
     symlinkSync('../crm-engine/bin/crm.js', join(instance, 'node_modules/.bin/crm'));
-    // Some shells replace themselves with a last command by themselves; here it is never the last one.
+    // Some shells exec the last command instead of forking. Here it is never the last one.
     const shell = join(instance, 'node_modules/.bin/plain-shell');
     writeFileSync(shell, '#!/bin/sh\nexec /bin/sh -c "$2\n:"\n', { mode: 0o755 });
     const npm = spawn('npm', ['--silent', '--script-shell', shell, 'start', '--', '--json'], {
@@ -177,17 +177,17 @@ describe('the packed package', { concurrency: 1 }, () => {
       const { url, key } = JSON.parse(printed.toString()) as { url: string; key: string };
       npm.kill('SIGTERM');
       assert.deepEqual(await ended, [0, null]);
-      await assert.rejects(fetch(url), 'the service has ended too');
+      await assert.rejects(fetch(url), 'the service has stopped, too');
       return key;
     } finally {
-      // Whatever is left of its group.
+      // Kill the rest of the process group.
       try {
         process.kill(-(npm.pid ?? assert.fail()), 'SIGKILL');
       } catch {}
     }
   };
 
-  test('an instance of its own: made, extended, and upgraded to the next version with its data', async () => {
+  test('a new instance can be created, extended, and upgraded to the next version with its data', async () => {
     const temporary = temporaryFolder();
     symlinkSync(join(project, 'node_modules'), join(temporary.path, 'node_modules'));
     const instance = join(temporary.path, 'my-crm');
@@ -202,9 +202,10 @@ describe('the packed package', { concurrency: 1 }, () => {
     const first = join(temporary.path, 'first');
     const tarball = install(first);
     const bin = join(first, 'node_modules/crm-engine/bin/crm.js');
-    const made = await crm(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
-    const [, engine = ''] = /^Created \.\/my-crm with --engine file:(\S+)\. Next:\n/.exec(made.stdout) ?? [];
-    assert.equal(resolve(instance, engine), tarball, made.stdout + made.stderr);
+    const created = await crm(['new', './my-crm'], {}, { cwd: temporary.path, program: [bin] });
+    const [, engine = ''] =
+      /^Created \.\/my-crm with --engine file:(\S+)\. Next:\n/.exec(created.stdout) ?? [];
+    assert.equal(resolve(instance, engine), tarball, created.stdout + created.stderr);
     renameSync(join(first, 'node_modules'), join(instance, 'node_modules'));
     const key = await assertStopsByNpm(instance, environment);
 
@@ -223,8 +224,8 @@ describe('the packed package', { concurrency: 1 }, () => {
     assert.equal(patched.status, 200, patched.text);
     await stop(service);
 
-    // The next version: a column of a table of the platform, with its migration, and a field of the leads, with one that
-    // is not for instances.
+    // The next version adds a column to a platform table, with a migration, and a field to leads, with a migration that
+    // instances must not run.
     edit('package.json', '"version": "', '"version": "1.');
     edit(
       'plugins/api/usage/tables.js',
@@ -255,18 +256,18 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
 
     const began = performance.now();
     const plan = await crmJson(['plan'], environment, options);
-    assert.ok(performance.now() - began < 20_000, 'a command that is done ends');
+    assert.ok(performance.now() - began < 20_000, 'a finished command exits');
     assert.deepEqual(plan.api, [{ kind: 'added', name: 'leads.region', text: 'is new', breaks: false }]);
     await crmJson(['migrate', '--create', 'upgrade'], environment, options);
     service = await serve(environment, options);
-    const found = await service.call(`GET /api/v1/leads/${id}`, { key });
-    assert.partialDeepStrictEqual(found.json, { ...lead, fax: '+49 30 1', region: '' });
+    const upgraded = await service.call(`GET /api/v1/leads/${id}`, { key });
+    assert.partialDeepStrictEqual(upgraded.json, { ...lead, fax: '+49 30 1', region: '' });
     await stop(service);
     await storage.remove();
     temporary.remove();
   });
 
-  test('imports what is installed with it', () => {
+  test('imports only its declared dependencies', () => {
     const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
       dependencies: Readonly<Record<string, string>>;
     };
@@ -274,16 +275,16 @@ export class ${name} extends Migration { up() { this.addSql(${JSON.stringify(sql
       name.endsWith('.js'),
     );
     const missing = new Set<string>();
-    for (const name of sources.filter((each) => !/assets|rendered/.test(each))) {
+    for (const name of sources.filter((source) => !/assets|rendered/.test(source))) {
       const text = readFileSync(join(folder, name), 'utf8');
       for (const [, imported = ''] of text.matchAll(/(?:^import |\bfrom |\bimport\()'([\w@.:/-]+)'/gm)) {
         const [scope = '', second] = imported.split('/');
-        const wanted = scope.startsWith('@') ? `${scope}/${second}` : scope;
+        const dependency = scope.startsWith('@') ? `${scope}/${second}` : scope;
         const isBuiltin = imported.startsWith('node:') || builtinModules.includes(imported);
-        if (!imported.startsWith('.') && !isBuiltin && !(wanted in dependencies)) missing.add(wanted);
+        if (!imported.startsWith('.') && !isBuiltin && !(dependency in dependencies)) missing.add(dependency);
       }
     }
-    // What it renders is in the package.
+    // The package contains the rendered output of this dependency.
     assert.deepEqual([...missing], ['@scalar/fastify-api-reference']);
   });
 });

@@ -1,4 +1,4 @@
-// Organizations, users, profiles and keys made on the command line, and what the keys may do on the service.
+// Organizations, users, profiles and keys created on the command line, and the keys' access to the service.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { verify } from 'argon2';
@@ -20,10 +20,10 @@ import {
 } from '../support/process.ts';
 
 const keyForm = /^crm_[0-9A-Za-z]{10}_[0-9A-Za-z]{49}$/;
-const given = 'correct horse battery staple';
+const chosenPassword = 'correct horse battery staple';
 
-/** What one database was given, before its service starts. */
-interface Made {
+/** Contents of a database before its service starts. */
+interface Contents {
   readonly generated: Record<string, unknown>;
   readonly keys: Readonly<Record<string, Record<string, unknown>>>;
 }
@@ -33,8 +33,8 @@ const member = (email: string, org: string, profile = 'administrator') =>
 const key = (profile: string, ...options: string[]) =>
   ['key', 'create', '--org', 'acme', '--profile', profile, ...options] as const;
 
-/** Runs the commands that fill a database, each checked for its one JSON object. */
-async function fill(environment: Environment): Promise<Made> {
+/** Fills a database with commands, checking that each prints one JSON object. */
+async function fill(environment: Environment): Promise<Contents> {
   const make = (args: readonly string[], input?: string) =>
     crmJson(args, environment, input === undefined ? {} : { input });
   assert.deepEqual(await make(['org', 'create', 'acme', '--name', 'Acme Ltd ☃']), {
@@ -43,7 +43,7 @@ async function fill(environment: Environment): Promise<Made> {
     name: 'Acme Ltd ☃',
     profiles: ['administrator', 'read-only'],
   });
-  assert.deepEqual((await make(['org', 'create', 'beta'])).name, 'beta', 'the slug is the name');
+  assert.deepEqual((await make(['org', 'create', 'beta'])).name, 'beta', 'the name defaults to the slug');
   assert.deepEqual(
     await make([
       ...['profile', 'create', 'sales', '--org', 'acme', '--grant', 'leads:list,read', 'contacts:*'],
@@ -68,7 +68,7 @@ async function fill(environment: Environment): Promise<Made> {
   );
   const existing = [...member('ann@acme.example', 'beta', 'read-only'), '--existing'];
   assertRefused(
-    await crm([...existing, '--password-stdin'], environment, { input: `${given}\n` }),
+    await crm([...existing, '--password-stdin'], environment, { input: `${chosenPassword}\n` }),
     /^crm: --existing keeps the password/,
   );
   assertRefused(
@@ -80,12 +80,12 @@ async function fill(environment: Environment): Promise<Made> {
     email: 'ann@acme.example',
     verified: true,
   });
-  const known = await make(existing);
+  const added = await make(existing);
   const piped = await make(
     [...member('bob@acme.example', 'acme', 'sales'), '--password-stdin'],
-    `${given}\r\nmore`,
+    `${chosenPassword}\r\nmore`,
   );
-  assert.deepEqual(known, {
+  assert.deepEqual(added, {
     id: generated.id,
     email: 'ann@acme.example',
     organization: 'beta',
@@ -95,7 +95,7 @@ async function fill(environment: Environment): Promise<Made> {
   assert.deepEqual(
     [piped.created, piped.password, generated.created],
     [true, undefined, true],
-    'a password is printed only where it was made',
+    'a password is printed only if it was generated',
   );
   return {
     generated,
@@ -109,9 +109,9 @@ async function fill(environment: Environment): Promise<Made> {
   };
 }
 
-/** Status of a request with each key, in the order of the columns. */
+/** Keys, in the order of the statuses in `access`. */
 const columns = ['all', 'sales', 'reader', 'beta', 'revoked'] as const;
-const rights: readonly (readonly [request: string, body: unknown, ...statuses: number[]])[] = [
+const access: readonly (readonly [request: string, body: unknown, ...statuses: number[]])[] = [
   ['GET /api/v1/leads', undefined, 200, 200, 200, 200, 401],
   ['GET /api/v1/leads/1', undefined, 200, 200, 200, 404, 401],
   ['POST /api/v1/leads', {}, 201, 403, 403, 201, 401],
@@ -123,15 +123,15 @@ const rights: readonly (readonly [request: string, body: unknown, ...statuses: n
 ];
 
 for (const driver of drivers) {
-  describe(`people and keys (${driver})`, () => {
+  describe(`users and keys (${driver})`, () => {
     let storage: Storage;
-    let made: Made;
+    let contents: Contents;
     let service: Service;
-    const plaintext = (name: string) => String(made.keys[name]?.key);
+    const plaintext = (name: string) => String(contents.keys[name]?.key);
     before(async () => {
       storage = await migratedStorage(driver);
-      made = await fill(storage.environment);
-      const id = String(made.keys.revoked?.id);
+      contents = await fill(storage.environment);
+      const id = String(contents.keys.revoked?.id);
       assert.deepEqual(await crmJson(['key', 'revoke', id, '--org', 'acme'], storage.environment), {
         id,
         revoked: true,
@@ -142,8 +142,8 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('a key is printed with what it is, and has the documented form', () => {
-      const { key: text, ...rest } = made.keys.reader ?? {};
+    test('key create prints the key and its details in the documented format', () => {
+      const { key: text, ...rest } = contents.keys.reader ?? {};
       assert.match(String(text), keyForm);
       assert.deepEqual(rest, {
         id: '3',
@@ -153,10 +153,10 @@ for (const driver of drivers) {
         last_four: String(text).slice(-4),
         expires_at: '2999-01-31T00:00:00.000Z',
       });
-      assert.deepEqual([made.keys.sales?.name, made.keys.all?.profile], ['Website', 'administrator']);
+      assert.deepEqual([contents.keys.sales?.name, contents.keys.all?.profile], ['Website', 'administrator']);
     });
 
-    test('passwords are stored as argon2id of what was given or printed; keys and passwords nowhere as text', async () => {
+    test('passwords are stored as argon2id hashes; neither keys nor passwords are stored as text', async () => {
       const [users, everything] = await onDatabase(storage.environment, async (query) => [
         await query('select email, password_hash from crm_users order by id'),
         JSON.stringify([await query('select * from crm_users'), await query('select * from crm_api_keys')]),
@@ -165,18 +165,18 @@ for (const driver of drivers) {
       assert.deepEqual([users.length, ann, bob], [2, 'ann@acme.example', 'bob@acme.example']);
       assert.match(annHash, /^\$argon2id\$/);
       assert.ok(
-        await verify(annHash, String(made.generated.password)),
-        'the generated one, not the later one',
+        await verify(annHash, String(contents.generated.password)),
+        'the generated password, not the later one',
       );
-      assert.ok(await verify(bobHash, given), 'up to the end of its line');
-      for (const secret of [given, String(made.generated.password), ...columns.map(plaintext)]) {
+      assert.ok(await verify(bobHash, chosenPassword), 'the first line of standard input');
+      for (const secret of [chosenPassword, String(contents.generated.password), ...columns.map(plaintext)]) {
         assert.ok(!everything.includes(secret));
-        // Without the prefix, the public id and the checksum.
+        // The secret part, without the prefix, public ID and checksum.
         if (secret.startsWith('crm_')) assert.ok(!everything.includes(secret.slice(15, -6)));
       }
     });
 
-    test('key list shows every key of the organization, and no secret', async () => {
+    test("key list shows all of the organization's keys and no secrets", async () => {
       const { keys } = (await crmJson(['key', 'list', '--org', 'acme'], storage.environment)) as {
         keys: Record<string, string | null>[];
       };
@@ -189,13 +189,13 @@ for (const driver of drivers) {
           ['5', 'API key', 'administrator'],
         ],
       );
-      for (const one of keys) {
-        assert.deepEqual(Object.keys(one), [
+      for (const row of keys) {
+        assert.deepEqual(Object.keys(row), [
           ...['id', 'name', 'profile', 'profile_id', 'created_by', 'last_four', 'created_at', 'last_used_at'],
           ...['expires_at', 'revoked_at'],
         ]);
-        assert.equal(one.revoked_at !== null, one.id === '5');
-        assert.equal(one.last_used_at, null);
+        assert.equal(row.revoked_at !== null, row.id === '5');
+        assert.equal(row.last_used_at, null);
       }
       const { stdout } = await crm(['key', 'list', '--org', 'acme'], storage.environment);
       assert.match(stdout, /^id {2}name +profile +key +created +last used +state\n1 {3}API key/);
@@ -203,11 +203,15 @@ for (const driver of drivers) {
       for (const name of columns) assert.ok(!stdout.includes(plaintext(name).slice(4, 14)));
     });
 
-    test('each key may do what its profile grants, in its own organization', async () => {
+    test('each key can do what its profile grants, in its own organization', async () => {
       service = await serve(storage.environment);
-      assert.equal(Object.hasOwn(service.printed, 'key'), false, 'no demo where an organization exists');
+      assert.equal(
+        Object.hasOwn(service.printed, 'key'),
+        false,
+        'no demo organization if another one exists',
+      );
       await service.call('POST /api/v1/leads', { key: plaintext('all'), body: { last_name: 'One' } });
-      for (const [request, body, ...statuses] of rights) {
+      for (const [request, body, ...statuses] of access) {
         const answers = await Promise.all(
           columns.map((name) => service.call(request, { key: plaintext(name), body })),
         );
@@ -222,13 +226,13 @@ for (const driver of drivers) {
   });
 }
 
-describe('commands beside a running service (postgresql)', () => {
-  test('users: listed, shown, given another password, disabled and enabled', async () => {
+describe('commands with a running service (postgresql)', () => {
+  test('users can be listed, shown, reset, disabled and enabled', async () => {
     const { environment } = storage;
     const ann = await crmJson(member('ann@people.example', 'acme'), environment);
     const password = String(ann.password);
-    const login = async (tried: string) =>
-      service.call('POST /auth/login', { body: { email: 'ann@people.example', password: tried } });
+    const login = async (secret: string) =>
+      service.call('POST /auth/login', { body: { email: 'ann@people.example', password: secret } });
     const { access_token } = (await login(password)).json;
     const me = async () =>
       (await service.call('GET /auth/me', { headers: { authorization: `Bearer ${access_token}` } })).status;
@@ -267,7 +271,7 @@ describe('commands beside a running service (postgresql)', () => {
 
     const stdin = ['user', 'reset-password', 'ann@people.example', '--password-stdin'];
     assertRefused(await crm(stdin, environment, { input: 'short\n' }), /^crm: the password must have/);
-    assert.deepEqual(await crmJson(stdin, environment, { input: `${given}\n` }), {
+    assert.deepEqual(await crmJson(stdin, environment, { input: `${chosenPassword}\n` }), {
       id: ann.id,
       email: 'ann@people.example',
       sessions_ended: 1,
@@ -282,11 +286,11 @@ describe('commands beside a running service (postgresql)', () => {
       `user ${ann.id} is not linked to a provider`,
     );
     assert.equal((await crm(['user', 'disable', String(ann.id)], environment)).code, 0);
-    assert.equal((await login(given)).status, 401);
+    assert.equal((await login(chosenPassword)).status, 401);
     const state = (await crm(['user', 'show', 'ann@people.example'], environment)).stdout;
     assert.match(state, /\nstate +unverified, in "acme", disabled\n/);
     assert.deepEqual((await crmJson(['user', 'enable', String(ann.id)], environment)).disabled, false);
-    assert.equal((await login(given)).status, 200);
+    assert.equal((await login(chosenPassword)).status, 200);
   });
 
   let storage: Storage;
@@ -311,7 +315,7 @@ describe('commands beside a running service (postgresql)', () => {
         [['disable', 'nobody'], 'this is not a valid email address'],
         [['list', '--org', 'nowhere'], 'there is no organization "nowhere"'],
       ] as const
-    ).map((each) => [`user ${each[0].join(' ')} is refused in one line`, each] as const),
+    ).map((row) => [`user ${row[0].join(' ')} fails with one line`, row] as const),
     ([args]) => [['user', ...args], storage.environment],
     (outcome, [, message]) => assertRefused(outcome, message),
   );
@@ -319,13 +323,13 @@ describe('commands beside a running service (postgresql)', () => {
   const status = async (text: unknown, request = 'GET /api/v1/leads') =>
     (await service.call(request, { key: String(text) })).status;
 
-  test('a new profile and its key work immediately; a revoked key ends within a second', async () => {
+  test('a new profile and its key work immediately; a revoked key stops working within a second', async () => {
     const profile = ['profile', 'create', 'lister', '--org', 'acme', '--grant', 'leads:list'];
     await crmJson(profile, storage.environment);
     const made = await crmJson(key('lister'), storage.environment);
     assert.equal(await status(made.key), 200);
     assert.equal(await status(made.key, 'GET /api/v1/cases'), 403);
-    // Kept in use, so that the service has it in memory when it is revoked.
+    // Keep using the key, so that the service has it in memory when it is revoked.
     let revoked = false;
     const user = (async () => {
       while (!revoked) assert.ok([200, 401].includes(await status(made.key)));
@@ -334,7 +338,7 @@ describe('commands beside a running service (postgresql)', () => {
     await soonerThan(1000, async () => (await status(made.key)) === 401);
     revoked = true;
     await user;
-    assert.equal(await status(made.key), 401, 'for good');
+    assert.equal(await status(made.key), 401, 'permanently');
   });
 
   crmTable(
@@ -345,13 +349,13 @@ describe('commands beside a running service (postgresql)', () => {
         ['tomorrow', /is not a time/],
         ['2020-01-31', /is in the past/],
       ] as const
-    ).map((each) => [`--expires ${each[0]} is refused, and no key made`, each] as const),
+    ).map((row) => [`--expires ${row[0]} is rejected, and no key is created`, row] as const),
     ([text]) => [key('read-only', '--expires', text), storage.environment],
     (outcome, [, reason]) => assertRefused(outcome, reason),
   );
 
-  test('a key ends at its expiry', async () => {
-    // Later than any start of a command takes; then its end is moved to a moment that is sure to be ahead.
+  test('a key expires on time', async () => {
+    // The first expiry is later than any command takes to start. Then it is moved to two seconds from now.
     const far = new Date(Date.now() + 3_600_000).toISOString();
     const made = await crmJson(key('read-only', '--expires', far), storage.environment);
     assert.equal(made.expires_at, far);
@@ -365,18 +369,18 @@ describe('commands beside a running service (postgresql)', () => {
     );
     const end = rows[0]?.end ?? assert.fail();
     let last = 0;
-    const isRefused = async () => {
-      const asked = Date.now();
-      const refused = (await status(made.key)) === 401;
-      if (!refused) last = asked;
-      return refused;
+    const isRejected = async () => {
+      const start = Date.now();
+      const rejected = (await status(made.key)) === 401;
+      if (!rejected) last = start;
+      return rejected;
     };
-    await until(isRefused, 'expire', 30_000);
-    assert.ok(Date.now() >= end.getTime(), 'not before its end');
-    assert.ok(last <= end.getTime() + 1000, 'nor asked later than a second after it');
+    await until(isRejected, 'expire', 30_000);
+    assert.ok(Date.now() >= end.getTime(), 'not before its expiry');
+    assert.ok(last <= end.getTime() + 1000, 'not accepted more than a second after its expiry');
   });
 
-  test('without --json people read sentences, and a secret stands alone on the last line', async () => {
+  test('without --json, output is prose, with a secret alone on the last line', async () => {
     const { environment } = storage;
     const org = await crm(['org', 'create', 'gamma'], environment);
     assert.equal(org.stdout, 'Organization "gamma" created with the profiles administrator and read-only.\n');

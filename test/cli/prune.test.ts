@@ -1,4 +1,4 @@
-// What is old is removed now, and first counted.
+// `crm prune` deletes old rows, and counts them with --dry-run.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -13,27 +13,27 @@ for (const driver of drivers) {
         await query(`insert into crm_organizations (slug, name) values ('acme', 'Acme')`);
         const row = `select id, now() - interval '500 days', 'command', 'create', 'key' from crm_organizations`;
         const into = 'insert into crm_ledger (organization_id, at, actor_kind, action, object)';
-        // More than one step removes.
+        // More rows than one batch deletes.
         await query(`${into} ${row}, generate_series(1, 600)`);
         await query(`${into} ${row.replace('500', '300')}`);
       });
     });
     after(() => storage.remove());
-    const left = async () =>
+    const remaining = async () =>
       (await rowsApart(storage.environment, 'select count(*)::text from crm_ledger'))[0]?.[0];
 
-    test('with --dry-run nothing is removed', async () => {
+    test('deletes nothing with --dry-run', async () => {
       const { stdout, code } = await crm(['prune', '--dry-run'], storage.environment);
       assert.equal(code, 0);
       assert.match(stdout, /^old changes +600\n/m);
       assert.match(stdout, /Nothing was removed\./);
-      assert.equal(await left(), '601');
+      assert.equal(await remaining(), '601');
     });
 
-    test('then it is, and what is younger stays', async () => {
+    test('deletes old rows and keeps newer ones', async () => {
       const { removed } = await crmJson(['prune'], storage.environment);
       assert.equal((removed as Record<string, number>)['old changes'], 600);
-      assert.equal(await left(), '1');
+      assert.equal(await remaining(), '1');
     });
   });
 }

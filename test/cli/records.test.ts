@@ -1,4 +1,4 @@
-// crm export and crm import: files, what is refused in one line, exit codes.
+// `crm export` and `crm import`: files, errors in one line, exit codes.
 import assert from 'node:assert/strict';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ describe(`records on the command line (${driver})`, () => {
     await storage.remove();
   });
 
-  test('records come back as they were, in a file for its owner alone', async () => {
+  test('exported records can be imported unchanged, and the file is readable only by its owner', async () => {
     const names = ['Ada', '"Grüße", 世界', ''];
     writeFileSync(
       file('in.ndjson'),
@@ -49,17 +49,17 @@ describe(`records on the command line (${driver})`, () => {
       ['export', 'leads', '--org', 'beta', '--format', 'ndjson', '--filter', 'sort=id'],
       environment,
     );
-    const found = copied.stdout
+    const records = copied.stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     assert.deepEqual(
-      found.map(({ last_name: name, status }) => [name, status]),
+      records.map(({ last_name: name, status }) => [name, status]),
       names.map((name) => [name, '']),
     );
   });
 
-  describe('mistakes', () => {
+  describe('errors', () => {
     before(() => {
       writeFileSync(file('there.csv'), 'last_name,lead_score\na,1\nb,x\n');
       writeFileSync(file('bad.csv'), 'a,b\n1,2\n');
@@ -67,7 +67,7 @@ describe(`records on the command line (${driver})`, () => {
     crmTable(
       [
         [
-          'a file that is there',
+          'an existing file',
           {
             args: ['export', 'leads', file('there.csv')],
             says: `${file('there.csv')} already exists. Pass --force to replace it.`,
@@ -89,15 +89,15 @@ describe(`records on the command line (${driver})`, () => {
           },
         ],
         [
-          'no parameter',
+          'not a parameter',
           { args: ['export', 'leads', '--filter', 'New'], says: '--filter must be like status=New, not New' },
         ],
         [
-          'no such file',
+          'a missing file',
           { args: ['import', 'leads', file('none.csv')], says: `${file('none.csv')}: it does not exist` },
         ],
         [
-          'a format that nothing says',
+          'an unknown format',
           { args: ['import', 'leads', '-'], says: 'cannot detect the format. Pass --format csv or ndjson.' },
         ],
         [
@@ -108,7 +108,7 @@ describe(`records on the command line (${driver})`, () => {
           },
         ],
         [
-          'a match that is not unique',
+          'a match field that is not unique',
           {
             args: ['import', 'leads', file('there.csv'), '--match', 'email'],
             says: 'match is not possible: no field is unique',
@@ -120,7 +120,7 @@ describe(`records on the command line (${driver})`, () => {
     );
   });
 
-  test('lines that fail are shown, and the exit code says so', async () => {
+  test('prints failed lines and exits with 1', async () => {
     const { code, stdout } = await crm(
       ['import', 'leads', file('there.csv'), '--org', 'acme', '--dry-run'],
       environment,

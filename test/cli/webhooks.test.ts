@@ -1,4 +1,4 @@
-// The command line on partners and deliveries: which endpoints are on, what came in, and whether config.yaml is right.
+// `crm partners`, `crm inbox` and `crm check`: enabled endpoints, received events, and errors in config.yaml.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -54,11 +54,11 @@ interface Endpoint {
   readonly problem: string;
   readonly secrets: readonly { place: number; last_used_at: string | null }[];
 }
-/** What `crm partners` says, by endpoint; no secret is in it. */
+/** Returns the output of `crm partners` by endpoint, after checking that it contains no secrets. */
 const partners = async (environment: Environment) => endpoints(await crmJson(['partners'], environment));
 function endpoints(json: Record<string, unknown>): Record<string, Endpoint> {
   assert.doesNotMatch(JSON.stringify(json), /the-(new|old)-secret|token-of-acme/);
-  return Object.fromEntries((json.partners as Endpoint[]).map((each) => [each.name, each]));
+  return Object.fromEntries((json.partners as Endpoint[]).map((endpoint) => [endpoint.name, endpoint]));
 }
 
 for (const driver of drivers) {
@@ -84,16 +84,16 @@ for (const driver of drivers) {
     });
     after(() => storage.remove());
 
-    test('partners: on, off, bound to an organization that is not there; never used', async () => {
+    test('partners: on, off or misconfigured, with unused secrets', async () => {
       const all = await partners(environment);
       const never = (...places: number[]) => places.map((place) => ({ place, last_used_at: null }));
-      const told = Object.values(all).map(({ name, state, problem, secrets }) => [
+      const rows = Object.values(all).map(({ name, state, problem, secrets }) => [
         name,
         state,
         problem,
         secrets,
       ]);
-      assert.deepEqual(told, [
+      assert.deepEqual(rows, [
         ['inbound_leads', 'on', '', never(1, 2)],
         ['booking_forms_whatsapp', 'on', '', never(1)],
         ['payments.signed', 'on', '', never(1, 2)],
@@ -115,7 +115,7 @@ for (const driver of drivers) {
 
     const senders: readonly [name: string, messaging: object, problem: string, organization?: string][] = [
       ['no sender', {}, 'messaging has no sender for "acme"'],
-      ['another’s sender', { beta: { sender: 'log' } }, 'messaging has no sender for "acme"'],
+      ['another organization’s sender', { beta: { sender: 'log' } }, 'messaging has no sender for "acme"'],
       ['an unknown organization', {}, 'organization "nobody" does not exist', 'nobody'],
       [
         'an unset token',
@@ -133,7 +133,7 @@ for (const driver of drivers) {
         'messaging.acme.phone_number_id is blank',
       ],
       [
-        'both given',
+        'both set',
         { acme: { sender: 'whatsapp_cloud', phone_number_id: '1', access_token: 'token-of-acme' } },
         '',
       ],
@@ -147,13 +147,13 @@ for (const driver of drivers) {
       },
       (outcome, [, , problem]) => {
         const all = endpoints(jsonOf(outcome));
-        const { state, problem: told } = all.booking_forms_whatsapp ?? assert.fail();
-        assert.deepEqual([state, told], [problem === '' ? 'on' : 'misconfigured', problem]);
-        assert.deepEqual(all.inbound_leads?.state, 'off', 'has no secret unless one is named');
+        const { state, problem: message } = all.booking_forms_whatsapp ?? assert.fail();
+        assert.deepEqual([state, message], [problem === '' ? 'on' : 'misconfigured', problem]);
+        assert.deepEqual(all.inbound_leads?.state, 'off', 'off without a configured secret');
       },
     );
 
-    test('partners: when each secret was last used, of signatures too; wrong ones do not count', async () => {
+    test('partners: shows when each secret was last used, including signatures but not failures', async () => {
       const start = new Date().toISOString();
       const service = await serve(environment);
       const body = JSON.stringify({ id: 'e1', email: 'nobody@example.com' });
@@ -190,7 +190,7 @@ for (const driver of drivers) {
       assert.match(stdout, /inbound_leads .* #1: never, #2: 20\d\d-\d\d-\d\dT[\d:.]+Z\n/);
     });
 
-    test('inbox list: newest first, by state, so many', async () => {
+    test('inbox list: newest first, filtered by state, limited', async () => {
       const list = async (...args: string[]) => {
         const { items } = await crmJson(['inbox', 'list', '--org', 'acme', ...args], environment);
         return (items as { event: string }[]).map(({ event }) => event);
@@ -209,13 +209,13 @@ for (const driver of drivers) {
       assert.deepEqual(more, ['']);
     });
 
-    test('inbox show, and replay once more', async () => {
+    test('inbox show and replay', async () => {
       const show = () => crmJson(['inbox', 'show', items.dead, '--org', 'acme'], environment);
       const { received_at, integration, ...dead } = await show();
       assert.match(String(received_at), /^20[-\dT:.]+Z$/);
       assert.match(String(integration), /^\d+$/);
       const reason = 'the Graph API responded with 500';
-      const told = {
+      const expected = {
         id: items.dead,
         event: 'dead event',
         status: 'dead',
@@ -223,7 +223,7 @@ for (const driver of drivers) {
         reason,
         payload: '{}',
       };
-      assert.deepEqual(dead, told);
+      assert.deepEqual(dead, expected);
       const read = await crm(['inbox', 'show', items.dead, '--org', 'acme'], environment);
       assert.match(
         read.stdout,
@@ -239,7 +239,7 @@ for (const driver of drivers) {
 
     const none = (id: string) => `inbox item ${id} does not exist in this organization`;
     const unknown = 'there is no organization "nobody"';
-    const mistakes: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
+    const errors: Readonly<Record<string, [args: () => string[], message: string | RegExp]>> = {
       'an unknown state': [
         () => ['list', '--org', 'acme', '--status', 'lost'],
         'Unknown state "lost". Available: waiting, done, dead.',
@@ -249,11 +249,11 @@ for (const driver of drivers) {
       'replay of an unknown organization': [() => ['replay', '1', '--org', 'nobody'], unknown],
       'show an unknown id': [() => ['show', '999999', '--org', 'acme'], none('999999')],
       'replay an unknown id': [() => ['replay', '999999', '--org', 'acme'], none('999999')],
-      'show another organization’s': [
+      'show another organization’s item': [
         () => ['show', items.beta, '--org', 'acme'],
         /inbox item .* does not exist/,
       ],
-      'replay another organization’s': [
+      'replay another organization’s item': [
         () => ['replay', items.beta, '--org', 'acme'],
         /inbox item .* does not exist/,
       ],
@@ -273,19 +273,19 @@ for (const driver of drivers) {
         ]),
       ),
     };
-    describe('mistakes about the inbox', () => {
-      // What is validated before the database is the same on both.
-      const some = Object.entries(mistakes).filter(
+    describe('errors of crm inbox', () => {
+      // Errors detected before the database is read are the same on both drivers.
+      const cases = Object.entries(errors).filter(
         ([name]) => driver === 'postgresql' || /other|unk/.test(name),
       );
       crmTable(
-        some,
+        cases,
         ([args]) => [['inbox', ...args()], environment],
         (outcome, [, message]) => assertRefused(outcome, message),
       );
     });
 
-    test('nothing is another organization’s: it has just its own, and an empty one says so', async () => {
+    test('inbox list shows only the organization’s own items, or says that there are no matches', async () => {
       const { items: own } = await crmJson(['inbox', 'list', '--org', 'beta'], environment);
       assert.deepEqual(
         (own as { id: string }[]).map(({ id }) => id),
@@ -300,7 +300,7 @@ for (const driver of drivers) {
 describe('check', () => {
   const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' };
 
-  test('a right config.yaml', async () => {
+  test('a valid config.yaml', async () => {
     const environment = { ...nowhere, ...file.environment };
     const { ok, payments } = await crmJson(['check'], environment);
     assert.deepEqual([ok, payments], [true, ['signed', 'stripe', 'lost', 'off']]);
@@ -314,14 +314,14 @@ describe('check', () => {
     ['partners:', '  inbound_leeds: { secrets: [a] }', 'inbox:', '  attempts: many', ''].join('\n'),
   );
   for (const flags of [[], ['--json']]) {
-    test(`a wrong one: every mistake with its place ${flags.join('')}`, async () => {
+    test(`an invalid one: reports every error with its location ${flags.join('')}`, async () => {
       const run = await crm(['check', ...flags], { ...nowhere, ...wrong.environment });
       assert.deepEqual([run.code, run.stdout], [1, ''], run.stderr);
       assert.match(run.stderr, /config\.yaml:2:3\b.*inbound_leeds.*inbound_leads/);
       assert.match(run.stderr, /config\.yaml:4:13\b/);
       assert.doesNotMatch(run.stderr, /^\s+at /m);
     });
-    test(`one that is not there ${flags.join('')}`, async () => {
+    test(`a missing one ${flags.join('')}`, async () => {
       const run = await crm(['check', ...flags], { ...nowhere, CRM_CONFIG: `${wrong.path}.gone` });
       assertRefused(run, /cannot read .*config\.yaml\.gone: it does not exist/);
     });

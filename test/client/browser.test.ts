@@ -1,4 +1,4 @@
-// The client in a real browser: the packed JavaScript as it is, on a page of another origin.
+// The client in a real browser: the packed JavaScript without a bundler, on a page of another origin.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { install } from '../support/client-package.ts';
 import { startInstance } from '../support/instance.ts';
 import { project } from '../support/process.ts';
 
-/** What the page does, as the text of a module. */
+/** Source of the page's module. */
 const script = `
 import { createClient, etag, NotFoundError } from './dist/index.js';
 const parameters = new URLSearchParams(location.hash.slice(1));
@@ -60,11 +60,11 @@ test('the client works on a page of another origin', { skip }, async () => {
   try {
     const { key } = await instance.organization('alpha');
     const page = await browser.newPage();
-    const failed: string[] = [];
-    page.on('pageerror', ({ message }) => failed.push(message));
+    const errors: string[] = [];
+    page.on('pageerror', ({ message }) => errors.push(message));
     await page.goto(`${origin}/#${new URLSearchParams({ url: instance.url, key })}`);
     await page.waitForFunction("document.title !== ''", undefined, { timeout: 30_000 }).catch(() => {});
-    assert.deepEqual(failed, []);
+    assert.deepEqual(errors, []);
     assert.deepEqual(JSON.parse(await page.title()), {
       exact: ['12345678901234567.89', '4611686018427387904'],
       walked: 25,

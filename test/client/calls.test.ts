@@ -1,4 +1,4 @@
-// The client's calls on a real instance, through a network that loses requests and responses.
+// Calls of the client to a real instance through a network that loses requests and responses.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -29,7 +29,7 @@ import { eventsTo, startReceiver } from '../support/receiver.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
-/** The resource of test/support/unique-people.ts, as `crm client` would type it. */
+/** Types that `crm client` would generate for the resource in test/support/unique-people.ts. */
 interface Person extends ResourceTypes {
   readonly record: { readonly id: bigint; readonly email: string; readonly code: bigint | null };
   readonly input: { readonly email?: string; readonly code?: bigint | number | null };
@@ -64,14 +64,14 @@ onBothDrivers(
     });
     after(() => network.close());
 
-    /** The next requests have these fates, all after them pass. */
+    /** Sets the fates of the next requests. Later requests pass. */
     const next = (...fates: readonly Fate[]) => {
-      const left = [...fates];
-      network.decide = () => left.shift() ?? 'pass';
+      const remaining = [...fates];
+      network.decide = () => remaining.shift() ?? 'pass';
     };
 
     describe('numbers', () => {
-      test('every 64-bit integer and decimal comes back as it was sent', async () => {
+      test('every 64-bit integer and decimal is returned exactly', async () => {
         const integer = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
         const decimal = fc
           .tuple(fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }), fc.stringMatching(/^\d{0,12}[1-9]$/))
@@ -92,7 +92,7 @@ onBothDrivers(
         );
       });
 
-      test('in lists, batches, exports, filters and expanded records too', async () => {
+      test('are exact in lists, batches, exports, filters and expanded records', async () => {
         const large = 9007199254740993n;
         const [made] = await crm.opportunities.createMany([
           { amount: '9007199254740993.07', probability: large, name: 'large' },
@@ -114,7 +114,7 @@ onBothDrivers(
         assert.deepEqual(shown.expanded.account_id, account);
       });
 
-      test('JSON.stringify writes what the instance sent, digit by digit', async () => {
+      test("JSON.stringify reproduces the instance's response exactly", async () => {
         const account = await crm.accounts.create({ name: 'Acme' });
         const input = { amount: '12345678901234567.89', probability: 2n ** 62n, account_id: account.id };
         const made = await crm.opportunities.create(input);
@@ -141,12 +141,12 @@ onBothDrivers(
         assert.deepEqual(
           Object.keys(made).filter((name) => name === 'toJSON'),
           [],
-          'only members are enumerable',
+          'toJSON is not enumerable',
         );
         assert.deepEqual(structuredClone(made), made);
       });
 
-      test('a runtime that would round them is an error before anything is sent', async () => {
+      test('fails on a runtime without exact numbers before anything is sent', async () => {
         const { rawJSON } = JSON as unknown as { readonly rawJSON: unknown };
         Reflect.deleteProperty(JSON, 'rawJSON');
         try {
@@ -160,7 +160,7 @@ onBothDrivers(
         }
       });
 
-      test('what is not exact is not sent', async () => {
+      test('rejects inexact values without sending them', async () => {
         for (const call of [
           () => crm.opportunities.create({ probability: 2 ** 53 }),
           () => crm.opportunities.create({ amount: Number.NaN }),
@@ -178,13 +178,13 @@ onBothDrivers(
     });
 
     describe('lists', () => {
-      test('all walks every page, and a cursor continues where a page ended', async () => {
+      test('all() returns every page, and a cursor continues after a page', async () => {
         const records = Array.from({ length: 45 }, (_, n) => ({ subject: `walk ${n}`, status: 'Walked' }));
         await crm.cases.createMany(records);
-        const seen = [];
+        const subjects = [];
         for await (const { subject } of crm.cases.all({ where: { status: 'Walked' }, fields: ['subject'] }))
-          seen.push(subject);
-        assert.deepEqual(seen.sort(), records.map(({ subject }) => subject).sort());
+          subjects.push(subject);
+        assert.deepEqual(subjects.sort(), records.map(({ subject }) => subject).sort());
         assert.equal(network.arrived.filter(({ method }) => method === 'GET').length, 3);
         const first = await crm.cases.list({ where: { status: 'Walked' }, count: 'exact' });
         assert.equal(first.total, 45);
@@ -194,7 +194,7 @@ onBothDrivers(
         assert.equal(both.size, 40);
       });
 
-      test('an unknown filter is refused, unless the client is not strict', async () => {
+      test('rejects an unknown filter unless the client is not strict', async () => {
         const where = { mail: 'ada@example.com' } as object;
         await assert.rejects(crm.leads.list({ where }), InvalidInputError);
         await clientWith({ strict: false }).leads.list({ where });
@@ -212,14 +212,14 @@ onBothDrivers(
           400,
         ],
         [
-          'no key',
+          'an invalid key',
           () => clientWith({ key: 'crm_wrong' }).leads.list(),
           UnauthenticatedError,
           'unauthenticated',
           401,
         ],
         [
-          'a batch too large',
+          'an oversized batch',
           () => crm.leads.createMany(Array(1001).fill({})),
           InvalidInputError,
           'invalid_input',
@@ -236,7 +236,7 @@ onBothDrivers(
         });
       }
 
-      test('a missing grant, and fields that are wrong', async () => {
+      test('a missing grant, and invalid fields', async () => {
         const key = await organization.keyWith([{ object: 'leads', actions: ['list'] }]);
         const denied = await failureOf(clientWith({ key }).leads.create({}));
         assert.ok(denied instanceof ForbiddenError);
@@ -248,7 +248,7 @@ onBothDrivers(
         );
       });
 
-      test('a response that is not of the API', async () => {
+      test('a response that is not from the API', async () => {
         next(
           { status: 418, body: '<h1>teapot</h1>' },
           { status: 302, headers: { location: instance().url } },
@@ -261,7 +261,7 @@ onBothDrivers(
         }
       });
 
-      test('no error shows the key', async () => {
+      test('never reveal the key', async () => {
         const dead = clientWith({ url: 'http://127.0.0.1:1', retries: 0 });
         const error = await failureOf(dead.leads.list({ q: 'private' }));
         assert.ok(error instanceof ConnectionError);
@@ -275,7 +275,7 @@ onBothDrivers(
     describe('retries', () => {
       const lost: readonly Fate[] = ['lose', 'half', 'drop', { status: 502 }, { status: 500, body: '{}' }];
 
-      test('a create is sent with one key until there is a response, and made once', async () => {
+      test('a create is retried with the same idempotency key and executed once', async () => {
         next(...lost);
         const made = await crm.leads.create({ company: 'once' });
         assert.equal(network.arrived.length, 6);
@@ -286,13 +286,13 @@ onBothDrivers(
         assert.deepEqual(all, [made]);
       });
 
-      test('they end', async () => {
+      test('stop after the configured number', async () => {
         network.decide = () => 'drop';
         await assert.rejects(clientWith({ retries: 2 }).leads.create({}), ConnectionError);
         assert.equal(network.arrived.length, 3);
       });
 
-      test('Retry-After is obeyed, and one that is too long is an error immediately', async () => {
+      test('respect Retry-After, and fail immediately if it is too long', async () => {
         const body = JSON.stringify({ error: 'slowly', code: 'rate_limited', request_id: 'x' });
         next({ status: 429, headers: { 'retry-after': '1' }, body });
         await crm.leads.list();
@@ -304,26 +304,26 @@ onBothDrivers(
         assert.equal(error.retryAfter, 61);
       });
 
-      test('a signal ends a call that waits', async () => {
+      test('are aborted by a signal', async () => {
         next({ status: 503, headers: { 'retry-after': '30' } });
         await assert.rejects(crm.leads.list({ signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
       });
 
-      test('an attempt has a time limit', async () => {
+      test('each attempt has a time limit', async () => {
         const slow: typeof fetch = (_, init) =>
           new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('cut'))));
         const error = await failureOf(clientWith({ fetch: slow, timeout: 20, retries: 1 }).leads.list());
         assert.ok(error instanceof ConnectionError && /within 20 ms/.test(error.message));
       });
 
-      test('refusals that stay are not sent again', async () => {
+      test('permanent errors are not retried', async () => {
         await assert.rejects(crm.leads.get(4711));
         next({ status: 501 });
         await assert.rejects(crm.leads.list());
         assert.equal(network.arrived.length, 2);
       });
 
-      test('imports and deletes of many are not sent again when a response is lost', async () => {
+      test('imports and bulk deletes are not retried after a lost response', async () => {
         next('lose', 'lose');
         await assert.rejects(crm.contacts.import([{ last_name: 'lost' }]), ConnectionError);
         const { id } = await crm.contacts.create({});
@@ -340,14 +340,14 @@ onBothDrivers(
         assert.equal((await crm.contacts.deleteMany([other.id])).length, 1);
       });
 
-      test('a delete whose response was lost has been done', async () => {
+      test('a delete succeeds even if its first response is lost', async () => {
         const { id } = await crm.leads.create({});
         next('lose');
         await crm.leads.delete(id);
         await assert.rejects(crm.leads.delete(id), NotFoundError);
       });
 
-      test('an export that is cut off fails', async () => {
+      test('a truncated export fails', async () => {
         await crm.contacts.createMany([{ last_name: 'cut' }, { last_name: 'off' }]);
         next('half');
         const read = async () => {
@@ -358,7 +358,7 @@ onBothDrivers(
     });
 
     describe('changes', () => {
-      test('update loses no concurrent change', async () => {
+      test('update preserves concurrent changes', async () => {
         const { id } = await crm.leads.create({});
         const clients = Array.from({ length: 6 }, () => clientWith());
         await Promise.all(
@@ -370,7 +370,7 @@ onBothDrivers(
         assert.equal((await crm.leads.get(id)).lead_score, 30n);
       });
 
-      test('update writes nothing for undefined, and waits for the function', async () => {
+      test('update writes nothing for undefined, and awaits the function', async () => {
         const made = await crm.leads.create({});
         assert.deepEqual(await crm.leads.update(made.id, () => undefined), made);
         const changed = await crm.leads
@@ -379,7 +379,7 @@ onBothDrivers(
         assert.ok(changed instanceof InvalidInputError);
       });
 
-      test('update does not apply a change twice that may have been made', async () => {
+      test('update does not repeat a change that might have been applied', async () => {
         const { id } = await crm.leads.create({});
         let reads = 0;
         network.decide = ({ method }) => (method === 'PATCH' && reads++ === 0 ? 'lose' : 'pass');
@@ -390,7 +390,7 @@ onBothDrivers(
         assert.equal((await crm.leads.get(id)).lead_score, 1n);
       });
 
-      test('a tag of an older version is refused', async () => {
+      test('rejects an ETag of an older version', async () => {
         const made = await crm.leads.create({});
         await crm.leads.patch(made.id, { company: 'new' });
         const ifMatch = etag(made) ?? '';
@@ -405,7 +405,7 @@ onBothDrivers(
     });
 
     describe('many records', () => {
-      test('upsert changes what is there and creates the rest; a duplicate names the other', async () => {
+      test('upsert updates existing records and creates the rest; a duplicate error contains the existing ID', async () => {
         const { people } = clientOf<{ people: Person }>(peopleInfo, {
           url: network.url,
           key: organization.key,
@@ -426,7 +426,7 @@ onBothDrivers(
         assert.equal(error.existingId, ada.id);
       });
 
-      test('with continue, each record has its result', async () => {
+      test('onError: continue returns a result per record', async () => {
         const results = await crm.contacts.createMany([{}, { account_id: 4711 }], { onError: 'continue' });
         assert.deepEqual(
           results.map(({ status }) => status),
@@ -437,7 +437,7 @@ onBothDrivers(
         await assert.rejects(crm.contacts.createMany([{}, { account_id: 4711 }]), InvalidInputError);
       });
 
-      test('imports take records, texts, files and streams', async () => {
+      test('import accepts records, strings, files and streams', async () => {
         const line = '{"last_name":"imported"}\n';
         for (const source of [
           [{ last_name: 'imported' }],
@@ -452,7 +452,7 @@ onBothDrivers(
     });
 
     describe('the instance', () => {
-      test('me: the key, its organization and what it is granted', async () => {
+      test('me: the key and its organization', async () => {
         next('drop');
         const me = await crm.me();
         assert.equal(me.user, null);
@@ -465,7 +465,7 @@ onBothDrivers(
         assert.ok(wrong instanceof UnauthenticatedError);
       });
 
-      test('events: pages of changes after a cursor, typed by their resource, with exact numbers', async () => {
+      test('events: pages of changes after a cursor, typed by resource, with exact numbers', async () => {
         const begin = [];
         for await (const page of crm.events({ after: 'now' })) begin.push(page);
         assert.deepEqual(begin[0]?.data, []);
@@ -477,7 +477,7 @@ onBothDrivers(
         const changes = [];
         let last = after;
         next('lose');
-        // Changes are in the feed once no older transaction is running.
+        // Changes appear in the feed after all older transactions have finished.
         const query = { after, resources: ['opportunities'], follow: true } as const;
         for await (const { data, next: cursor } of crm.events(query)) {
           changes.push(...data);
@@ -496,11 +496,11 @@ onBothDrivers(
         assert.equal(created.after?.amount, amount);
         assert.match(JSON.stringify(created), /"amount":12345678901234567\.89/);
         const { value: rest } = await crm.events({ after: last, resources: ['opportunities'] }).next();
-        assert.deepEqual(rest?.data, [], 'nothing twice');
+        assert.deepEqual(rest?.data, [], 'no change is returned twice');
         await assert.rejects(crm.events({ after: 'x' }).next(), InvalidInputError);
       });
 
-      test('events: with follow, they come until the signal aborts', async () => {
+      test('events: with follow, new changes arrive until the signal aborts', async () => {
         const stop = new AbortController();
         const pages = crm.events({
           after: 'now',
@@ -509,19 +509,19 @@ onBothDrivers(
           signal: stop.signal,
         });
         await pages.next();
-        const [found, made] = await Promise.all([
+        const [change, made] = await Promise.all([
           (async () => {
             for await (const { data } of pages) if (data.length > 0) return data[0];
             return undefined;
           })(),
           crm.contacts.create({ last_name: 'Followed' }),
         ]);
-        assert.equal(found?.id, made.id);
+        assert.equal(change?.id, made.id);
         const waiting = crm.events({ after: 'now', follow: true, signal: stop.signal });
         await waiting.next();
         network.arrived.length = 0;
         const further = waiting.next();
-        await until(async () => network.arrived.length > 0, 'the feed is asked');
+        await until(async () => network.arrived.length > 0, 'the feed is requested');
         stop.abort();
         await assert.rejects(further, { name: 'AbortError' });
       });
@@ -557,9 +557,10 @@ onBothDrivers(
         assert.match(JSON.stringify(event), new RegExp(`"id":${lead.id},`));
 
         const all = async (status?: 'dead') => {
-          const found = [];
-          for await (const each of subscriptions.deliveries(made.id, status && { status })) found.push(each);
-          return found;
+          const deliveries = [];
+          for await (const delivery of subscriptions.deliveries(made.id, status && { status }))
+            deliveries.push(delivery);
+          return deliveries;
         };
         assert.deepEqual((await all()).map(({ id }) => id).at(-1), delivery);
         assert.deepEqual(await all('dead'), []);
@@ -575,22 +576,22 @@ onBothDrivers(
       });
     });
 
-    test('a key may be a function, and people name their organization', async () => {
-      let asked = 0;
+    test('the key can be a function, and the organization can be set', async () => {
+      let calls = 0;
       const key = async () => {
-        asked++;
+        calls++;
         return organization.key;
       };
       next('drop');
       await clientWith({ key, organization: 'alpha' }).leads.list({ page: 2 });
-      assert.equal(asked, 2);
+      assert.equal(calls, 2);
       assert.equal(network.arrived[1]?.path, '/api/v1/leads?page=2&org=alpha');
     });
   },
   { sources, environment, ownServer: true },
 );
 
-/** What a call fails with. */
+/** Returns the error of a call that must fail. */
 const failureOf = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => assert.fail('it did not fail'),

@@ -1,4 +1,4 @@
-// A client that creates through a network which loses three of ten responses makes each record once.
+// Creates each record once through a network that loses three of ten responses.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
@@ -6,21 +6,21 @@ import { type CrmClient, createClient } from '../../client/src/index.ts';
 import { badNetwork, type Fate, type Network } from '../support/bad-network.ts';
 import { onBothDrivers } from '../support/instance.ts';
 
-/** What becomes of ten requests: three get no response, whether they were carried out or not. */
+/** Fates of ten requests. Three of them get no response, whether they were executed or not. */
 const fates: readonly Fate[] = ['lose', 'half', 'drop', ...Array<Fate>(7).fill('pass')];
 
-onBothDrivers('Creates of the client through a lossy network', (instance) => {
+onBothDrivers('The client on a lossy network', (instance) => {
   let network: Network;
   let crm: CrmClient;
   before(async () => {
     network = await badNetwork(instance().url);
     const { key } = await instance().organization('alpha');
-    // Losing 20 in a row is less likely than one in 10^10.
+    // The probability of losing 20 in a row is below 10^-10.
     crm = createClient({ url: network.url, key, retries: 20, maxWait: 1000 });
   });
   after(() => network.close());
 
-  test('each record is there once, and its response is the record', async () => {
+  test('creates each record once', async () => {
     let run = 0;
     await fc.assert(
       fc.asyncProperty(

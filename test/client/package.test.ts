@@ -1,4 +1,4 @@
-// Clients as `crm client` writes them: the shipped one is up to date, and others are right for other resources.
+// `crm client`: the shipped client is up to date, and clients for other resources are correct.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { people } from '../support/unique-people.ts';
 const shipped = join(project, 'client');
 const nowhere = { DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/nothing' };
 
-/** The files of a client by their paths, without what is made of them. */
+/** Returns a client's source files by path. */
 const filesOf = (folder: string): Record<string, string> =>
   Object.fromEntries(
     readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -29,16 +29,16 @@ describe('crm client', () => {
   after(folder.remove);
   const output = (name: string) => join(folder.path, name);
 
-  test('writes the client that is shipped: run `npm run -s crm -- client` if this fails', async () => {
+  test('generates the shipped client: run `npm run -s crm -- client` if this fails', async () => {
     await crmJson(['client', '--output', output('shipped')], nowhere);
-    const [written, there] = [filesOf(output('shipped')), filesOf(shipped)];
-    const paths = Object.keys({ ...written, ...there });
+    const [generated, committed] = [filesOf(output('shipped')), filesOf(shipped)];
+    const paths = Object.keys({ ...generated, ...committed });
     assert.ok(paths.includes('src/resources.ts'));
-    const different = paths.filter((path) => written[path] !== there[path]);
+    const different = paths.filter((path) => generated[path] !== committed[path]);
     assert.deepEqual(different, []);
   });
 
-  test('replaces the source and keeps what belongs to others', async () => {
+  test('replaces the source and keeps package.json', async () => {
     const mine = output('mine');
     await crm(['client', '--output', mine], nowhere);
     writeFileSync(join(mine, 'package.json'), '{ "name": "mine" }');
@@ -49,7 +49,7 @@ describe('crm client', () => {
     assert.equal(filesOf(mine)['src/resources.ts'], filesOf(shipped)['src/resources.ts']);
   });
 
-  test('does not write among other files', async () => {
+  test('fails if the folder contains other files', async () => {
     mkdirSync(output('full'));
     writeFileSync(join(output('full'), 'precious.txt'), '');
     assertRefused(
@@ -68,12 +68,12 @@ describe('crm client', () => {
     ['nowhere', /must be like https:/],
     ['http://127.0.0.1:1', /does not respond/],
   ] as const) {
-    test(`--url ${url} is refused`, async () =>
+    test(`--url ${url} fails`, async () =>
       assertRefused(await crm(['client', '--output', output('never'), '--url', url], nowhere), message));
   }
 });
 
-describe('a description of strangers', () => {
+describe('an untrusted API description', () => {
   const property = (name: string, schema: object): Record<string, object> => ({ [name]: schema });
   const documentOf = (properties: Record<string, object>): Document => {
     const list = { responses: {}, parameters: [] };
@@ -90,7 +90,7 @@ describe('a description of strangers', () => {
     };
   };
 
-  test('has no code that would run in the client', () => {
+  test('cannot inject code into the client', () => {
     for (const [properties, message] of [
       [property("a: 'int64', [(globalThis.pwned = 1, 'b')]", { type: 'integer' }), /has the name "a: /],
       [property('a', { type: 'string; export const pwned = 1' }), /has the type "string; /],
@@ -110,11 +110,11 @@ describe('a description of strangers', () => {
   });
 });
 
-describe('the client of other resources', () => {
+describe('a client for other resources', () => {
   let instance: Instance;
   let installed: Installed;
   const folder = temporaryFolder();
-  // Their types have names that TypeScript, or the client, has too.
+  // Singular names that collide with types of TypeScript or the client.
   const odd = ['client', 'record', 'date', 'page', 'id', 'array', 'crm', 'promise'].map((singular) => ({
     file: `resources/list_of_${singular}.yaml`,
     text: `singular: ${singular}\ncommon: [id, organization_id]\nfields:\n  name: { type: string, required: true, description: "*/ it's" }\n`,
@@ -154,7 +154,7 @@ fields:
     ]);
   });
 
-  test('says what is deprecated', () => {
+  test('marks deprecated fields', () => {
     const types = readFileSync(
       join(installed.folder, 'node_modules/@crm-engine/client/dist/resources.d.ts'),
       'utf8',
@@ -163,7 +163,7 @@ fields:
     assert.doesNotMatch(types, /@deprecated.*\n +readonly price/);
   });
 
-  test('compiles, and refuses what the instance would refuse', async () => {
+  test('compiles, and its types reject what the instance would reject', async () => {
     await installed.compile({
       'round.ts': `
 import { createClient } from '@crm-engine/client';
@@ -186,24 +186,24 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
   await crm.list_of_page.create({});
   // @ts-expect-error: not unique
   await crm.people.upsert([], ['age']);
-  // @ts-expect-error: nothing of it is unique
+  // @ts-expect-error: leads have no unique fields
   await crm.leads.upsert([], ['email']);
   // @ts-expect-error: no such filter
   await crm.leads.list({ where: { mail: 'x' } });
   // @ts-expect-error: no such operator
   await crm.leads.list({ where: { email: { contains: 'x' } } });
-  // @ts-expect-error: an id is not a text
+  // @ts-expect-error: an ID is not a string
   await crm.leads.get('7');
   // @ts-expect-error: cases have a fixed order
   await crm.cases.list({ sort: 'id' });
-  // @ts-expect-error: cases are not searched
+  // @ts-expect-error: cases are not searchable
   await crm.cases.list({ q: 'x' });
   // @ts-expect-error: a former name
   await crm.deals.list();
-  // @ts-expect-error: no reference
+  // @ts-expect-error: not a reference
   await crm.cases.list({ expand: ['queue_id'] });
   const { data } = await crm.cases.list({ fields: ['subject'] });
-  // @ts-expect-error: not among the fields
+  // @ts-expect-error: not one of the requested fields
   return data[0]?.status;
 }`,
     });
@@ -215,10 +215,10 @@ export async function wrong(crm: ReturnType<typeof createClient>) {
   });
 });
 
-describe('the client runs anywhere', () => {
+describe('the client is portable', () => {
   const sources = Object.entries(filesOf(shipped)).filter(([path]) => path.endsWith('.ts'));
 
-  test('it imports nothing but itself', () => {
+  test('imports only its own modules', () => {
     assert.ok(sources.length >= 5);
     const imported = sources.flatMap(([, text]) =>
       [...text.matchAll(/(?:\bfrom |\bimport\(|^import )'([^']+)'/gm)].map(([, name = '']) => name),
@@ -234,11 +234,11 @@ describe('the client runs anywhere', () => {
     assert.deepEqual(dependencies, {});
   });
 
-  // That it compiles with the types of Node.js only is part of the project's own types.
+  // The project's own type check compiles it with the types of Node.js.
   for (const [version, path] of compilers) {
     const skip = !existsSync(path) && 'needs npm ci --prefix test/clients';
     for (const globals of ['dom', 'webworker']) {
-      test(`TypeScript ${version} finds no globals but those of ${globals}`, { skip }, async () => {
+      test(`TypeScript ${version} compiles it with only the globals of ${globals}`, { skip }, async () => {
         const options = ['-p', '.', '--noEmit', '--lib', `es2023,${globals}`];
         await runProgram(shipped, process.execPath, join(path, 'bin/tsc'), ...options);
       });

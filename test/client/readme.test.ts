@@ -1,4 +1,4 @@
-// The client as it is documented: every block of its README runs, packed and installed, against an instance.
+// Runs every code block of the client's README against an instance, with the packed and installed client.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { project } from '../support/process.ts';
 const client = join(project, 'client');
 const readme = readFileSync(join(client, 'README.md'), 'utf8');
 
-/** The blocks of a page as a program: values after an arrow are checked, and `results` counts them. */
+/** Turns a page's code blocks into a program that checks the values after each arrow. */
 function programOf(text: string): string {
   const blocks = [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
   const imports = blocks.flatMap((block) => block.match(/^import .*$/gm) ?? []);
@@ -42,7 +42,7 @@ after(() => installed?.remove());
 onBothDrivers(
   "The client's README",
   (instance, driver) => {
-    test('every block does what it says', async (t) => {
+    test('every code block works as documented', async (t) => {
       const errors = t.mock.method(console, 'error', () => {});
       const { key } = await instance().organization('alpha');
       const { run } = (await import(
@@ -60,7 +60,7 @@ onBothDrivers(
         assert.deepEqual(actual, expected);
       });
       assert.ok(checked >= 20, `only ${checked} values were checked`);
-      assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow');
+      assert.equal(checked, readme.match(/ \/\/ → /g)?.length, 'every arrow was checked');
       const [[fields] = []] = errors.mock.calls.map((call) => call.arguments);
       assert.deepEqual(fields, [
         { field: 'account_id', message: 'account_id 4711 does not exist in accounts' },

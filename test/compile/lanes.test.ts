@@ -75,10 +75,11 @@ describe('lanes of lists', () => {
     });
   }
 
-  test('lists of the lane "list" come from an index in its order', async () => {
+  test('lists in the lane "list" use an index in their order', async () => {
     const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
     const connection = await client.connect();
-    // An empty table is best read and sorted as a whole; these make the planner say what it could do with a large one.
+    // The planner prefers to scan and sort an empty table. These settings make it show its plan for a large
+    // one.
     await connection.query('set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off');
     let seen = 0;
     try {
@@ -91,7 +92,7 @@ describe('lanes of lists', () => {
             const { text, lane } = statementOf(resource, query);
             const { rows } = await connection.query(`explain (generic_plan, format text) ${text}`);
             const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-            // An incremental sort puts in order what has the same beginning, as it comes from the index.
+            // An incremental sort only orders rows with an equal prefix, as the index returns them.
             const sorts = /(?<!Incremental )Sort {2}\(/.test(plan);
             assert.ok(lane === 'scan' || !sorts, `${resource.name} ${JSON.stringify(query)}: ${plan}`);
             seen++;
@@ -104,7 +105,7 @@ describe('lanes of lists', () => {
     assert.ok(seen > 100, `${seen}`);
   });
 
-  test('every filter that an index serves is found there, and in its order where the lane is "list"', async () => {
+  test('every indexed filter uses its index, in its order if the lane is "list"', async () => {
     const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
     const connection = await client.connect();
     await connection.query('set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off');

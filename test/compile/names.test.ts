@@ -1,4 +1,5 @@
-// Names that YAML may give must not meet names that the engine gives: such a file works, or is refused with its place.
+// Names in YAML that could collide with names that the engine generates: such a file either works or is
+// rejected with a location.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check.ts';
@@ -21,7 +22,10 @@ const link = (name: string, to: string) => [
 ];
 const long = (letter: string) => `${'long_name_that_is_very_long_'.padEnd(39, 'x')}${letter}`;
 
-/** What is stored in each, and read back: the last file's resource, linked to a record of the first's. */
+/**
+ * For each name, resource files whose records are stored and read back: the last file's resource, linked to
+ * a record of the first file's.
+ */
 const cases: Readonly<Record<string, readonly { file: string; text: string }[]>> = {
   'a field "organization"': [
     file('things', text('label'), text('organization'), ...link('parent', 'things')),
@@ -80,7 +84,7 @@ const cases: Readonly<Record<string, readonly { file: string; text: string }[]>>
 
 describe('names', () => {
   for (const [what, sources] of Object.entries(cases)) {
-    test(`${what}: works, or is refused with its place`, async () => {
+    test(`${what}: works or is rejected with its location`, async () => {
       try {
         checkSources(sources);
       } catch (error) {
@@ -121,7 +125,7 @@ describe('names', () => {
           const list = await instance.call(`GET /api/v1/${last.name}${query}`, { key });
           assert.equal(list.status, 200, list.text);
         }
-        // The database itself refuses a link to another organization, whatever the names are.
+        // The database itself rejects a link to another organization, whatever the names are.
         const { id: theirs } = await write(`POST /api/v1/${first.name}`, { label: 'Theirs' }, foreign.key);
         const crossing = await instance.call(`POST /api/v1/${last.name}`, { key, body: { parent: theirs } });
         assert.equal(crossing.status, 400, crossing.text);

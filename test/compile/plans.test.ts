@@ -1,4 +1,4 @@
-// The explained statements of a resource on a filled database, and what is found when an index is missing.
+// Explained statements of a resource on a filled database, and the problems reported for a missing index.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { explainStatements, type StatementPlan } from '../../engine/compile/plans.ts';
@@ -35,7 +35,7 @@ describe('crm check --plans', () => {
       after(() => instance.close());
       const bad = () => plans.filter(({ problems }) => problems.length > 0);
 
-      test('every operation is there, with its lane', () => {
+      test('lists every operation with its lane', () => {
         const laneOf = (wanted: string) => plans.find(({ request }) => request === wanted)?.lane;
         for (const [request, lane] of [
           ['GET /:id', 'read'],
@@ -57,7 +57,7 @@ describe('crm check --plans', () => {
         }
       });
 
-      test('what shares a connection and does not come from an index is found', () => {
+      test('reports statements on shared connections that do not use an index', () => {
         if (missing === undefined) {
           assert.deepEqual(bad(), []);
           const read = plans.find(({ request }) => request === 'GET /:id');
@@ -65,7 +65,7 @@ describe('crm check --plans', () => {
           return;
         }
         assert.ok(bad().length > 0);
-        // In the default order, said or not.
+        // Lists in the default order, whether requested or not.
         const concerned =
           missing === 'things_state_index' ? /state=/ : /sort=created_at|^GET \?(?:fields|expand)=/;
         for (const { request, lane } of bad()) {
@@ -77,7 +77,7 @@ describe('crm check --plans', () => {
   }
 });
 
-test('crm check --plans: short statements of the shipped resources come from their indexes', async () => {
+test('crm check --plans: short statements of the shipped resources use their indexes', async () => {
   const { code, stdout, stderr } = await crm(['check', '--plans'], {});
   assert.deepEqual([code, stderr], [0, '']);
   assert.match(stdout, /^lane +resource +request +indexes +problems\n/);

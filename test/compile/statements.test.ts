@@ -1,4 +1,5 @@
-// Every statement that the compiler can make is bound to one organization, and nothing of a request is in its text.
+// Every statement that the compiler can generate is restricted to one organization, and its text contains
+// nothing from a request.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource, type Resource } from '../../engine/compile/compile.ts';
@@ -37,7 +38,7 @@ const tables = new Set([...resources, ...stored].map(({ name }) => String(name))
 
 type Conditions = ParsedQuery['filters'];
 
-/** Every subset of a resource's filters, each with one value or several. The list is kept short: 3^n. */
+/** Every subset of a resource's filters, each with one value or several. The list must stay short: 3^n. */
 function subsets(filters: Resource['definition']['filters']): Conditions[] {
   const [first, ...rest] = filters;
   if (first === undefined) return [[]];
@@ -59,7 +60,7 @@ const places = ['1', null].map((key) => ({ page: '2', key, id: '1', text: '', si
 
 const whole: RequestedProjection = { selection: undefined, expansion: [] };
 
-/** What can be asked to see of a record: each field, each reference, all of them. */
+/** Every projection of a record: each field, each reference, and all of them. */
 const shapes = ({ selection, expansion }: Resource['definition']): RequestedProjection[] => {
   const id = selection.filter(({ name }) => name === 'id');
   return [
@@ -74,7 +75,7 @@ const shapes = ({ selection, expansion }: Resource['definition']): RequestedProj
   ];
 };
 
-/** Every list that can be asked for. Where there are many filters, each alone and all together. */
+/** Every possible list. If there are many filters, each one alone and all together. */
 function* lists({ definition, operations }: Resource): Generator<Statement> {
   const { sort, filters } = definition;
   const some =
@@ -173,20 +174,20 @@ function* all(resource: Resource): Generator<Statement> {
     replace.rejection?.statement({ ...plan, id, body, conditions: undefined }),
     patch.rejection?.statement({ ...plan, id, body, fieldNames: [], conditions: undefined }),
   ]) {
-    // Where the database can refuse nothing.
+    // A statement that the database cannot reject.
     if (statement === undefined) continue;
     yield statement;
   }
   yield* lists(resource);
 }
 
-/** `"table" alias`, `"table" "alias"` or `"table"` after a word that reads or writes rows. */
+/** `"table" alias`, `"table" "alias"` or `"table"` after a keyword that reads or writes rows. */
 const mention =
   /\b(from|join|update|insert into|delete from)\s+"(\w+)"(?:\s+(?!where\b|on\b|set\b|values\b)("\w+"|\w+))?/g;
 
 /**
- * The form of a statement for many inputs, as it is for one of them: an input's column stands for its parameter. What is
- * written is joined to the input that it came from, by organization and id.
+ * Returns a batch statement in the form of a single one, with parameters instead of the input's columns.
+ * Written rows are joined to their input by organization and ID.
  */
 function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | 'lane'>[] {
   if (many === undefined) return [];
@@ -214,13 +215,13 @@ function forMany({ many, lane }: Statement): Pick<Statement, 'name' | 'text' | '
   return [{ name: many.name, text, lane }];
 }
 
-/** What of a statement is not bound to the organization of its first parameter. */
+/** Returns the parts of a statement that are not restricted to the organization of its first parameter. */
 function unbound({ text }: Pick<Statement, 'text'>): string[] {
   const wrong: string[] = [];
   const needed = new Map<string, number>();
   for (const [whole, verb, name = '', alias] of text.matchAll(mention)) {
     if (name === 'crm_ledger' && verb === 'insert into') {
-      // The ledger takes the organization from the row just written.
+      // The change log takes the organization from the row just written.
       const taken =
         /"crm_ledger" \("organization_id", [^()]*\) select _w\."organization_id", .* from _(?:written|shown|changed|unlinked_\d+) _w\)/;
       if (!taken.test(text)) wrong.push(`${whole}: records in another organization`);
@@ -238,7 +239,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
     }
   }
   for (const [column, times] of needed) {
-    // A join may be bound by the row that it is joined to, which is bound itself.
+    // A join can be restricted by the joined row, which is restricted itself.
     const bound = ['$1::bigint', 't."organization_id"', '_w."organization_id"'].reduce(
       (sum, one) => sum + text.split(`${column} = ${one}`).length - 1,
       0,
@@ -253,7 +254,7 @@ function unbound({ text }: Pick<Statement, 'text'>): string[] {
 const replaceText = ({ operations }: Resource) =>
   operations.replace.statement({ ...plan, id: '1', body: {}, conditions: undefined })?.text ?? '';
 
-describe('the check sees what is not bound', () => {
+describe('the check detects unrestricted statements', () => {
   for (const [text, what] of [
     ['select 1 from "leads" t where t."id" = $2::bigint', 'no condition'],
     [
@@ -286,16 +287,16 @@ describe('the check sees what is not bound', () => {
 });
 
 for (const resource of resources) {
-  describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with the ledger' : ''}`, () => {
+  describe(`the statements of ${resource.name}${resource.context.effects.length > 0 ? ', with the change log' : ''}`, () => {
     const prepared = [...all(resource)].flatMap((each) => [each, ...forMany(each)]);
     const { fields } = resource.definition;
 
-    test('each is bound to the organization of its first parameter', () => {
+    test('are restricted to the organization of the first parameter', () => {
       assert.ok(prepared.length >= 10);
       for (const one of prepared) assert.deepEqual(unbound(one), [], one.text);
     });
 
-    test('identifiers come from the definitions, literals from the compiler', () => {
+    test('take identifiers from the definitions and literals from the compiler', () => {
       const known = new Set([
         ...tables,
         ...stored.flatMap(({ properties }) => Object.keys(properties)),
@@ -347,7 +348,7 @@ for (const resource of resources) {
           (text) => `'${text}'`,
         ),
         `'${resource.name}/batch'`,
-        // Of the lookup by digits.
+        // Literals of the lookup by digits.
         ...["'\\D'", "'g'", "'^00'"],
       ]);
       for (const { text } of prepared) {
@@ -359,9 +360,9 @@ for (const resource of resources) {
       }
     });
 
-    test('each has a name of its own, short enough for the server to keep', () => {
+    test("have unique names within PostgreSQL's length limit", () => {
       const texts = new Map<string, string>();
-      // Those for many records have none and are planned each time.
+      // Batch statements have no name and are planned each time.
       for (const { name, text } of prepared.filter(({ lane }) => lane !== 'batch')) {
         assert.equal(texts.get(name) ?? text, text, `${name} stands for two texts`);
         assert.ok(Buffer.byteLength(name) <= 63, name);
@@ -369,7 +370,7 @@ for (const resource of resources) {
       }
     });
 
-    test('lists end in the id, in the direction of the order, and never show more than a page', () => {
+    test('order lists by ID last, in one direction, and return at most a page', () => {
       for (const { text } of lists(resource)) {
         const orders = [...text.matchAll(/order by (.*?) limit (\d+)/g)];
         assert.ok(orders.length >= 1);
@@ -385,7 +386,7 @@ for (const resource of resources) {
       }
     });
 
-    test('what a write takes is what it may change', () => {
+    test('write exactly the writable columns', () => {
       const replaced = /update "\w+" t set (.*) where /.exec(replaceText(resource))?.[1] ?? '';
       const kept = fields.filter(
         (field) => field.readOnly && field.set !== 'updated' && field.set !== 'editor',
@@ -398,11 +399,11 @@ for (const resource of resources) {
       }
       for (const field of fields.filter((one) => !one.readOnly)) {
         for (const { name } of fieldColumns(field))
-          assert.ok(replaced.includes(`"${name}" = `), `PUT leaves ${name}`);
+          assert.ok(replaced.includes(`"${name}" = `), `PUT does not write ${name}`);
       }
     });
 
-    test('every placeholder has a value and every value a placeholder', () => {
+    test('have a value for every placeholder and a placeholder for every value', () => {
       const { list, create, read, replace, patch, remove } = resource.operations;
       const body = Object.fromEntries(
         fields.filter((field) => field.required).map((field) => [field.name, field.type.examples[0]]),

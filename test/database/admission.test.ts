@@ -1,4 +1,4 @@
-// Admission: who runs, who waits, in which order, and who is refused.
+// Admission: which statements run, wait or are rejected, and in which order.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
@@ -31,19 +31,19 @@ const bounds: AdmissionLimits = {
   waitMs: 60_000,
 };
 
-/** Work that continues until it is ended, in the order in which it was started. */
+/** Work that runs until it is ended, in the order of its start. */
 function works({ run }: Admission) {
   const started: { name: string; end: () => void }[] = [];
   const ask = (lane: Parameters<Admission['run']>[0], organization: string, name = organization) => {
     const asked = run(lane, organization, () => new Promise<void>((end) => started.push({ name, end })));
-    // What still waits when its test is over is refused after a minute.
+    // Work that still waits at the end of its test is rejected after a minute.
     asked.catch(() => {});
     return asked;
   };
   return {
     ask,
     names: () => started.map(({ name }) => name).join(' '),
-    /** Ends the next one that was started, and lets what follows from it happen. */
+    /** Ends the work at this index and lets its consequences happen. */
     end: async (index: number) => {
       started[index]?.end();
       await new Promise(setImmediate);
@@ -54,12 +54,12 @@ function works({ run }: Admission) {
 const overloaded = (error: unknown) =>
   error instanceof HttpError && error.status === 503 && error.code === 'overloaded';
 
-describe('the bounds of a service', () => {
+describe('the limits of a service', () => {
   for (const pool of [8, 20, 32, 64]) {
     const config = { ...readConfig({ DATABASE_URL: 'postgres://127.0.0.1/crm' }), pool };
     const organizations = Array.from({ length: 20 }, (_, index) => `o${index}`);
     for (const lane of ['batch', 'export', 'scan', 'list', 'write', 'read'] as const) {
-      test(`${pool} connections: whatever is asked for by ${lane}, others have their turn`, () => {
+      test(`${pool} connections: leaves room for others, however many ${lane} statements wait`, () => {
         const { ask, names } = works(createAdmission(postgresLimits(config)));
         const running = (name: string) =>
           names()
@@ -69,7 +69,8 @@ describe('the bounds of a service', () => {
         if (lane === 'batch' || lane === 'export') assert.equal(running('greedy'), 1);
         ask(lane, 'modest');
         assert.equal(running('modest'), pool === 8 && ['batch', 'scan'].includes(lane) ? 0 : 1);
-        // Batches, which last long, never take all that writes have, and writes not all that reads have.
+        // Batches, which are slow, never occupy all of the connections for writes, and writes never all of
+        // those for reads.
         for (const each of organizations) ask(lane, each);
         if (lane === 'batch') {
           ask('write', 'writer');
@@ -89,7 +90,7 @@ describe('the bounds of a service', () => {
 });
 
 describe('admission', () => {
-  test('one organization never has all: what it may not have is free for another', async () => {
+  test("reserves capacity beyond one organization's limit for others", async () => {
     const { ask, names } = works(createAdmission(bounds));
     for (let count = 0; count < 4; count++) ask('read', 'a');
     assert.equal(names(), 'a a');
@@ -97,7 +98,7 @@ describe('admission', () => {
     assert.equal(names(), 'a a b');
   });
 
-  test('organizations take turns, however many requests one of them sends', async () => {
+  test('alternates between organizations, however many requests one of them sends', async () => {
     const { ask, names, end } = works(createAdmission(bounds));
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) ask('read', 'a', name);
     for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
@@ -106,7 +107,7 @@ describe('admission', () => {
     assert.equal(names(), 'a1 a2 b1 a3 b2 c1 a4 b3 a5');
   });
 
-  test('writes that wait leave room for reads, and reads for writes', async () => {
+  test('leaves room for reads while writes wait, and for writes while reads wait', async () => {
     const { ask, names, end } = works(createAdmission(bounds));
     for (const organization of ['a', 'b', 'c']) ask('write', organization, `${organization}-write`);
     ask('read', 'd', 'd-read');
@@ -117,26 +118,26 @@ describe('admission', () => {
     assert.match(names(), /c-write/);
   });
 
-  test('lanes without a common bound do not wait for each other', async () => {
+  test('does not block lanes without a common limit', async () => {
     const { ask, names } = works(createAdmission(bounds));
     for (const organization of ['a', 'b', 'c']) ask('scan', organization, `${organization}-scan`);
     ask('read', 'a');
     assert.equal(names(), 'a-scan b-scan a');
   });
 
-  test('a full queue rejects immediately: of one organization, and of all', async () => {
+  test('rejects immediately when the queue of one organization or of all is full', async () => {
     const { ask, names, end } = works(createAdmission(bounds));
     for (let count = 0; count < 6; count++) ask('read', 'a');
     await assert.rejects(ask('read', 'a'), overloaded);
     for (const name of ['b1', 'b2', 'b3']) ask('read', 'b', name);
     await assert.rejects(ask('read', 'c'), overloaded);
     for (let index = 0; index < 9; index++) await end(index);
-    assert.equal(names().split(' ').length, 9, 'all that were not refused have run');
+    assert.equal(names().split(' ').length, 9, 'all accepted statements have run');
     ask('read', 'c');
     assert.match(names(), /c$/);
   });
 
-  test('a turn that does not come in time is refused, and does not run after that', async () => {
+  test('rejects a statement that waited too long and does not run it later', async () => {
     const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 20 }));
     for (const name of ['a1', 'a2']) ask('read', 'a', name);
     await assert.rejects(ask('read', 'a', 'late'), overloaded);
@@ -146,12 +147,12 @@ describe('admission', () => {
     assert.equal(names(), 'a1 a2 a3');
   });
 
-  test('a wait that is over because this process stood still begins once more', async () => {
+  test('restarts an expired wait if this process was blocked', async () => {
     const { ask, names, end } = works(createAdmission({ ...bounds, waitMs: 50 }));
     ask('write', 'a', 'a1');
     const second = ask('write', 'a', 'a2');
     const third = ask('write', 'a', 'a3');
-    // Nothing else runs in this process in the meantime.
+    // Blocks this process.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
     await new Promise((resolve) => setTimeout(resolve, 0));
     await end(0);
@@ -161,7 +162,7 @@ describe('admission', () => {
     await second;
   });
 
-  test('work that fails gives its place back', async () => {
+  test('releases the slot of failed work', async () => {
     const made = createAdmission(bounds);
     for (let count = 0; count < 5; count++) {
       const failing = made.run('read', 'a', () => Promise.reject(new Error('on purpose')));
@@ -172,18 +173,18 @@ describe('admission', () => {
     assert.equal(names(), 'a a');
   });
 
-  test('bytes that readers have not taken hold back the statements of their organization', async () => {
+  test("holds back an organization's statements while its responses are unread", async () => {
     const made = createAdmission(bounds);
     const { ask, names, end } = works(made);
     const release = made.hold('a', 100);
     ask('read', 'a');
-    assert.equal(names(), '', 'a holds as much as it may');
+    assert.equal(names(), '', 'a has reached its limit');
     ask('read', 'b', 'b1');
     made.hold('b', 60);
     ask('read', 'b', 'b2');
-    assert.equal(names(), 'b1', 'all together hold as much as they may');
+    assert.equal(names(), 'b1', 'all together have reached their limit');
     ask('read', 'c');
-    assert.equal(names(), 'b1 c', 'an organization that holds nothing continues');
+    assert.equal(names(), 'b1 c', 'an organization without unread responses continues');
     release();
     release();
     await end(0);
@@ -194,7 +195,7 @@ describe('admission', () => {
 onBothDrivers(
   'admission before a database',
   (instance) => {
-    test('a second organization runs among the first, behind fifty statements of another', async () => {
+    test("runs a second organization's statement among the first, behind fifty of another", async () => {
       const { database } = instance();
       const order: string[] = [];
       const statement = { name: '', text: 'select pg_sleep(0.001)::text', values: [] };

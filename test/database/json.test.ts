@@ -1,4 +1,4 @@
-// The JSON of records, as it is written from rows, is byte for byte what PostgreSQL's row_to_json gives.
+// The JSON written from rows equals the output of PostgreSQL's row_to_json, byte for byte.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -22,7 +22,7 @@ onBothDrivers(
       acme = await instance().organization('acme');
     });
 
-    /** What row_to_json makes of the rows of a statement. */
+    /** The output of row_to_json for a statement's rows. */
     async function byDatabase({
       text,
       values,
@@ -35,7 +35,7 @@ onBothDrivers(
         text: `select string_agg(row_to_json(_r)::text, ',') from (${text}) _r`,
         values: values as string[],
       });
-      // What comes next to the record is not part of it.
+      // Additional values are not part of the record.
       return row?.[0]?.toString().replaceAll(/,"_versions":"[^"]*"/g, '');
     }
     const requestOf = (query: Readonly<Record<string, string>>, id?: string) => ({
@@ -49,7 +49,7 @@ onBothDrivers(
     });
 
     for (const name of ['loose', 'tight']) {
-      test(`${name}: GET and lists are row_to_json of the same rows, for any values`, async () => {
+      test(`${name}: GET and lists equal row_to_json of the same rows, for any values`, async () => {
         const { operations } = resourceOf(name);
         const path = `/api/v1/${name}`;
         const { key } = acme;
@@ -79,7 +79,7 @@ onBothDrivers(
       });
     }
 
-    test('decimals that only SQL by hand stores', async () => {
+    test('keeps decimals that only manual SQL can store', async () => {
       const { key } = acme;
       const made = await instance().call('POST /api/v1/loose', { key, body: {} });
       for (const value of ['NaN', 'Infinity', '-Infinity', '-0.50', '1e+30']) {
@@ -88,7 +88,7 @@ onBothDrivers(
         const { operations } = resourceOf('loose');
         const one = operations.read.statement(operations.read.plan(requestOf({}, String(made.json.id))));
         assert.ok(one);
-        // Not through `call`: what SQL by hand stores is not held to the description.
+        // Not through `call`: values stored by manual SQL do not have to match the description.
         const read = await fetch(`${instance().url}/api/v1/loose/${made.json.id}`, {
           headers: { authorization: `Bearer ${key}` },
         });
@@ -96,7 +96,7 @@ onBothDrivers(
       }
     });
 
-    test('every character of a text, alone and next to others', async () => {
+    test('keeps every character of a text, alone and next to others', async () => {
       const { key } = acme;
       const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCodePoint(index + 1));
       for (const text of [characters.join(''), ...characters.slice(0, 0x80), '\u{1f30d}\u2028\ufeff']) {
@@ -107,7 +107,7 @@ onBothDrivers(
       }
     });
 
-    test('values next to a record belong to the last one, and not in its JSON', async () => {
+    test("returns the last row's additional values outside the JSON", async () => {
       const { database } = instance();
       const { definition } = resourceOf('loose');
       const fields = definition.fields.filter(({ name }) => name === 'id');
@@ -135,7 +135,7 @@ onBothDrivers(
   { sources: everyType },
 );
 
-test('an output that was large does not stay so, and gives back what was written', () => {
+test('shrinks a large output after returning its content', () => {
   const output = new ByteOutput();
   const usual = output.bytes.length;
   output.reserve(8_000_000);

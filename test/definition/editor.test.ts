@@ -1,4 +1,4 @@
-// The schemas of editors reject what `crm check` rejects, wherever a schema can, and complete names.
+// Editor schemas reject the same files as `crm check`, as far as JSON Schema can, and complete names.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const options = {
 const validator = new Validator(options).addVocabulary(['x-expected', 'enumDescriptions']);
 validator.addSchema(editorSchemas([]).get('_resource') ?? {}, '_resource.json');
 
-/** Whether an editor would mark something in one of the files. */
+/** Returns whether an editor would mark an error in one of the files. */
 function isMarked(files: Files): boolean {
   const sources = Object.entries(files).map(([file, text]) => ({ file, text }));
   const schemas = editorSchemas(sources);
@@ -36,7 +36,7 @@ function isMarked(files: Files): boolean {
   });
 }
 
-/** What follows from two places of a file, from its name, from other files or from a calculation: no schema can say it. */
+/** Errors that JSON Schema cannot express: they depend on two places, the file name, other files or a calculation. */
 const beyondSchemas = [
   /^crm_x\.yaml.*names that start with/,
   /^events\.yaml.*is reserved for event subscriptions/,
@@ -52,14 +52,14 @@ const beyondSchemas = [
   /the fields need 1652 columns/,
 ];
 
-describe('editors mark what `crm check` refuses', () => {
+describe('editors mark what `crm check` rejects', () => {
   for (const [files, ...lines] of wrongFiles) {
     const isBeyond = beyondSchemas.some((pattern) => pattern.test(lines[0] ?? ''));
     test(`${isBeyond ? 'beyond schemas: ' : ''}${lines[0]}`, () => assert.equal(isMarked(files), !isBeyond));
   }
 });
 
-describe('the schemas of an instance', () => {
+describe("an instance's schemas", () => {
   const texts = {
     'common.yaml':
       'fields:\n  id: { type: int64, read_only: true, set: id }\n  organization_id: { type: int64, read_only: true, set: organization }',
@@ -68,7 +68,7 @@ describe('the schemas of an instance', () => {
     'b.yaml': 'name: bs\ncommon: all\nfields:\n  title: { type: string }\nsearch: [title]\n',
   };
 
-  test('right files have no marks, nor do those of this project', async () => {
+  test('accept valid files and those of this project', async () => {
     assert.equal(isMarked(texts), false);
     const shipped = await readSources(readConfig({}).resources);
     assert.equal(
@@ -77,7 +77,7 @@ describe('the schemas of an instance', () => {
     );
   });
 
-  test('they are written next to the files, which name them once; those of this project are written', async () => {
+  test("are written next to the files, which reference them; this project's schemas are up to date", async () => {
     const { path, remove } = temporaryFolder();
     try {
       for (const [file, text] of Object.entries(texts)) writeFileSync(join(path, file), text);
@@ -91,7 +91,7 @@ describe('the schemas of an instance', () => {
         'b.json',
         'common.json',
       ]);
-      assert.equal((await nameSchemas(config)).length, 3, 'there is no settings.yaml');
+      assert.equal((await nameSchemas(config)).length, 3, 'settings.yaml does not exist');
       assert.equal((await nameSchemas(config)).length, 0);
       const [first] = readFileSync(join(path, 'a.yaml'), 'utf8').split('\n');
       assert.equal(first, '# yaml-language-server: $schema=.schemas/a.json');
@@ -107,7 +107,7 @@ describe('the schemas of an instance', () => {
     }
   });
 
-  test('an overlay knows the names of what it extends, and what is new in it', () => {
+  test('know the names of the extended resource and of the overlay', () => {
     const shipped = Object.entries(texts).map(([file, text]) => ({ file, text, isShipped: true }));
     const marks = (text: string) => {
       const schemas = editorSchemas([...shipped, { file: 'own/a.yaml', text }]);
@@ -121,21 +121,21 @@ describe('the schemas of an instance', () => {
     assert.equal(marks(overlay.replace('by: due', 'by: dew')), true);
   });
 
-  for (const [what, from, to] of [
+  for (const [name, from, to] of [
     ['to', 'to: bs', 'to: b'],
     ['through', 'through: b_id', 'through: due'],
     ['show', 'show: [title]', 'show: [id]'],
-    ['a field of a filter', '{ field: due', '{ field: dew'],
-    ['an operator that the type lacks', '[gte, is_null]', '[starts_with]'],
+    ["a filter's field", '{ field: due', '{ field: dew'],
+    ['an operator that the type does not support', '[gte, is_null]', '[starts_with]'],
     ['a filter', 'b_id]\n', 'b_name]\n'],
     ['sort', 'by: due', 'by: b_name'],
-    ['a shared field again', 'due: {', 'id: {'],
+    ['a redeclared shared field', 'due: {', 'id: {'],
   ] as const) {
-    test(`names are complete: ${what}`, () =>
+    test(`reject an invalid name: ${name}`, () =>
       assert.equal(isMarked({ ...texts, 'a.yaml': texts['a.yaml'].replace(from, to) }), true));
   }
 
-  test('they are JSON Schemas, and explain what they offer', () => {
+  test('are valid JSON Schemas with a description for each key', () => {
     const strict = new Validator({ ...options, validateSchema: true }).addVocabulary([
       'x-expected',
       'enumDescriptions',

@@ -1,4 +1,4 @@
-// YAML that is meant to harm: refused with its place, fast, and without a trace in the process.
+// Hostile YAML is rejected with its location, quickly, and without polluting prototypes.
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,8 +18,8 @@ const head = [
 ];
 const things = (...lines: string[]) => [...head, ...lines, ''].join('\n');
 
-/** The problems of a text, which must be found within a second. */
-const problemsOf = (text: string): readonly YamlIssue[] =>
+/** Returns the issues in a text, which must be found within a second. */
+const issuesOf = (text: string): readonly YamlIssue[] =>
   takes(1000, () => {
     try {
       checkSources([{ file: 'things.yaml', text }]);
@@ -30,7 +30,7 @@ const problemsOf = (text: string): readonly YamlIssue[] =>
     }
   });
 
-/** The mistakes that something is refused with. */
+/** Returns the YamlError thrown by the work. */
 function assertYamlError(work: () => unknown): YamlError {
   try {
     work();
@@ -41,7 +41,7 @@ function assertYamlError(work: () => unknown): YamlError {
   return assert.fail('it was accepted');
 }
 
-/** Nine lists, each of ten aliases of the one before. */
+/** Nine lists, each with ten aliases of the previous one. */
 const bomb = [...'abcdefghi']
   .map((name, index, all) => {
     const item = index === 0 ? 'x' : `*${all[index - 1]}`;
@@ -49,7 +49,7 @@ const bomb = [...'abcdefghi']
   })
   .join('\n');
 
-const refused: readonly (readonly [what: string, text: string, place: string, message: RegExp])[] = [
+const rejected: readonly (readonly [name: string, text: string, place: string, message: RegExp])[] = [
   ['an alias', things('  a: &x { type: string }', '  b: *x'), '5:6', /^aliases .* are not allowed/],
   ['aliases that expand to 10^9 nodes', bomb, '2:8', /^aliases .* are not allowed/],
   ['a merge key', things('  a: { type: string, <<: { nullable: true } }'), '4:22', /^unknown key "<<"/],
@@ -80,7 +80,7 @@ const refused: readonly (readonly [what: string, text: string, place: string, me
   ],
   ['__proto__ in a resource', things('__proto__: { polluted: true }'), '4:1', /^unknown key "__proto__"/],
   [
-    '"__proto__" by escapes',
+    'an escaped "__proto__"',
     things('  "\\x5f_proto__": { type: string }'),
     '4:3',
     /^"__proto__" must be a lowercase letter/,
@@ -93,38 +93,38 @@ const refused: readonly (readonly [what: string, text: string, place: string, me
   ],
   ['a JavaScript tag', things('  a: { type: !!js/function "x" }'), '4:14', /^tags .* are not allowed/],
   ['a binary tag', things('  a: { type: string, default: !!binary aGk= }'), '4:40', /^default must be/],
-  ['a tag of its own', `!thing\n${things()}`, '1:1', /^tags .* are not allowed/],
+  ['a custom tag', `!thing\n${things()}`, '1:1', /^tags .* are not allowed/],
   ['an infinite number', things('  a: { type: number, default: .inf }'), '4:31', /^default must be/],
   ['not a number', things('  a: { type: number, default: .nan }'), '4:31', /^default must be/],
   ['two documents', things('---', 'fields: {}'), '4:1', /^a second document starts/],
   ['a tab as indentation', things('\tsort: { by: id }'), '4:1', /^this line is indented with a tab/],
-  ['a list', '- fields\n', '1:1', /^the file must be/],
-  ['a text', 'fields', '1:1', /^the file must be/],
-  ['nothing', '', '1:1', /^the file must be/],
+  ['a list as the file', '- fields\n', '1:1', /^the file must be/],
+  ['a scalar as the file', 'fields', '1:1', /^the file must be/],
+  ['an empty file', '', '1:1', /^the file must be/],
   ['only a comment', '# fields:\n', '1:1', /^the file must be/],
 ];
 
 describe('hostile YAML', () => {
-  for (const [what, text, place, message] of refused) {
-    test(`${what} is refused at its place`, () => {
-      const [problem, ...more] = problemsOf(text);
+  for (const [name, text, place, message] of rejected) {
+    test(`rejects ${name} with its location`, () => {
+      const [problem, ...more] = issuesOf(text);
       assert.match(problem?.message ?? 'accepted', message);
       assert.equal(`${problem?.line}:${problem?.column}`, place);
-      assert.ok(more.length <= 1000, 'and not once for each alias');
+      assert.ok(more.length <= 1000, 'not one issue for each alias');
       assert.equal(({} as { polluted?: unknown }).polluted, undefined);
       assert.equal(({} as { set?: unknown }).set, undefined);
     });
   }
 
-  for (const [what, text] of [
+  for (const [name, text] of [
     ['unclosed lists', `fields: ${'['.repeat(20_000)}`],
     ['lists', `fields: ${'['.repeat(20_000)}${']'.repeat(20_000)}`],
     ['maps', `fields: ${'{a: '.repeat(20_000)}${'}'.repeat(20_000)}`],
     ['indented maps', Array.from({ length: 1500 }, (_, depth) => `${' '.repeat(depth)}a:`).join('\n')],
     ['list items', `fields:\n  ${'- '.repeat(20_000)}x`],
   ] as const) {
-    test(`${what} nested 20,000 deep are refused in one screen, without the words of a crash`, () => {
-      const problems = problemsOf(text);
+    test(`rejects deeply nested ${name} with at most 20 issues and without a stack overflow`, () => {
+      const problems = issuesOf(text);
       assert.ok(problems.length >= 1 && problems.length <= 20, `${problems.length} lines`);
       for (const { file, line, column, message } of problems) {
         assert.equal(file, 'things.yaml');
@@ -149,7 +149,7 @@ describe('hostile YAML', () => {
     );
   });
 
-  test('5,000 fields are refused within seconds', () => {
+  test('rejects 5,000 fields within seconds', () => {
     const fields = Array.from({ length: 5_000 }, (_, index) => `  f${index}: { type: string }`);
     const text = things(...fields);
     takes(10_000, () =>
@@ -158,8 +158,8 @@ describe('hostile YAML', () => {
   });
 });
 
-describe('the folder of definitions', () => {
-  test('the shipped resources are free of problems, and their files name themselves', async () => {
+describe('the resources folder', () => {
+  test('the shipped resources are valid, and their fields are described', async () => {
     const sources = await readSources(readConfig({}).resources);
     const definitions = checkSources(sources);
     assert.deepEqual(
@@ -172,7 +172,7 @@ describe('the folder of definitions', () => {
   });
 
   const text = things();
-  for (const [what, name, bytes, place, message] of [
+  for (const [kind, name, bytes, place, message] of [
     [
       'over 1 MiB',
       'a.yaml',
@@ -195,14 +195,14 @@ describe('the folder of definitions', () => {
       'the file is UTF-16. Save it as UTF-8.',
     ],
     [
-      'in a sub-folder',
+      'in a subfolder',
       'sub/a.yaml',
       Buffer.from(text),
       '1:1',
       /^subfolders are not read\. Move this file to .*, or delete it\.$/,
     ],
   ] as const) {
-    test(`a file ${what} is refused at its place, and hides no mistake in another`, async () => {
+    test(`rejects a file ${kind} with its location, and still reports errors in other files`, async () => {
       const { path, remove } = temporaryFolder();
       try {
         mkdirSync(dirname(join(path, name)), { recursive: true });
@@ -210,9 +210,12 @@ describe('the folder of definitions', () => {
         writeFileSync(join(path, 'b.yaml'), things('colour: red'));
         const sources = await readSources(path);
         const { issues: problems } = assertYamlError(() => checkSources(sources));
-        const [told, ...more] = problems.filter(({ file }) => file.endsWith(name));
-        assert.equal(`${told?.line}:${told?.column}`, place);
-        assert.match(told?.message ?? '', typeof message === 'string' ? new RegExp(`^${message}$`) : message);
+        const [issue, ...more] = problems.filter(({ file }) => file.endsWith(name));
+        assert.equal(`${issue?.line}:${issue?.column}`, place);
+        assert.match(
+          issue?.message ?? '',
+          typeof message === 'string' ? new RegExp(`^${message}$`) : message,
+        );
         assert.deepEqual([more.length, problems.length], [0, 2]);
       } finally {
         remove();
@@ -231,7 +234,7 @@ describe('the folder of definitions', () => {
     }
   });
 
-  test('only *.yaml and *.yml count, in the order of their names', async () => {
+  test('reads only *.yaml and *.yml files, ordered by name', async () => {
     const { path, remove } = temporaryFolder();
     try {
       for (const name of ['b.yaml', 'a.yml', 'c.yaml~', 'README.md', '.d.yaml.swp'])
@@ -246,12 +249,12 @@ describe('the folder of definitions', () => {
     }
   });
 
-  for (const [what, make] of [
-    ['a link to nowhere', (path: string) => symlinkSync(join(path, 'nowhere'), join(path, 'a.yaml'))],
+  for (const [name, make] of [
+    ['a broken link', (path: string) => symlinkSync(join(path, 'nowhere'), join(path, 'a.yaml'))],
     ['a link to a folder', (path: string) => symlinkSync('/', join(path, 'a.yaml'))],
     ['a link to itself', (path: string) => symlinkSync(join(path, 'a.yaml'), join(path, 'a.yaml'))],
   ] as const) {
-    test(`${what} is a mistake told in one line, not a crash`, async () => {
+    test(`reports ${name} as an error`, async () => {
       const { path, remove } = temporaryFolder();
       try {
         make(path);
@@ -266,7 +269,7 @@ describe('the folder of definitions', () => {
     });
   }
 
-  test('a folder that is not there is reported by name', async () => {
+  test('reports a missing folder by name', async () => {
     await assert.rejects(readSources('/nowhere/at/all'), {
       message: 'cannot read the folder /nowhere/at/all: it does not exist',
     });

@@ -31,7 +31,7 @@ const operatorNames = Object.keys(operators).join(', ');
 
 /** Invalid files and the expected messages. */
 export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[] = [
-  // Words.
+  // Unknown and misspelled words.
   [things('  a: { type: interger }'), 'things.yaml:4:14  unknown type "interger". Did you mean "integer"?'],
   [things('  a: { type: money }'), 'things.yaml:4:14  unknown type "money". Use "number", which is exact.'],
   [things('  a: { nullable: true }'), 'things.yaml:4:3  a needs "type"'],
@@ -155,7 +155,7 @@ export const wrongFiles: readonly (readonly [files: Files, ...lines: string[]])[
     things('  due: { type: timestamp, nullable: true }', '  due_offset: { type: string }'),
     'things.yaml:5:3  "due_offset" needs the same column as "due". Rename one of the fields.',
   ],
-  // Links.
+  // References and joined fields.
   [things('  a: { type: reference, nullable: true }'), 'things.yaml:4:3  a reference field needs "to"'],
   [
     things('  a: { type: reference, nullable: true, to: thing }'),

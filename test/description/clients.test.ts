@@ -1,4 +1,5 @@
-// The description as others take it: linters and parsers have nothing to say, and generators make clients that work.
+// The OpenAPI description in other tools: linters and parsers report nothing, and generators produce working
+// clients.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +14,7 @@ const generated = join(root, 'generated');
 const installed = existsSync(join(root, 'node_modules'));
 const section = readFileSync('docs/api.md', 'utf8').split('## Generated clients')[1] ?? '';
 
-/** Runs a program that is installed in the folder of the clients; its output. */
+/** Runs a program installed in the clients' folder. @returns its output */
 async function run(cwd: string, program: string, ...options: readonly string[]): Promise<string> {
   const PATH = `${join(root, 'node_modules/.bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
   const { stdout } = await promisify(execFile)(program, options, {
@@ -25,7 +26,7 @@ async function run(cwd: string, program: string, ...options: readonly string[]):
   return stdout;
 }
 
-/** The file of a package's only command: two versions of Orval cannot both be linked under its name. */
+/** The file of a package's only command. Two versions of Orval cannot both be linked under its name. */
 function commandOf(name: string): string {
   const folder = join(root, 'node_modules', name);
   const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
@@ -63,7 +64,7 @@ export default {
 };
 
 const skip = !installed && 'needs npm ci --prefix test/clients';
-describe('the description, as linters and generators take it', { skip }, () => {
+describe('the description in linters and generators', { skip }, () => {
   let instance: Instance;
   let organization: Organization;
   before(async () => {
@@ -74,13 +75,13 @@ describe('the description, as linters and generators take it', { skip }, () => {
   });
   after(() => instance.close());
 
-  test('Redocly (recommended-strict), Spectral (oas), and two parsers are silent', async () => {
+  test('passes Redocly (recommended-strict), Spectral (oas) and two parsers without messages', async () => {
     const file = join(generated, 'openapi.json');
     writeFileSync(file, (await send(instance.url, 'GET /docs/openapi.json')).text);
     assert.equal(await run(root, process.execPath, 'lint.ts', file), '');
   });
 
-  test('the files and commands of docs/api.md make clients that compile strictly', async () => {
+  test('compiles strictly with the files and commands in docs/api.md', async () => {
     const blocks = [...section.matchAll(/^```(ts|sh)\n([\s\S]*?)^```/gm)].map(([, language, text = '']) => ({
       language,
       text: text.replaceAll('https://crm.example.com', instance.url),
@@ -99,7 +100,7 @@ describe('the description, as linters and generators take it', { skip }, () => {
     await Promise.all([run(root, 'tsc', '-p', '.'), run(root, 'tsc', '-p', 'tsconfig.hey-api.json')]);
   });
 
-  test('Kubb, Orval 7 and swagger-typescript-api make clients that compile', async () => {
+  test('compiles with Kubb, Orval 7 and swagger-typescript-api', async () => {
     for (const [file, text] of Object.entries(others))
       writeFileSync(join(generated, file), text.replace('https://crm.example.com', instance.url));
     const swagger = ['-p', 'openapi.json', '-o', '.', '-n', 'swagger-typescript-api.ts'];
@@ -110,7 +111,7 @@ describe('the description, as linters and generators take it', { skip }, () => {
   });
 
   for (const client of ['openapi-typescript', 'hey-api', 'orval', 'kubb', 'orval-7']) {
-    test(`the client of ${client} creates, finds, walks, changes and deletes`, async () => {
+    test(`the ${client} client creates, finds, pages through, updates and deletes records`, async () => {
       const compiled = pathToFileURL(join(generated, 'out/rounds', `${client}.js`));
       const { round } = (await import(compiled.href)) as {
         readonly round: (url: string, key: string) => Promise<void>;

@@ -1,5 +1,5 @@
-// Every example of the description is executed, and every status that the description has is seen. That each response is
-// as described, `send` checks; the runner names what no test saw.
+// Executes every example in the description and produces every documented status. `send` checks that each
+// response matches the description, and the runner names statuses that no test produced.
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { after, before, describe, test } from 'node:test';
@@ -26,7 +26,7 @@ const settings = settingsFile(
   variables,
 );
 
-/** What is thrown in every operation: what may happen anywhere. */
+/** Errors thrown in every operation, because they can occur anywhere. */
 const anywhere: Readonly<Record<string, () => Error>> = {
   internal: () => new Error('a mistake'),
   database_failed: () => errors.database(new Error('lost')),
@@ -71,13 +71,13 @@ for (const driver of drivers) {
       const { email, password } = person;
       return instance.call('POST /auth/login', { body: { email, password } });
     };
-    /** The operations whose paths begin with something. */
+    /** The operations whose paths start with a prefix. */
     const operations = (prefix: string) =>
       description.operations().filter(({ template }) => template.startsWith(prefix));
     const pathOf = (template: string, id: string) =>
       template.replace('{id}', id).replace('{customer}', 'acme');
     const secrets = { 'x-inbound-secret': secret, 'x-acme-key': newSecret('acme') };
-    /** Credentials that an operation takes. */
+    /** An operation's credentials. */
     const credentials = (template: string): Call => {
       if (template.startsWith('/events/')) return { key: events };
       if (template.startsWith('/api/v1/') || template === '/events') return { key };
@@ -88,21 +88,21 @@ for (const driver of drivers) {
     /** The first content type of a body. */
     const typeOf = (part: unknown): string =>
       Object.keys(object(object(part).content))[0] ?? 'application/json';
-    /** The first example of a request's or a response's body; undefined if it has none. */
+    /** The first example of a request or response body, or undefined if it has none. */
     const exampleOf = (part: unknown): unknown => {
       const { examples } = object(object(object(part).content)[typeOf(part)]);
       return object(Object.values(object(examples))[0]).value;
     };
     const ask = (method: string, path: string, call: Call): Promise<Answer> =>
       send(instance.url, `${method.toUpperCase()} ${path}`, call);
-    /** A record of the resource of a path, from the example of its create. */
+    /** Creates a record of a path's resource from the example of its create operation. */
     const make = (template: string): Promise<Answer> => {
       const path = template.replace(/\/(?:\{id\}|\{id\}\/history|batch|import)$/, '');
       const create = operations(path).find((each) => each.template === path && each.method === 'post');
       return instance.call(`POST ${path}`, { key, body: exampleOf(create?.operation.requestBody) });
     };
 
-    test('records: each example is accepted, and what it says of the response is so', async () => {
+    test('records: accepts each example and returns its documented response', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
         const made = method === 'post' ? undefined : await make(template);
         const path = pathOf(template, String(made?.json.id));
@@ -119,12 +119,12 @@ for (const driver of drivers) {
         const success = Object.entries(object(operation.responses)).find(([status]) => status < '300');
         assert.equal(answer.status, Number(success?.[0]), answer.text);
         const expected = exampleOf(success?.[1]);
-        assert.ok(expected !== undefined, `${method} ${template} has an example of its response`);
+        assert.ok(expected !== undefined, `${method} ${template} has an example response`);
         assert.deepEqual(ofCaller(answer.json), ofCaller(object(expected)), `${method} ${template}`);
       }
     });
 
-    test('examples of partners and people are accepted', async () => {
+    test('accepts the examples of partner endpoints and user routes', async () => {
       const lead = { email: 'ada@example.com', last_name: 'Lovelace' };
       assert.equal((await instance.call('POST /api/v1/leads', { key, body: lead })).status, 201);
       for (const template of ['/webhooks/inbound-leads', '/webhooks/{customer}-payment']) {
@@ -142,7 +142,7 @@ for (const driver of drivers) {
       );
     });
 
-    test('whatever may happen anywhere, at every operation', async () => {
+    test('returns errors that can occur anywhere, in every operation', async () => {
       for (const [index, { template, method }] of operations('/').entries()) {
         const path = pathOf(template, missing);
         for (const code of index === 0 ? Object.keys(anywhere) : ['internal', 'overloaded']) {
@@ -154,7 +154,7 @@ for (const driver of drivers) {
       }
     });
 
-    test('credentials, methods and sizes, at every operation', async () => {
+    test('checks credentials, methods and sizes in every operation', async () => {
       for (const { template, method, operation } of operations('/')) {
         const path = pathOf(template, missing);
         const statuses = object(operation.responses);
@@ -179,7 +179,7 @@ for (const driver of drivers) {
       }
     });
 
-    test('conditions of records', async () => {
+    test('checks preconditions of records', async () => {
       for (const { template, method, operation } of operations('/api/v1/')) {
         const body = 'requestBody' in operation && { body: {} };
         const collection = !template.endsWith('{id}');
@@ -200,7 +200,7 @@ for (const driver of drivers) {
       }
     });
 
-    test('people: sessions, and writes from elsewhere', async () => {
+    test('users: checks sessions and cross-site writes', async () => {
       for (const { template, method } of operations('/auth/').filter((each) => each.method !== 'post')) {
         const { json } = await instance.call('GET /auth/sessions', { key: token });
         const [session] = json.data as readonly Json[];
@@ -226,7 +226,7 @@ for (const driver of drivers) {
       }
     });
 
-    test('partners: no such organization, and too many wrong secrets', async () => {
+    test('partners: rejects an unknown organization and too many wrong secrets', async () => {
       const message = { to: '+15550100', message: 'Hello' };
       const call = { key: secret, body: message };
       assert.equal((await instance.call('POST /api/booking-forms/whatsapp', call)).status, 404);
@@ -243,18 +243,18 @@ for (const driver of drivers) {
   });
 }
 
-/** The body of a batch about another record. */
+/** A batch body with another record's ID. */
 function withId(body: unknown, id: number): unknown {
   const { records, ids } = object(body);
   if (Array.isArray(ids)) return { ...object(body), ids: [id] };
   return Array.isArray(records) ? { ...object(body), records: [{ ...object(records[0]), id }] } : body;
 }
 
-/** A body without what differs between callers, and between the batches that create and those that change. */
+/** A body without values that differ between callers or between creating and updating batches. */
 function ofCaller(body: Json): Json {
   if (Array.isArray(body.results)) return { results: Object.keys(object(body.results[0])) };
   if (Array.isArray(body.data)) return { ...body, data: [ofCaller(object(body.data.at(0)))] };
-  // Of a change only what it has: its values are another resource's.
+  // Only the names of a change's properties: its values are another resource's.
   if ('position' in body) return Object.fromEntries(Object.keys(body).map((name) => [name, true]));
   const { id, organization_id, created_at, updated_at, sla_due_date, ...same } = body;
   return Object.fromEntries(

@@ -1,11 +1,11 @@
-// The paths that docs/changes.md and docs/architecture.md send readers to exist.
+// The paths that docs/changes.md, docs/architecture.md and other pages refer to exist.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 const root = join(import.meta.dirname, '../..');
-/** Files and folders of the source, as code in a page. */
+/** Source files and folders in a page's inline code. */
 const paths = (page: string): string[] => [
   ...new Set(
     [
@@ -24,7 +24,7 @@ for (const page of ['docs/changes.md', 'docs/architecture.md', 'docs/reliability
   });
 }
 
-test('docs/changes.md has twelve changes or more', () => {
+test('docs/changes.md lists at least twelve changes', () => {
   const rows = readFileSync(join(root, 'docs/changes.md'), 'utf8').match(/^\| .*`/gm) ?? [];
   assert.ok(rows.length >= 12);
 });

@@ -1,4 +1,5 @@
-// What the service is shipped with: Dockerfile, compose.yaml and the unit of systemd are right, and closed as they say.
+// Deployment files: the Dockerfile, compose.yaml and the systemd unit are valid and as restrictive as
+// documented.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ const known = Object.values(variables).map(({ name }) => name);
 const unknownIn = (names: readonly string[]) =>
   names.filter((name) => !/^NODE_/.test(name) && name !== 'PUBLIC_URL' && !known.includes(name));
 
-/** What the linter says of a file. */
+/** The linter's messages for a file. */
 interface Linted {
   readonly messages: readonly { readonly line: number; readonly message: string }[];
 }
@@ -41,9 +42,9 @@ describe('the Dockerfile', () => {
       .map((text) => [/ AS (\w+)/.exec(text)?.[1] ?? '', text]),
   );
 
-  test('has no mistake', () => assert.deepEqual(validate(dockerfile), []));
+  test('has no lint errors', () => assert.deepEqual(validate(dockerfile), []));
 
-  test('copies what there is and is not ignored', () => {
+  test('copies files that exist and are not ignored', () => {
     const allowed = read('.dockerignore')
       .split('\n')
       .filter((line) => line.startsWith('!'))
@@ -58,7 +59,7 @@ describe('the Dockerfile', () => {
     }
   });
 
-  test('the image does not run as root, and says whether it is well without a program of its own', () => {
+  test('does not run as root and has a health check without additional programs', () => {
     for (const name of ['service', 'pooler']) {
       const stage = stages.get(name) ?? '';
       assert.match(stage, /^USER (?!root|0)\w+$/m, name);
@@ -71,7 +72,7 @@ describe('the Dockerfile', () => {
 });
 
 describe('compose.yaml', () => {
-  test('has no mistake', () => {
+  test('has no lint errors', () => {
     const rules = Object.fromEntries(
       [
         'require-quotes-in-ports',
@@ -88,7 +89,7 @@ describe('compose.yaml', () => {
     assert.deepEqual([found.length, messages], [1, []]);
   });
 
-  test('builds what the Dockerfile has, waits for what is well, and sets what the service knows', () => {
+  test("uses the Dockerfile's stages, waits for healthy services and sets known variables", () => {
     for (const { build, depends_on = {}, volumes = [] } of Object.values(services)) {
       if (build) assert.match(dockerfile, new RegExp(` AS ${build.target}$`, 'm'));
       for (const { condition } of Object.values(depends_on)) assert.equal(condition, 'service_healthy');
@@ -101,7 +102,7 @@ describe('compose.yaml', () => {
     assert.deepEqual(unknownIn(Object.keys(crm?.environment ?? {})), []);
   });
 
-  test('holds no secret: each comes from the environment', () => {
+  test('contains no secrets and takes each from the environment', () => {
     for (const { environment } of Object.values(services)) {
       for (const [name, value] of Object.entries(environment)) {
         if (/PASSWORD|SECRET|_URL$/.test(name)) assert.match(value, /\$\{\w+:[?-]/, name);
@@ -110,10 +111,10 @@ describe('compose.yaml', () => {
   });
 });
 
-describe('the unit of systemd', () => {
+describe('the systemd unit', () => {
   const unit = read('deploy/crm.service');
 
-  test('runs as a user of its own that may write to its state alone', () => {
+  test('runs as its own user with write access only to its state', () => {
     for (const line of [
       'DynamicUser=yes',
       'ProtectSystem=strict',
@@ -126,14 +127,14 @@ describe('the unit of systemd', () => {
   });
 
   const analyzer = '/usr/bin/systemd-analyze';
-  test('has no mistake', { skip: !existsSync(analyzer) && 'no systemd here' }, () => {
+  test('has no errors', { skip: !existsSync(analyzer) && 'no systemd here' }, () => {
     const file = join(project, 'deploy/crm.service');
     const run = (...args: string[]) =>
       execFileSync(analyzer, [...args, file], { encoding: 'utf8', stdio: 'pipe' });
     try {
       run('verify');
     } catch (cause) {
-      // The program is where the unit is installed.
+      // The program exists only where the unit is installed.
       const lines = String((cause as { stderr: string }).stderr)
         .trim()
         .split('\n');

@@ -23,14 +23,14 @@ const pages = [
     .map((file) => `docs/${file}`),
 ];
 
-/** Every name must stand in a page as code. */
+/** Every name must occur in a page as code. */
 function mentions(page: string, names: readonly string[]): void {
   const text = read(page);
   for (const name of names)
     test(`${page} explains ${name}`, () => assert.ok(text.includes(`\`${name}`), name));
 }
 
-describe('the pages are complete', async () => {
+describe('complete pages', async () => {
   mentions('docs/maintainers.md', Object.keys(fieldTypes));
   mentions('docs/maintainers.md', Object.keys(resourceSchema.properties));
   mentions('docs/maintainers.md', Object.keys(resourceSchema.$defs.field.properties));
@@ -53,7 +53,7 @@ describe('the pages are complete', async () => {
   mentions('docs/administrators.md', whole);
 });
 
-/** What a link to a page may end with: headings, as GitHub names them, and anchors. */
+/** Valid fragments in links to a page: its headings, as GitHub names them, and its anchors. */
 const anchors = (text: string): string[] => [
   ...[...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title
@@ -64,8 +64,8 @@ const anchors = (text: string): string[] => [
   ...[...text.matchAll(/<a id="([^"]+)"/g)].map(([, id = '']) => id),
 ];
 
-describe('the pages are true', () => {
-  test('the page of error codes says what the source says', () => {
+describe('correct pages', () => {
+  test('the page of error codes matches the source', () => {
     const rows = [
       ...read('docs/reference.md').matchAll(/^\| <a id="\w+"><\/a>`(\w+)` *\| (\d{3}) *\| (.*?) *\|$/gm),
     ];
@@ -73,7 +73,7 @@ describe('the pages are true', () => {
     for (const [row, code] of rows) assert.ok(row.includes(`id="${code}"`), 'a code links to itself');
   });
 
-  test("the README's resource is a right definition", async () => {
+  test("the README's resource is a valid definition", async () => {
     const yaml = /```yaml\n([\s\S]*?)```/.exec(read('README.md'))?.[1] ?? '';
     const definitions = checkSources(await sourcesWith({ file: 'projects.yaml', text: yaml }));
     assert.ok(definitions.some((definition) => definition.name === 'projects'));
@@ -81,7 +81,7 @@ describe('the pages are true', () => {
   });
 
   for (const page of pages) {
-    test(`every link in ${page} leads somewhere`, () => {
+    test(`every link in ${page} has a target`, () => {
       for (const [, target = '', anchor] of read(page).matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
         if (/^https?:/.test(target)) continue;
         const file = target === '' ? page : join(page, '..', target);
@@ -92,14 +92,14 @@ describe('the pages are true', () => {
   }
 
   for (const page of pages) {
-    test(`every test that ${page} names exists`, () => {
+    test(`every test named in ${page} exists`, () => {
       for (const [path] of read(page).matchAll(/test\/[\w./-]+\.ts/g)) {
         assert.ok(existsSync(join(root, path)), path);
       }
     });
   }
 
-  test('the README names scripts that exist', () => {
+  test('every script named in the README exists', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     for (const [, script = ''] of read('README.md').matchAll(/npm run (?:-s )?([a-z:]+)/g)) {
       assert.ok(scripts[script], script);

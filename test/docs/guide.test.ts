@@ -1,4 +1,5 @@
-// Every request of the guide is run by sh and curl, in the order of the page, and its response compared with the one shown.
+// Runs every request in the guide with sh and curl, in the order of the page, and compares the response with
+// the printed one.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,7 @@ import { projectFolder } from '../../engine/config/index.ts';
 import { readSources } from '../../engine/definition/index.ts';
 import { onBothDrivers, temporaryFolder } from '../support/instance.ts';
 
-/** A block of commands, and what the page shows as its output. */
+/** A block of commands and the output that the page shows. */
 interface Step {
   readonly section: string;
   readonly commands: string;
@@ -25,17 +26,17 @@ const steps: readonly Step[] = guide
     ),
   );
 
-/** Ends the output of a step, after the status of its last command. */
+/** Marks the end of a step's output, after the status of its last command. */
 const end = '\x1e';
 
-/** A text as a pattern: spaces mean nothing, and … stands for anything. */
+/** Converts a text to a pattern: white space is ignored, and … matches anything. */
 const pattern = (shown: string) => {
   const literal = withoutSpaces(shown).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${literal.replaceAll('…', '.*?')}$`, 's');
 };
 const withoutSpaces = (text: string) => text.replace(/\s/g, '');
 
-/** The resources, with the unique field that the guide speaks of. */
+/** The resources, with the unique field that the guide describes. */
 const sources = (await readSources(join(projectFolder, 'resources'))).map(({ file, text }) => ({
   file,
   text: file.endsWith('contacts.yaml') ? text.replace('email: { type: string,', '$& unique: true,') : text,
@@ -73,7 +74,7 @@ onBothDrivers(
   { sources, ownServer: true },
 );
 
-test('every request of the guide has a response, every task a request', () => {
+test('the guide has a response for every request and a request for every task', () => {
   for (const { commands, shown } of steps)
     assert.equal(shown !== undefined, commands.includes('curl'), commands);
   assert.ok(new Set(steps.map(({ section }) => section)).size > 12);

@@ -1,5 +1,5 @@
-// A night as docs/operations.md tells of it: four faults on a running service, and what its screens, its log, its port for
-// operators, its metrics, the API and `crm doctor` say of each. Every line of the page's blocks must have been said.
+// The night in docs/operations.md: four faults in a running service, and their effects on its screens, log,
+// admin port, metrics, API and `crm doctor`. Every line in the page's blocks must have been printed.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,11 +13,11 @@ import { makeDatabaseIn, type Server, startPostgres } from '../support/postgres.
 import { crm, migrated, type Service, serve, until } from '../support/process.ts';
 import { eventsTo, startReceiver } from '../support/receiver.ts';
 
-/** Who speaks in a block of the page. */
+/** Sources of the lines in a block of the page. */
 const voices = ['readyz', 'metrics', 'api', 'log', 'screen', 'doctor'] as const;
 type Voice = (typeof voices)[number];
 
-/** A line of a block: who says what. */
+/** A line of a block, with its source. */
 interface Line {
   readonly section: string;
   readonly voice: Voice;
@@ -39,7 +39,7 @@ const lines: readonly Line[] = page.split(/^### /m).flatMap((text) => {
   );
 });
 
-/** Words as a pattern: … stands for anything. */
+/** Converts words to a pattern: … matches anything. */
 const pattern = (words: string) =>
   new RegExp(words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '[^\\n]*?'));
 
@@ -51,7 +51,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   const file = settingsFile({});
   const said = new Map<string, Record<Voice, string>>();
 
-  /** What a page says, as a reader sees it. */
+  /** The text of a screen, as a user sees it. */
   const screen = async (path: string): Promise<string> => {
     const { text } = await browser.get(path);
     return readable(text.replace(/<[^>]+>/g, ' ')).replace(/\s+/g, ' ');
@@ -69,7 +69,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   };
   const metrics = async () => (await send(String(service?.printed.admin), 'GET /metrics')).text;
   let heard = 0;
-  /** Collects what all say at the moment. */
+  /** Collects the current output of all sources. */
   const listen = async (section: string, pageOf: string, request: [string, object?]) => {
     const [port, response, shown] = [await readyz(), await api(...request), await screen(pageOf)];
     const { stdout } = await crm(['doctor'], environment);
@@ -137,7 +137,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
   test('the disk is full', async (t) => {
     if (disk === undefined) return t.skip('not permitted: to mount a disk of its own');
     disk.fill();
-    // What the database has reserved already takes some writes.
+    // Space that the database has already reserved still fits some writes.
     const records = Array.from({ length: 500 }, (_, n) => ({ last_name: `n${n}`.repeat(40) }));
     await until(
       async () => (await api('POST /api/v1/leads/batch', { records })).startsWith('5'),
@@ -169,7 +169,7 @@ describe('a night', { skip: !drivers.includes('postgresql'), concurrency: 1 }, (
     });
   }
 
-  test('every incident is reported everywhere, without secrets', () => {
+  test('every source reports every incident, without secrets', () => {
     for (const section of said.keys())
       for (const voice of voices)
         assert.ok(

@@ -1,4 +1,4 @@
-// What is installed is what the lock file names: every package has its hash there, and few may run scripts.
+// Installed packages are exactly those in the lock file: each has a hash there, and few can run scripts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -16,7 +16,7 @@ const { allowScripts } = read('package.json') as { allowScripts: Readonly<Record
 const installed = Object.entries(packages).filter(([path]) => path !== '');
 const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-test('every package of the lock file has a SHA-512, also those of other platforms', () => {
+test('every package in the lock file has a SHA-512, including those for other platforms', () => {
   const without = installed.filter(([, { integrity }]) => !/^sha512-/.test(integrity ?? ''));
   assert.deepEqual(
     without.map(([path]) => path),
@@ -32,7 +32,7 @@ test('every package of the lock file has a SHA-512, also those of other platform
   ]);
 });
 
-test('scripts at install run for packages that package.json allows, and for no other', () => {
+test('install scripts run only for packages that package.json allows', () => {
   const running = installed
     .filter(([, { hasInstallScript, os = 'linux' }]) => hasInstallScript && [os].flat().includes('linux'))
     .map(([path]) => nameOf(path))
@@ -40,7 +40,7 @@ test('scripts at install run for packages that package.json allows, and for no o
   assert.deepEqual(running.sort(), Object.keys(allowScripts).sort());
 });
 
-test('generators and linters of test/clients: every package has a SHA-512, and none runs a script', () => {
+test('generators and linters in test/clients: every package has a SHA-512, and none runs a script', () => {
   const lock = read('test/clients/package-lock.json') as { packages: Readonly<Record<string, Package>> };
   const { allowScripts } = read('test/clients/package.json') as {
     allowScripts: Readonly<Record<string, boolean>>;

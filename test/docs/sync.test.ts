@@ -1,4 +1,4 @@
-// The programs in docs/sync.md as printed: a receiver of events, and a sync that survives being killed.
+// The programs in docs/sync.md as printed: an event receiver, and a sync that survives being killed.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -52,7 +52,7 @@ onBothDrivers(
       return answer.json;
     };
 
-    test('sync.mjs: killed again and again while something writes, it ends with what is there', async () => {
+    test('sync.mjs: has the same records as the database after repeated kills during writes', async () => {
       const records = Array.from({ length: 1000 }, (_, index) => ({ last_name: `n${index}` }));
       for (let times = 0; times < 3; times++) await write('POST /api/v1/leads/batch', { records });
       const environment = { CRM: instance().url, KEY: acme.key };
@@ -81,7 +81,7 @@ onBothDrivers(
           key: acme.key,
           headers: { accept: 'application/x-ndjson' },
         });
-        // Views of the record by others do not change it.
+        // account_name comes from another record, and a change to that record is not a change to this one.
         const own = ({ account_name: _, ...record }: Record<string, unknown>) => record;
         const there = list.text
           .trim()
@@ -96,7 +96,7 @@ onBothDrivers(
       copy.close();
     });
 
-    test('receiver.mjs: takes what is signed, once', async () => {
+    test('receiver.mjs: accepts each signed event once', async () => {
       const url = `http://127.0.0.1:${port}/`;
       const made = await runCommand(instance(), [
         ...[

@@ -1,5 +1,5 @@
-// Every command of the tutorial is run by sh, in the order of the page, and every output compared with the one shown. Commands
-// of the engine run in the process that tests have for them; the service, git and curl are real.
+// Runs every command in the tutorial with sh, in the order of the page, and compares every output with the
+// printed one. The engine's commands run in the test's command process. The service, git and curl are real.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -22,7 +22,7 @@ interface Step {
   shown: string;
 }
 
-/** What the page says to do, in its order: commands, keys, and a look at the first terminal. */
+/** The page's steps in order: commands, keys, and output in the first terminal. */
 const steps: Step[] = [];
 const page = readFileSync(join(project, 'docs/tutorial.md'), 'utf8');
 for (const [, kind, block = '', key] of page.matchAll(/^```(\w+)\n([\s\S]*?)^```|^Press (`y`|Ctrl-C)/gm)) {
@@ -34,7 +34,7 @@ for (const [, kind, block = '', key] of page.matchAll(/^```(\w+)\n([\s\S]*?)^```
 
 const end = '\x1e';
 const withoutSpaces = (given: string) => given.replace(/\s/g, '');
-/** A text as a pattern: spaces mean nothing, and … stands for anything. */
+/** Converts a text to a pattern: white space is ignored, and … matches anything. */
 const pattern = (shown: string) =>
   new RegExp(
     `^${withoutSpaces(shown)
@@ -43,7 +43,7 @@ const pattern = (shown: string) =>
     's',
   );
 
-/** Passes a command to this process: its name, folder and arguments; gets its exit code and what it wrote. */
+/** Sends a command's name, folder and arguments to this process and receives its exit code and output. */
 const shim = `#!/bin/sh
 out=$(printf '%s\\0' "\${0##*/}" "$PWD" "$@" | curl -s --data-binary @- "$SHIM"; printf .)
 out=\${out%.}
@@ -70,7 +70,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   let outputs: readonly string[] = [];
   let written = '';
   let isUpgraded = false;
-  // Below those that systems give to connections: the page names it before anything listens.
+  // Below the range for outgoing connections, because the page names the port before anything listens on it.
   const port = randomInt(20_000, 32_000);
 
   const start = async (cwd: string, args: readonly string[]): Promise<string> => {
@@ -97,7 +97,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
     service?.kill('SIGINT');
     if (service?.exitCode === null) await once(service, 'exit');
   };
-  /** What the first terminal has said since it was last looked at. */
+  /** The first terminal's output since the last call. */
   const told = async (): Promise<string> => {
     await until(
       () => /Press y|what was saved.*\n|are served\.\n/.test(written),
@@ -131,7 +131,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   });
 
   before(async () => {
-    // The clone, and the version that its origin has next.
+    // The clone, and the next version at its origin.
     const origin = at('origin');
     for (const name of [
       'app',
@@ -196,7 +196,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   }
 });
 
-/** Makes the version that comes next: a column of a table of the platform, and a field of leads. */
+/** Creates the next version, with a new column in a platform table and a new field of leads. */
 function nextVersion(folder: string): void {
   const edit = (name: string, from: string, to: string) => {
     const before = readFileSync(join(folder, name), 'utf8');

@@ -1,4 +1,4 @@
-// What every effect promises, by the registry: a new one is covered unasked.
+// What every effect in the registry guarantees. New effects are covered automatically.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readVariables } from '../../engine/config/variables.ts';
@@ -10,7 +10,7 @@ const caller = { principal: { kind: 'key', actor: '7262', name: 'Zapier' }, requ
 for (const [name, effect] of Object.entries(effects)) {
   describe(`the effect ${name}`, () => {
     for (const action of effect.on) {
-      test(`${action}: one expression that reads what was written and binds what it needs`, () => {
+      test(`${action}: is one expression that reads the written rows and binds its values`, () => {
         const bound: unknown[] = [];
         const text = effect.expression({
           source: '_some _w',
@@ -21,10 +21,10 @@ for (const [name, effect] of Object.entries(effects)) {
           written: '_some',
           placeholder: (value) => `$${bound.push(value({ caller } satisfies WriteInput))}`,
         });
-        // A SELECT that nothing reads would not run.
+        // PostgreSQL would not run a SELECT that nothing reads.
         assert.match(text, /^_some_[a-z]+ as \((insert|update|delete) .*\)$/s);
         assert.match(text, /from _some\b/);
-        // The organization is the written row's own, never one that a request names.
+        // The organization comes from the written row, never from the request.
         assert.match(text, /"organization_id"/);
         assert.ok(!text.replaceAll('"lea\'ds"', '').includes("lea'ds"), 'a name is a literal or quoted');
         for (const value of ['7262', 'Zapier', 'req-77'])
@@ -33,7 +33,7 @@ for (const [name, effect] of Object.entries(effects)) {
       });
     }
 
-    test('its variable is read, on and off', () => {
+    test('its variable enables and disables it', () => {
       const { variable } = effect;
       for (const on of [true, false]) {
         const mistakes: string[] = [];
@@ -44,7 +44,7 @@ for (const [name, effect] of Object.entries(effects)) {
       }
     });
 
-    test('its tables begin with crm_', () => {
+    test('its tables start with crm_', () => {
       for (const { meta } of effect.tables) assert.match(meta.tableName, /^crm_[a-z_]+$/);
     });
   });

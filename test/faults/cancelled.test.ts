@@ -1,15 +1,16 @@
-// A statement ends on the server when it is no longer needed: its client has disconnected, its time is up, or the process stops.
+// The server cancels a statement that is no longer needed: its client disconnected, it timed out, or the
+// process is stopping.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { connected, makeDatabase, type Server, startPostgres } from '../support/postgres.ts';
 import { type Service, serve, until } from '../support/process.ts';
 
-/** A list that needs its own connection, and waits for a lock like one that takes long. */
+/** A list that needs its own connection and waits for a lock, as a slow query would. */
 const list = '/api/v1/leads?page=6';
 const boundMs = 10_000;
 
-describe('statements that are no longer needed', { concurrency: 1 }, () => {
+describe('cancelled statements', { concurrency: 1 }, () => {
   let server: Server;
   let url: string;
   let service: Service;
@@ -33,7 +34,7 @@ describe('statements that are no longer needed', { concurrency: 1 }, () => {
     await server?.stop();
   });
 
-  /** Statements on leads that wait for the lock. */
+  /** Statements on leads waiting for the lock. */
   const waiting = () =>
     connected(url, async (client) => {
       const { rows } = await client.query<{ pid: number; query: string }>(
@@ -42,7 +43,7 @@ describe('statements that are no longer needed', { concurrency: 1 }, () => {
       return rows;
     });
 
-  /** Holds a lock on every lead while some work is done. */
+  /** Locks every lead while the work runs. */
   const holdingLeads = <T>(work: () => Promise<T>): Promise<T> =>
     connected(url, async (client) => {
       await client.query('begin');
@@ -65,13 +66,13 @@ describe('statements that are no longer needed', { concurrency: 1 }, () => {
     return sent;
   }
 
-  test('a reader who disconnects: the server ends the statement, and the connection serves others', async () => {
+  test('cancels the statement of a disconnected reader and reuses the connection', async () => {
     await holdingLeads(async () => {
       const reader = send('GET', list);
       await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);
       reader.destroy();
       await until(async () => (await waiting()).length === 0, 'the statement to end', boundMs);
-      // Its connection is in the pool again, and what comes next is not hit.
+      // The connection is back in the pool, and its next statement is not cancelled.
       for (let count = 0; count < 20; count++) {
         const { status } = await service.call('GET /api/v1/accounts?page=6', { key });
         assert.equal(status, 200);
@@ -79,7 +80,7 @@ describe('statements that are no longer needed', { concurrency: 1 }, () => {
     });
   });
 
-  test('a writer who disconnects: the write is carried out', async () => {
+  test('completes the write of a disconnected client', async () => {
     const made = await service.call('POST /api/v1/leads', { key, body: { last_name: 'before' } });
     await holdingLeads(async () => {
       const writer = send('PATCH', `/api/v1/leads/${made.json.id}`, { last_name: 'after' });
@@ -97,7 +98,7 @@ describe('statements that are no longer needed', { concurrency: 1 }, () => {
     await until(stored, 'the write', boundMs);
   });
 
-  test('SIGTERM: what still runs is ended on the server', async () => {
+  test('cancels running statements on the server on SIGTERM', async () => {
     await holdingLeads(async () => {
       send('GET', list);
       await until(async () => (await waiting()).length === 1, 'the list to wait', boundMs);

@@ -1,4 +1,5 @@
-// What a running service does when PostgreSQL goes away or is slow. test/faults/starving.test.ts: when no connection is left.
+// How a running service behaves when PostgreSQL is down or slow. test/faults/starving.test.ts covers a
+// server without free connections.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Answer } from '../support/instance.ts';
@@ -12,7 +13,7 @@ const limits = {
   DATABASE_CONNECT_TIMEOUT_MS: '700',
   DATABASE_STATEMENT_TIMEOUT_MS: '1500',
 } as const;
-/** Longer than every limit together, shorter than a client waits. */
+/** Longer than all limits together, shorter than a client's timeout. */
 const boundMs = 6_000;
 
 describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
@@ -45,7 +46,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
   ];
   const isServed = async () => (await service.call('GET /api/v1/leads', { key })).status === 200;
 
-  /** A 500 that says to try again, and nothing of the inside. */
+  /** Asserts a 500 that suggests a retry and reveals no internals. */
   function assertFailed(answer: Answer): void {
     assert.equal(answer.status, 500, answer.text);
     assertErrorShape(answer);
@@ -55,10 +56,10 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     assert.doesNotMatch(answer.text, /ECONN|postgres|127\.0\.0\.1|timeout|timed out|terminat/i);
   }
 
-  /** Waits for work that ends by the limits, while the database stays as it is. */
+  /** Waits for work that the limits end, while the database stays in this state. */
   const bounded = <T>(work: Promise<T>): Promise<T> => within(boundMs, work);
 
-  /** Holds a lock on every lead while some work is done. */
+  /** Locks every lead while the work runs. */
   const holdingLeads = <T>(work: () => Promise<T>): Promise<T> =>
     connected(url, async (client) => {
       await client.query('begin');
@@ -70,25 +71,29 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
       }
     });
 
-  test('stopped: every request gets a 500; started again: serves by itself', async () => {
+  test('returns 500 while PostgreSQL is stopped and recovers by itself after its start', async () => {
     for (let time = 0; time < 2; time++) {
       await server.pause();
-      // Immediately, and later, when the connections of the pool are known to be gone.
+      // Immediately, and again once the pool has noticed that its connections are closed.
       for (let round = 0; round < 2; round++) {
         for (const answer of await bounded(Promise.all(requests()))) assertFailed(answer);
       }
       const body = { email: 'admin@demo.example', password: 'x' };
       const login = await bounded(service.call('POST /auth/login', { body }));
       assertFailed(login);
-      assert.equal((await service.call('GET /docs/openapi.json')).status, 200, 'what needs no database');
+      assert.equal(
+        (await service.call('GET /docs/openapi.json')).status,
+        200,
+        'requests that need no database',
+      );
       await server.resume();
       await until(isServed, 'serve again', promised(boundMs));
       const kept = await service.call(`GET /api/v1/leads/${lead}`, { key });
-      assert.deepEqual([kept.status, kept.json.last_name], [200, 'before'], 'nothing was written half');
+      assert.deepEqual([kept.status, kept.json.last_name], [200, 'before'], 'no partial writes');
     }
   });
 
-  test('connections cut by the server: at most those in flight fail', async () => {
+  test('fails at most the requests in flight when the server closes connections', async () => {
     await Promise.all(Array.from({ length: 4 }, isServed));
     await connected(server.url, (client) =>
       client.query('select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = $1', [
@@ -99,7 +104,7 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
     for (let count = 0; count < 10; count++) assert.ok(await isServed());
   });
 
-  test('a statement that waits for a lock is cut after DATABASE_STATEMENT_TIMEOUT_MS', async () => {
+  test('cancels a statement waiting for a lock after DATABASE_STATEMENT_TIMEOUT_MS', async () => {
     assert.ok(await isServed());
     await holdingLeads(async () => {
       const began = performance.now();
@@ -108,13 +113,13 @@ describe('PostgreSQL fails while a service runs', { concurrency: 1 }, () => {
       assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
       const took = performance.now() - began;
       assert.ok(took >= Number(limits.DATABASE_STATEMENT_TIMEOUT_MS) - 100, `${took} ms`);
-      // The server has ended it too: nothing still waits.
+      // The server has cancelled it too: no statement is waiting.
       const waiting = await connected(url, (client) =>
         client.query(`select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock'`),
       );
       assert.equal(waiting.rows[0]?.count, 0);
       const elsewhere = await service.call('GET /api/v1/accounts', { key });
-      assert.equal(elsewhere.status, 200, 'what is not locked is served');
+      assert.equal(elsewhere.status, 200, 'requests for unlocked records succeed');
     });
     assert.ok(await isServed());
   });

@@ -1,4 +1,4 @@
-// sslmode and its parameters, against a real server with and without TLS: what libpq does, for each mode.
+// sslmode and its parameters against real servers with and without TLS. Each mode must behave as in libpq.
 import assert from 'node:assert/strict';
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ async function connect(url: URL): Promise<'encrypted' | 'plain'> {
 }
 
 type Expected = 'encrypted' | 'plain' | RegExp;
-/** sslmode, host, root certificate, and what comes of it. The server's certificate is for `localhost`. */
+/** sslmode, host, root certificate and the expected result. The server's certificate is for `localhost`. */
 type Row = readonly [
   mode: string | undefined,
   host: string,
@@ -129,7 +129,7 @@ describe('sslmode', { concurrency: 1 }, () => {
     });
     for (const row of withTls) test(name(row), () => check(address(row), row[3]));
 
-    test('sslcert and sslkey: where the server asks for a certificate', async () => {
+    test('sends sslcert and sslkey to a server that requires a client certificate', async () => {
       const url = new URL(server.url);
       url.pathname = '/certificates_only';
       url.searchParams.set('sslmode', 'require');
@@ -141,7 +141,7 @@ describe('sslmode', { concurrency: 1 }, () => {
   });
 });
 
-test('what cannot be done is refused with its name, and never with a part of the password', () => {
+test('rejects unsupported parameters by name, without revealing the password', () => {
   const folder = temporaryFolder();
   const garbage = join(folder.path, 'garbage.crt');
   writeFileSync(garbage, 'no certificate');
@@ -183,7 +183,7 @@ test('what cannot be done is refused with its name, and never with a part of the
   }
 });
 
-test('what is accepted, and what it means', () => {
+test('accepts the supported parameters', () => {
   const parsed = (url: string) => {
     const address = readConfig({ DATABASE_URL: url }).databaseAddress;
     const hosts = address?.hosts.map(({ host, port }) => `${host} ${port}`);

@@ -1,4 +1,5 @@
-// Events while a process is killed, the database restarts and the receiver fails now and then: none is lost, and each record's come in their order.
+// Events while a process is killed, the database restarts and the receiver sometimes fails: no event is
+// lost, and each record's events arrive in order.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -13,7 +14,10 @@ import { eventsTo, startReceiver } from '../support/receiver.ts';
 const writers = 6;
 const dice = diceOf(11);
 
-/** The embedded database only with `--whole`: each start of it takes seconds, and what runs is the same. */
+/**
+ * Includes the embedded database only with `--whole`: each start takes seconds, and the tested code is the
+ * same.
+ */
 const tested = process.argv.includes('--whole')
   ? drivers
   : drivers.filter((driver) => driver === 'postgresql');
@@ -24,11 +28,11 @@ for (const driver of tested) {
     let key: string;
     const nodes: Service[] = [];
     let receiver: Awaited<ReturnType<typeof startReceiver>>;
-    /** What was received and acknowledged, by the id of the record, in the order of its arrival. */
+    /** Acknowledged events by record ID, in the order of arrival. */
     const taken = new Map<number, number[]>();
     before(async () => {
       receiver = await startReceiver();
-      // The waits for retries double: an event that failed five times would hold up the test for half a minute.
+      // Retry delays double: an event that failed five times would delay the test by half a minute.
       const failures = new Map<unknown, number>();
       receiver.behave('/events', (response, { event: { data }, headers }) => {
         const failed = failures.get(headers['webhook-id']) ?? 0;
@@ -55,8 +59,8 @@ for (const driver of tested) {
       await storage.remove();
     });
 
-    test('each change arrives, in the order of its record', async () => {
-      // The embedded database is for one process.
+    test('delivers every change in the order of its record', async () => {
+      // Only one process can open the embedded database.
       if (driver === 'embedded') await nodes.pop()?.kill();
       const hook = [
         `${receiver.url}/events`,
@@ -93,7 +97,8 @@ for (const driver of tested) {
       const writing = Promise.all(Array.from({ length: writers }, write));
       await until(async () => written >= 60 && taken.size > 5, 'write and send');
       await nodes[0]?.kill();
-      // What the process was sending is leased for 20 s; this test does not wait for that, unless another node sends too.
+      // Deliveries that the process had claimed are leased for 20 s. The test does not wait for that unless
+      // another node delivers too.
       if (driver === 'embedded')
         await onStored(storage.environment, ({ database }) =>
           sql`update crm_event_deliveries set next_at = now() where status = 'waiting'`.execute(
@@ -124,7 +129,7 @@ for (const driver of tested) {
         assert.deepEqual(came, sorted, `in order of lead ${id}`);
         const first = came[0] ?? 0;
         const whole = Array.from({ length: (came.at(-1) ?? 0) - first + 1 }, (_, n) => first + n);
-        assert.deepEqual([...new Set(came)], whole, `all of lead ${id}`);
+        assert.deepEqual([...new Set(came)], whole, `all events of lead ${id}`);
         assert.equal(first, 1);
       }
       console.log(`${written} writes, ${receiver.received.length} requests, ${taken.size} records`);

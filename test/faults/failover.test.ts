@@ -1,4 +1,5 @@
-// Several hosts: a primary and its hot standby. Writes go to the one that takes them, and are never lost to the other.
+// Several hosts: a primary and its hot standby. Writes go to the host that accepts them, and none is lost by
+// being sent to the other.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -24,7 +25,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     database = (await makeDatabase(primary.url)).url;
     await migrate(readConfig({ DATABASE_URL: database }), modelOf([]));
     standby = await primary.standby();
-    // The standby is named first, so that being up is not enough.
+    // The standby comes first, so that a host that merely responds is not enough.
     instance = await startInstance('postgresql', {
       environment: { DATABASE_URL: both('read-write'), ...limits },
     });
@@ -65,7 +66,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     });
 
   for (const target of ['read-write', 'primary']) {
-    test(`${target}: the standby, named first, is passed over`, async () => {
+    test(`${target}: skips the standby listed first`, async () => {
       const opened = await openDatabase(readConfig({ DATABASE_URL: both(target) }), []);
       try {
         assert.deepEqual(
@@ -77,7 +78,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
       }
     });
 
-    test(`${target}: nothing but a standby is refused with the reason`, async () => {
+    test(`${target}: rejects a configuration with only a standby and states the reason`, async () => {
       const url = `${on(standby).href}?target_session_attrs=${target}`;
       const reason = { 'read-write': 'it is read-only', primary: 'it is a standby' }[target];
       await assert.rejects(openDatabase(readConfig({ DATABASE_URL: url }), []), {
@@ -87,7 +88,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     });
   }
 
-  test('any: the standby is taken, and acknowledges no write', async () => {
+  test('any: uses the standby, which acknowledges no write', async () => {
     const opened = await openDatabase(readConfig({ DATABASE_URL: both('any') }), []);
     try {
       const run = (text: string) => opened.run({ name: '', text, values: [] });
@@ -98,7 +99,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     }
   });
 
-  test('failover: the new primary is found, every acknowledged write is there', async () => {
+  test('finds the new primary after a failover, with every acknowledged write', async () => {
     for (let count = 0; count < 20; count++) assert.equal(await write(), 201);
     await until(async () => (await stored(standby)).length === acknowledged.length, 'replication');
     await primary.pause();
@@ -109,7 +110,7 @@ describe('a primary and its standby', { concurrency: 1 }, () => {
     assert.deepEqual(await stored(standby), acknowledged);
   });
 
-  test('a server that becomes read-only under its connections acknowledges no write; later it does again', async () => {
+  test('acknowledges no write while a connected server is read-only, and recovers when it is writable', async () => {
     const pool = (await instance.database.orm.em.getConnection().getNativeClient()) as Pool;
     let removed = 0;
     pool.on('remove', () => removed++);

@@ -1,4 +1,5 @@
-// The change feed while processes are killed: nothing is missing in it, nothing comes twice, nothing is in it that did not happen.
+// The change feed while processes are killed: it has every change exactly once, and no change that did not
+// happen.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -30,7 +31,7 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('a copy that follows it is the state of the database', async () => {
+    test('keeps a copy identical to the database', async () => {
       const dice = diceOf(7);
       const choose = <T>(all: readonly T[]): T => all[Math.floor(dice() * all.length)] as T;
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>

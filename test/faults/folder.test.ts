@@ -1,5 +1,5 @@
-// The data folder of the embedded database: what is in its place, who may read it, first starts that are cut off,
-// and a folder that goes away while it is in use.
+// The embedded database's data folder: other content at its path, file permissions, interrupted first
+// starts, and a folder that is removed while in use.
 import assert from 'node:assert/strict';
 import {
   chmodSync,
@@ -32,7 +32,7 @@ import {
 } from '../support/process.ts';
 import { clusterFolder, copyFolder } from '../support/templates.ts';
 
-/** Opens the embedded database of a folder in a process of its own, says so, and waits to be killed. */
+/** Opens a folder's embedded database in another process, reports it, and waits to be killed. */
 const opener: Options = {
   program: [
     '--input-type=module',
@@ -44,7 +44,10 @@ const opener: Options = {
      setInterval(() => {}, 1000);`,
   ],
 };
-/** Uses a folder while something happens to it, in a process of its own: PGlite leaves a timer where it is not closed. */
+/**
+ * Uses a folder in another process while the test changes it. PGlite leaves a timer running if it is not
+ * closed.
+ */
 const losing: Options = {
   program: [
     '--input-type=module',
@@ -96,7 +99,7 @@ describe('the data folder', { concurrency: 1 }, () => {
   after(() => temporary.remove());
   let count = 0;
   const newFolder = (): string => join(temporary.path, `data${++count}`);
-  /** A folder that holds a complete cluster. */
+  /** A folder with a complete cluster. */
   const complete = join(temporary.path, 'complete');
   before(async () => {
     cpSync(await clusterFolder(), complete, { recursive: true });
@@ -105,7 +108,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     await database.close();
   });
 
-  test('what is stored is not accessible to other users, also in a folder from before', async () => {
+  test('keeps stored data inaccessible to other users, including in existing folders', async () => {
     const others = (folder: string) =>
       ['', ...entries(folder)].filter((name) => (lstatSync(join(folder, name)).mode & 0o077) !== 0);
     assert.deepEqual(others(complete), []);
@@ -123,7 +126,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     ['pgdata', 'is not a database: move it away or restore it'],
     ['pgdata.new', 'was not left by a first start: move it away'],
   ] as const) {
-    test(`a ${name} that is something else is refused and stays as it is`, async () => {
+    test(`rejects a ${name} with other content and leaves it unchanged`, async () => {
       const folder = newFolder();
       mkdirSync(join(folder, name), { recursive: true });
       writeFileSync(join(folder, name, 'cluster'), 'mine');
@@ -134,7 +137,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     });
   }
 
-  test('an empty pgdata.new, left by a removal that was cut off, is removed', async () => {
+  test('removes an empty pgdata.new that an interrupted removal left behind', async () => {
     const folder = newFolder();
     cpSync(complete, folder, { recursive: true });
     mkdirSync(join(folder, 'pgdata.new'));
@@ -143,7 +146,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     assert.ok(!existsSync(join(folder, 'pgdata.new')));
   });
 
-  test('a path that cannot be a folder is refused in one line', async () => {
+  test('rejects a path that cannot be a folder with a one-line message', async () => {
     const file = join(temporary.path, 'file');
     writeFileSync(file, '');
     for (const [folder, reason] of [
@@ -167,18 +170,20 @@ describe('the data folder', { concurrency: 1 }, () => {
     }
   });
 
-  // Node's recursive mkdir would never return, so that nothing in the same process could stop it.
-  test('a folder below /proc is refused in one line', { skip: process.platform !== 'linux' }, async () => {
+  // Node's recursive mkdir would never return, so nothing in the same process could stop it.
+  test('rejects a folder below /proc with a one-line message', {
+    skip: process.platform !== 'linux',
+  }, async () => {
     const environment = { DATA_DIR: '/proc/crm/data', AUTH_SECRETS: 'x'.repeat(32), PORT: '0' };
     const refused = await crm(['serve', '--json'], environment, apart);
     assertRefused(refused, 'the data folder /proc/crm/data cannot be used: it cannot be created there');
   });
 
-  test('a first start that is killed at any moment can be started again', async () => {
+  test('starts again after a first start was killed at any moment', async () => {
     const folder = newFolder();
     const building = join(folder, 'pgdata.new', 'cluster');
     const cluster = join(folder, 'pgdata');
-    // Also where the cluster were built in its final place.
+    // Also detects a cluster that is built at its final path.
     const files = () => entries(existsSync(building) ? building : cluster).length;
     const moments: readonly [string, () => boolean][] = [
       ['the mark', () => existsSync(dirname(building)) || existsSync(cluster)],
@@ -186,7 +191,7 @@ describe('the data folder', { concurrency: 1 }, () => {
       ['most files', () => files() >= 700],
       ['the whole', () => existsSync(cluster)],
     ];
-    // Each continues from what the one before has left; the last is not cut off.
+    // Each start continues from the state that the previous one left behind. The last is not interrupted.
     for (const [what, hasCome] of [...moments, ['open', undefined] as const]) {
       const opening: Process = start([], { DATA_DIR: folder }, opener);
       const hasOpened = () => opening.stdout() === 'open\n';
@@ -194,12 +199,12 @@ describe('the data folder', { concurrency: 1 }, () => {
       await opening.kill();
       assert.equal(opening.stderr(), '', what);
       const isComplete = existsSync(join(cluster, 'global', 'pg_control'));
-      assert.equal(existsSync(cluster), isComplete, `${what}: what is in its final place is complete`);
+      assert.equal(existsSync(cluster), isComplete, `${what}: the cluster at the final path is complete`);
     }
-    assert.ok(!existsSync(dirname(building)), 'nothing is left over');
+    assert.ok(!existsSync(dirname(building)), 'no temporary files remain');
   });
 
-  test('a folder that goes away while in use: nothing more is acknowledged, and it is noticed in a second', async () => {
+  test('stops acknowledging writes within a second after its folder is removed', async () => {
     const folder = newFolder();
     const ended = await start([], { FOLDER: folder, COMPLETE: complete }, losing).ended;
     assert.deepEqual([ended.code, ended.stderr], [0, '']);
@@ -212,7 +217,7 @@ describe('the data folder', { concurrency: 1 }, () => {
     assert.equal(Object.keys(outcomes).length, 5);
   });
 
-  test('a service whose folder is moved away ends by itself and has lost nothing acknowledged', async () => {
+  test('stops the service when its folder is moved, without losing acknowledged writes', async () => {
     const folder = newFolder();
     await copyFolder(migrated, folder);
     const service = await serve({ DATA_DIR: folder });

@@ -1,4 +1,5 @@
-// Writes that are carried out together: each response is the one to its own request, and what fails takes no other with it.
+// Writes executed in one batch: each request gets its own response, and a failing write does not affect the
+// others.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -12,11 +13,11 @@ import { until } from '../support/process.ts';
 import { exactRecord } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-describe('writes that are carried out together', () => {
+describe('batched writes', () => {
   let instance: Instance;
   let groups: WriteBatcher;
   let organizations: readonly Organization[];
-  /** Writes that a group carried out, and those that had to run alone after one. */
+  /** Counts the writes executed in a batch and those that had to run alone after a failed batch. */
   const counts = { together: 0, alone: 0 };
 
   before(async () => {
@@ -35,7 +36,7 @@ describe('writes that are carried out together', () => {
   after(() => instance.close());
 
   const organizationOf = (index: number) => organizations[index % organizations.length] as Organization;
-  /** Sends while the groups' connections are there and no organization is left to the pool. */
+  /** Waits until the batch connections are open and writes of every organization are batched. */
   const ready = () =>
     until(async () => {
       const before = counts.together;
@@ -49,7 +50,7 @@ describe('writes that are carried out together', () => {
     return String(json.id);
   };
 
-  test('100 concurrent writes of three organizations, of every kind: each has its own response, record and activity', async () => {
+  test('returns own responses, records and activity for 100 concurrent writes of every kind in three organizations', async () => {
     await ready();
     const { together } = counts;
     const made = await Promise.all(
@@ -75,7 +76,7 @@ describe('writes that are carried out together', () => {
       assert.equal(status, 200, text);
       if (index % 3 === 2) assert.equal(text, '{"ok":true}');
       else assert.deepEqual([json.id, json.last_name], [made[index]?.json.id, `changed ${index}`]);
-      if (index % 3 === 1) assert.equal(json.lead_score, index, 'PATCH leaves the rest');
+      if (index % 3 === 1) assert.equal(json.lead_score, index, 'PATCH leaves other fields unchanged');
     }
     assert.equal(counts.together - together, 200);
     for (const organization of organizations) {
@@ -89,7 +90,7 @@ describe('writes that are carried out together', () => {
     }
   });
 
-  test('a missing record and a bad reference among others: only they fail', async () => {
+  test('fails only the writes with a missing record or an invalid reference', async () => {
     await ready();
     const { key } = organizationOf(0);
     const ids = (await Promise.all(Array.from({ length: 10 }, () => post(key, {})))).map(idOf);
@@ -116,22 +117,22 @@ describe('writes that are carried out together', () => {
       contacts.map(({ status }) => status),
       contacts.map((_, index) => (index === 5 ? 400 : 201)),
     );
-    assert.ok(counts.alone > alone, 'a group failed');
+    assert.ok(counts.alone > alone, 'a batch failed');
     assert.equal(
       groups.accepts({ ...statement, values: [] }, organizationOf(5).id),
       false,
-      'left to the pool for a while',
+      'writes of the organization use the pool for a while',
     );
   });
 
-  /** A write that could join a group. */
+  /** A write that could join a batch. */
   const statement = {
     name: 'x',
     text: '',
     many: { name: 'x_many', text: '', differ: 0, lists: false },
   } as const;
 
-  test('one record changed by many concurrently: one after the other, none waits for a lock', async () => {
+  test('executes concurrent changes to one record sequentially without lock waits', async () => {
     await ready();
     const { key } = organizationOf(0);
     const { alone } = counts;
@@ -147,7 +148,7 @@ describe('writes that are carried out together', () => {
     assert.equal(version, '31', 'no write is lost');
   });
 
-  test('a locked record holds its own organization up, not the others of its group', async () => {
+  test('delays only the organization of a locked record, not the rest of its batch', async () => {
     await ready();
     const url = String(instance.config.environment.DATABASE_URL);
     const id = idOf(await post(organizationOf(0).key, {}));
@@ -173,13 +174,13 @@ describe('writes that are carried out together', () => {
         rest.map(({ status }) => status),
         [200, 200],
       );
-      assert.equal(isOver, false, 'it still waits');
+      assert.equal(isOver, false, 'the write is still waiting');
       await client.query('commit');
       assert.equal((await locked).status, 200);
     });
   });
 
-  test('a connection that ends in the middle: what was acknowledged is there once, what was not is a 500', async () => {
+  test('keeps acknowledged writes exactly once when a connection is closed, and returns 500 for the others', async () => {
     await ready();
     const url = String(instance.config.environment.DATABASE_URL);
     const { key, id: organization } = organizationOf(0);
@@ -211,12 +212,12 @@ describe('writes that are carried out together', () => {
     for (const [mark, { status, text }] of answers) {
       if (status === 201) assert.equal(stored.get(mark), 1, mark);
       else assert.equal(status, 500, text);
-      assert.ok((stored.get(mark) ?? 0) <= 1, `${mark} is there twice`);
+      assert.ok((stored.get(mark) ?? 0) <= 1, `${mark} is stored twice`);
     }
     assert.ok(answers.some(([, { status }]) => status === 201));
   });
 
-  test('together they write exactly what they write alone, whatever the values', async () => {
+  test('writes the same values in a batch as alone', async () => {
     await ready();
     const loose = instance.resources.find(({ name }) => name === 'loose');
     assert.ok(loose);

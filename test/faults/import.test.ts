@@ -1,4 +1,5 @@
-// A service that is killed in the middle of an import: what is stored is the beginning of the file, in whole parts.
+// A service that is killed during an import: the stored records are a prefix of the file, in complete
+// batches.
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, describe, test } from 'node:test';
@@ -6,11 +7,11 @@ import { drivers } from '../support/instance.ts';
 import { crmJson, migratedStorage, rowsApart, type Storage, serve, until } from '../support/process.ts';
 
 for (const driver of drivers) {
-  describe(`an import that a kill cuts off (${driver})`, () => {
+  describe(`an import interrupted by a kill (${driver})`, () => {
     let storage: Storage;
     after(() => storage.remove());
 
-    test('no line is missing before the last one that is stored', async () => {
+    test('stores every line before the last stored one', async () => {
       storage = await migratedStorage(driver);
       const { environment } = storage;
       await crmJson(['org', 'create', 'acme'], environment);
@@ -34,7 +35,7 @@ for (const driver of drivers) {
       await service.kill();
       const text = 'select count(*)::text, max(lead_score)::text from leads';
       const [[count, last] = []] = await rowsApart(environment, text);
-      assert.equal(count, last, 'each line up to the last one');
+      assert.equal(count, last, 'every line up to the last stored one');
       assert.ok(count === '1000' || count === '2000', String(count));
     });
   });

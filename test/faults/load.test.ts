@@ -1,5 +1,6 @@
-// Faults under load, with a ledger of every acknowledged write: none is lost, none is doubled, and service comes back.
-// Short in a test run; `npm run faults` does each for as long as it may last, and prints the table.
+// Faults under load, with a record of every acknowledged write: no write is lost or duplicated, and service
+// recovers. Short in a test run. `npm run faults` runs each fault for its maximum duration and prints the
+// table.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -14,7 +15,7 @@ import { isMeasured, promised } from '../support/promised.ts';
 import { copyFolder } from '../support/templates.ts';
 
 const scaled = <T>(short: T, long: T): T => (isMeasured ? long : short);
-/** Service again after the database's return, and after the start of a process. */
+/** Time until service recovers after the database returns and after a process starts. */
 const databaseBoundMs = promised(5_000);
 const startBoundMs = promised(10_000);
 
@@ -32,7 +33,7 @@ const titles = [
   'longest outage',
 ];
 
-/** Runs a fault, writes its row and checks it. */
+/** Causes a fault, prints its row and checks it. */
 async function shows(
   name: string,
   driver: Driver,
@@ -53,7 +54,7 @@ async function shows(
 
 after(() => process.stdout.write(`\n${formatTable(titles, rows)}\n\n`));
 
-/** Anywhere between two acknowledgements. */
+/** A random moment between two acknowledgements. */
 const anywhere = () => pause(Math.random() * 5);
 
 const ofProcesses: Readonly<Record<string, Pick<Fault, 'strike'>>> = {
@@ -152,7 +153,7 @@ describe('PostgreSQL', { concurrency: 1 }, () => {
     }),
   };
 
-  /** Ends the service's connections and takes all that the server has, for some seconds. */
+  /** Closes the service's connections and occupies all of the server's connections for some seconds. */
   async function fillServer(url: string): Promise<void> {
     const held: Promise<unknown>[] = [];
     const { promise: end, resolve: release } = Promise.withResolvers<void>();
@@ -203,7 +204,7 @@ describe('a full disk', { concurrency: 1 }, () => {
         const before = load.failed();
         on.fill();
         try {
-          // What the database has reserved already takes some writes.
+          // Space that the database has already reserved still fits some writes.
           await until(() => load.failed() > before + 20, 'find no room', 120_000);
           await pause(scaled(500, 10_000));
         } finally {
@@ -232,7 +233,7 @@ describe('a full disk', { concurrency: 1 }, () => {
     await copyFolder(migrated, folder);
     return { environment: { DATA_DIR: folder }, remove: async () => {} };
   }
-  /** A database whose tables are on the disk; the log that makes PostgreSQL safe has its own, as is usual. */
+  /** Creates a database whose tables are on the disk. The write-ahead log is elsewhere, as is usual. */
   async function tablespaceOn(folder: string) {
     const server = await startPostgres();
     const url = await makeDatabaseIn(server, folder);

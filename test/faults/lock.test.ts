@@ -1,16 +1,17 @@
-// Two processes on one embedded folder would lose each other's acknowledged writes: only one can have it.
+// Two processes with the same embedded folder would lose each other's acknowledged writes, so only one can
+// open it.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { assertRefused, crm, migratedStorage, type Storage, serve } from '../support/process.ts';
 
-describe('the lock of the data folder', { concurrency: 1 }, () => {
+describe("the data folder's lock", { concurrency: 1 }, () => {
   let storage: Storage;
   before(async () => {
     storage = await migratedStorage('embedded');
   });
   after(() => storage.remove());
 
-  test('the folder is locked while a process lives, and free right after its kill -9', async () => {
+  test('locks the folder while the process lives and releases it right after kill -9', async () => {
     const { environment, folder } = storage;
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
     const first = await serve(environment);

@@ -1,4 +1,4 @@
-// Lists are quick after many records were added together, though their statements were prepared on empty tables.
+// Lists stay fast after a bulk load, even though their statements were prepared on empty tables.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
@@ -38,7 +38,7 @@ for (const driver of drivers) {
     });
 
     const query = (text: string) => instance.database.run({ name: '', text, values: [] });
-    /** Runs a list as its requests do. @returns its statement */
+    /** Runs a list as a request does. @returns its statement */
     async function list(path: string): Promise<Runnable> {
       const [statement] = await recordStatements(instance.database, async () => {
         const { status, text } = await instance.call(`GET /api/v1/${path}`, { key: acme.key });
@@ -56,8 +56,8 @@ for (const driver of drivers) {
       return Number(plan['Shared Hit Blocks']) + Number(plan['Shared Read Blocks']);
     }
 
-    test('they are right after a moment, without a person', async () => {
-      // Prepared, and planned for good.
+    test('are replaced shortly after, without intervention', async () => {
+      // Executed often enough for a generic plan.
       for (let count = 0; count < 8; count++) for (const path of lists) await list(path);
       const times = 'now() + make_interval(secs => g), now()';
       await query(
@@ -76,7 +76,8 @@ for (const driver of drivers) {
       for (const path of lists) {
         const { name, text, values } = await list(path);
         const parameters = values.map((value) => (value === null ? 'null' : literal(String(value))));
-        // With the plan that was made when the tables were empty, on the same connection, and with one that is made now.
+        // With the plan that was created while the tables were empty, on the same connection, and with a new
+        // plan.
         const found = [await blocks(`execute "${name}" (${parameters})`), await blocks(text, values)];
         assert.ok(Math.max(...found) < 100, `${path}: ${found} blocks`);
       }

@@ -1,4 +1,5 @@
-// PgBouncer in transaction mode between the service and PostgreSQL: found out, and everything works through it.
+// PgBouncer in transaction mode between the service and PostgreSQL is detected, and everything works through
+// it.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -15,11 +16,11 @@ const limits = {
   DATABASE_STATEMENT_TIMEOUT_MS: '1500',
   DATABASE_LIST_TIMEOUT_MS: '1000',
   DATABASE_POOL: '8',
-  // Three connections serve everybody: on a busy machine the wait for one is long.
+  // Three connections serve every request, so waits are long on a busy machine.
   DATABASE_CONNECT_TIMEOUT_MS: '15000',
 };
 
-/** How a pooler may treat settings that it cannot share: refuse the connection, or leave them out without a word. */
+/** How a pooler treats settings that it cannot share: it rejects the connection or silently ignores them. */
 const kinds = { 'refuses settings': {}, 'ignores settings': { ignore_startup_parameters: 'options' } };
 
 for (const [kind, settings] of Object.entries(kinds)) {
@@ -41,7 +42,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       await direct?.drop();
     });
 
-    test('nodes that start together apply each migration once', async () => {
+    test('applies each migration once on nodes that start together', async () => {
       const config = readConfig(environment);
       const applied = await Promise.all([1, 2, 3].map(() => migrate(config, modelOf([]))));
       assert.equal(applied.filter((names) => names.length > 0).length, 1, JSON.stringify(applied));
@@ -59,7 +60,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       acme = await instance.organization('acme');
     });
 
-    test('concurrent requests, on fewer connections than there are, all succeed', async () => {
+    test('serves more concurrent requests than there are connections', async () => {
       const { key } = acme;
       const made = await Promise.all(
         Array.from({ length: 30 }, (_, index) =>
@@ -68,7 +69,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       );
       assert.deepEqual(new Set(made.map(({ status }) => status)), new Set([201]), made[0]?.text);
       const ids = made.map(({ json }) => json.id);
-      // Several rounds: a statement that had a name would be met on a connection that does not know it.
+      // Several rounds: a named statement would reach a connection that does not know it.
       for (let round = 0; round < 5; round++) {
         const all = await Promise.all(
           ids.flatMap((id) => [
@@ -82,12 +83,12 @@ for (const [kind, settings] of Object.entries(kinds)) {
       }
     });
 
-    test('statements that take too long are ended, on the server too', async () => {
+    test('cancels statements that time out, on the server too', async () => {
       const { key } = acme;
       await connected(direct.url, async (client) => {
         await client.query('begin');
         await client.query('lock table leads in access exclusive mode');
-        // Nothing but their time limit ends them: the lock is held until they have.
+        // Only their timeout ends them: the lock is held until then.
         const [list, write] = await Promise.all([
           instance.call('GET /api/v1/leads', { key }),
           instance.call('POST /api/v1/leads', { key, body: { last_name: 'waits' } }),
@@ -97,7 +98,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
         const { rows } = await client.query(
           `select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
         );
-        assert.equal(rows[0]?.waiting, 0, 'nothing is left that waits');
+        assert.equal(rows[0]?.waiting, 0, 'no statement is still waiting');
         await client.query('rollback');
       });
       await until(
@@ -106,7 +107,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
       );
     });
 
-    test('DATABASE_POOLER=none: it is taken for PostgreSQL itself', async () => {
+    test('DATABASE_POOLER=none: connects as if there were no pooler', async () => {
       const opened = openDatabase(readConfig({ ...environment, DATABASE_POOLER: 'none' }), []);
       if ('ignore_startup_parameters' in settings) return (await opened).close();
       await assert.rejects(opened, {
@@ -117,7 +118,7 @@ for (const [kind, settings] of Object.entries(kinds)) {
   });
 }
 
-test('DATABASE_POOLER=transaction without a pooler: nothing that a connection keeps is used', async () => {
+test('DATABASE_POOLER=transaction: uses no session state, even without a pooler', async () => {
   const { url, drop } = await makeDatabase(await postgresServer());
   const database = await openDatabase(readConfig({ DATABASE_URL: url, DATABASE_POOLER: 'transaction' }), []);
   try {

@@ -1,4 +1,5 @@
-// Replicas: what reads find there, whatever the replicas do: a primary, a real standby, and two nodes on both.
+// Reads from replicas, whatever state the replicas are in: a primary, a real standby, and two nodes that use
+// both.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -21,9 +22,9 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   let instance: Instance;
   let other: Node;
   let acme: Organization;
-  /** A key that cannot write. */
+  /** A read-only key. */
   let reader: string;
-  /** How many statements the replica was given. */
+  /** Number of statements that the replica received. */
   let onReplica = 0;
 
   before(async () => {
@@ -34,7 +35,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     replica.pathname = new URL(url).pathname;
     const environment = {
       DATABASE_URL: url,
-      // The first one does not exist, and the second one has a database of another name.
+      // The first replica does not exist, and the second has a database of another name.
       DATABASE_REPLICA_URLS: `postgres://nobody@127.0.0.1:1/none, ${standby.url}, ${replica.href}`,
       DATABASE_REPLICA_LAG_MS: String(maxLagMs),
     };
@@ -73,7 +74,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   };
   const status = async (id: string, key = acme.key, call = instance.call) =>
     (await call(`GET /api/v1/leads/${id}`, { key })).status;
-  /** Runs work while the standby replays nothing. */
+  /** Runs work while replay is paused on the standby. */
   const paused = async (work: () => Promise<void>) => {
     await onStandby('select pg_wal_replay_pause()');
     await until(
@@ -89,7 +90,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     }
   };
 
-  test('reads go there, of those who write and of those who cannot; lists of every lane', async () => {
+  test('routes reads of read-only and writing callers and lists of every lane to the replica', async () => {
     const id = await create();
     for (const key of [acme.key, reader]) {
       for (const request of [`/${id}`, '', '?page=6', '?sort=description', '?q=x']) {
@@ -104,7 +105,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     }
   });
 
-  test('writes, and what explains a refused one, do not', async () => {
+  test('routes writes and queries that explain a rejected write to the primary', async () => {
     const before = onReplica;
     const id = await create();
     const key = acme.key;
@@ -118,12 +119,12 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.equal(onReplica, before);
   });
 
-  test('a replica that stands still: callers who can write see every write immediately, on both nodes; others within the lag', () =>
+  test('shows every write immediately to writing callers on both nodes, and to others within the lag, while replay is paused', () =>
     paused(async () => {
       const id = await create();
       assert.equal(await status(id), 200);
       assert.equal(await status(id, acme.key, other.call), 200, 'on the other node');
-      // Until then it may be read from the replica, as it was.
+      // Until then the replica can return the previous state.
       await soonerThan(maxLagMs, async () => (await status(id, reader)) === 200);
       await until(() => /^is \d+ ms behind$/.test(problem() ?? ''), 'say how far behind it is');
       const before = onReplica;
@@ -131,7 +132,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       assert.equal(onReplica, before);
     }));
 
-  test('a key that is revoked ends within a second, whatever the replica has', () =>
+  test('rejects a revoked key within a second, whatever the state of the replica', () =>
     paused(async () => {
       const { id, key } = await acme.makeKey();
       const lead = await create(instance.call, key);
@@ -141,7 +142,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       await soonerThan(1000, async () => (await status(lead, key)) === 401);
     }));
 
-  test('what any caller has written it reads, on every node, while the replica lags now and then', async () => {
+  test('shows every caller its own writes on every node while the replica lags intermittently', async () => {
     const keys = await Promise.all(Array.from({ length: 3 }, () => acme.makeKey()));
     const calls = [instance.call, other.call];
     const pick = <T>(all: readonly T[], index: number): T => all[index % all.length] as T;
@@ -160,7 +161,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
         fc.asyncProperty(
           fc.array(fc.array(step, { maxLength: 10 }), { minLength: 2, maxLength: 4 }),
           async (clients) => {
-            // Each client has records of its own, of which it knows the state.
+            // Each client has its own records, so it knows their state.
             await Promise.all(
               clients.map(async (steps) => {
                 const records: { id: string; name: string }[] = [];
@@ -201,9 +202,8 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   });
 
   /**
-   * Reads from six clients until something has happened.
-   * @param work gets a function that waits until each client has received another response to a whole request
-   * @returns the statuses
+   * Reads from six clients until the work is done. @param work gets a function that waits until each client
+   * has received another response to a whole request @returns the statuses
    */
   const reading = async (work: (served: () => Promise<void>) => Promise<void>) => {
     const id = await create();
@@ -238,7 +238,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     return [...statuses];
   };
 
-  test('a replica that dies: no request fails, it is left out, and comes back by itself', async () => {
+  test('fails no request when a replica dies, and uses it again when it returns', async () => {
     const statuses = await reading(async (served) => {
       await standby.pause();
       await until(() => problem() === 'does not respond', 'the replica to be left out', promised(3000));
@@ -249,7 +249,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.deepEqual(statuses, [200]);
   });
 
-  test('a replica that falls silent: the same, and no request waits for its return', async () => {
+  test('fails no request when a replica stops responding, and delays none when it returns', async () => {
     const statuses = await reading(async (served) => {
       standby.freeze();
       try {
@@ -263,7 +263,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.deepEqual(statuses, [200]);
   });
 
-  test('/readyz says so and stays ready', async () => {
+  test('/readyz reports a failing replica and stays ready', async () => {
     const { replicas } = instance.database;
     const readiness = readinessOf({
       probe: { migrations: async () => [], close: () => {} },
@@ -286,7 +286,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     });
   });
 
-  test('a replica that is promoted is no longer a replica', async () => {
+  test('stops using a replica that was promoted', async () => {
     await onStandby('select pg_promote()');
     await until(() => problem() !== undefined, 'the replica to be left out');
     assert.equal(problem(), 'is not a replica');
@@ -294,7 +294,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   });
 });
 
-test('without PostgreSQL there are no replicas', () => {
+test('rejects replicas without PostgreSQL', () => {
   assert.throws(() => readConfig({ DATABASE_REPLICA_URLS: 'postgres://a@b/c' }), {
     name: 'UserError',
     message: 'DATABASE_REPLICA_URLS needs DATABASE_URL: the embedded database has no replicas',

@@ -1,4 +1,5 @@
-// Signals: what each does to a service of one process and of several, wherever a terminal or a supervisor sends it.
+// What each signal does to a service with one process or several, whether a terminal or a supervisor sends
+// it.
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import {
   until,
 } from '../support/process.ts';
 
-/** The processes that a process has started. */
+/** Child processes of a process. */
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
@@ -25,7 +26,7 @@ for (const workers of [1, 2]) {
     let service: Service;
     const withSecret = (secret: string) => ({ partners: { inbound_leads: { secrets: [secret] } } });
     const settings = settingsFile(withSecret('first-partner-secret'));
-    // What is behind a link in another folder changes without a word: only the signal tells of it.
+    // A file behind a symbolic link changes without an event: only the signal makes it known.
     const folder = temporaryFolder();
     const link = join(folder.path, 'config.yaml');
     before(async () => {
@@ -37,7 +38,7 @@ for (const workers of [1, 2]) {
         WORKERS: String(workers),
         MIGRATE_ON_START: 'true',
         LOG_LEVEL: 'fatal',
-        // Whatever waits for it does not end within a test.
+        // Longer than a test: a process that waits for this delay does not stop.
         STOP_DELAY_MS: '600000',
       };
     });
@@ -55,7 +56,7 @@ for (const workers of [1, 2]) {
       return code;
     };
     const isServed = async () => (await service.call('GET /docs/openapi.json')).status === 200;
-    /** Whether every process takes a secret: requests at the same time go to all of them. */
+    /** Whether every process accepts a secret: concurrent requests reach all of them. */
     const takes = async (secret: string) => {
       const headers = { 'x-inbound-secret': secret };
       const request = () => service.call('POST /webhooks/inbound-leads', { headers, body: {} });
@@ -63,7 +64,7 @@ for (const workers of [1, 2]) {
       return responses.every(({ status }) => status === 400);
     };
 
-    test('SIGHUP: every process reads the configuration again, and none ends', async () => {
+    test('SIGHUP: reloads the configuration in every process without stopping any', async () => {
       service = await serve(environment);
       for (const secret of ['second-partner-secret', 'third-partner-secret']) {
         settings.write(withSecret(secret));
@@ -74,17 +75,17 @@ for (const workers of [1, 2]) {
       assert.ok(await isServed());
     });
 
-    test('SIGINT: the service stops without the delay for balancers', async () => {
+    test('SIGINT: stops without the delay for load balancers', async () => {
       service = await serve(environment);
       service.signal('SIGINT');
       assert.equal(await ended(), 0);
-      await assert.rejects(isServed(), 'nothing listens');
+      await assert.rejects(isServed(), 'the port is closed');
     });
 
-    test('SIGTERM: requests are served during the delay; another signal ends it', async () => {
+    test('SIGTERM: serves requests during the delay, which another signal ends', async () => {
       service = await serve(environment);
       service.signal('SIGTERM');
-      // npm repeats a signal that it has been sent: that is not another one.
+      // npm repeats a signal that it received. The repetition does not count as another signal.
       service.signal('SIGTERM');
       assert.ok(await isServed());
       let code: number | null | undefined;
@@ -100,12 +101,12 @@ for (const workers of [1, 2]) {
         30_000,
       );
       assert.equal(code, 1);
-      await assert.rejects(isServed(), 'nothing listens');
+      await assert.rejects(isServed(), 'the port is closed');
     });
 
     if (workers === 1) return;
 
-    test('a terminal signals workers too: they leave it to the first process', async () => {
+    test('workers ignore a terminal signal and leave it to the first process', async () => {
       service = await serve(environment);
       const children = childrenOf(service.pid);
       assert.equal(children.length, workers);

@@ -1,4 +1,4 @@
-// PostgreSQL, or the way to it, stops responding: every wait is limited, and service comes back by itself.
+// PostgreSQL or the network stops responding: every wait is limited, and service recovers by itself.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createServer, type Server as TcpServer } from 'node:net';
@@ -19,10 +19,10 @@ const limits = {
   DATABASE_CONNECT_TIMEOUT_MS: '1500',
   DATABASE_STATEMENT_TIMEOUT_MS: '1000',
 };
-/** The limits of connecting and of a statement, and the grace period after it, with a margin. */
+/** The connection and statement timeouts and the grace period, with a margin. */
 const boundMs = 5_000;
 
-/** Arguments of a process that ends when the server has responded to a statement that sleeps. */
+/** Arguments of a process that exits when the server has responded to a sleeping statement. */
 const responded = [
   '--input-type=module',
   '-e',
@@ -34,7 +34,7 @@ const responded = [
    await client.end();`,
 ];
 
-describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
+describe('PostgreSQL stops responding', { concurrency: 1 }, () => {
   let server: Server;
   let environment: Record<string, string>;
   let service: Service;
@@ -62,7 +62,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     }
   }
 
-  test('every request gets a 500 while the server is silent, again and again; service within 5 s of its return', async () => {
+  test('returns 500 to every request while the server is silent, and recovers within 5 s of its return', async () => {
     for (let time = 0; time < 2; time++) {
       await Promise.all(Array.from({ length: 6 }, isServed));
       await frozen(async () => {
@@ -74,7 +74,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
           ];
           const result = await within(boundMs, Promise.all(requests));
           for (const answer of result) {
-            // Those that had no turn get 503.
+            // Requests that got no slot receive 503.
             const status = answer.json.code === 'overloaded' ? 503 : 500;
             assert.equal(answer.status, status, answer.text);
             assertErrorShape(answer);
@@ -84,18 +84,17 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         }
       });
       await until(isServed, 'serve again', promised(5_000));
-      for (let count = 0; count < 10; count++)
-        assert.ok(await isServed(), 'no connection is left that fails');
+      for (let count = 0; count < 10; count++) assert.ok(await isServed(), 'no broken connection remains');
     }
   });
 
-  test('closing the database ends while the server is silent, statements in flight or not', async () => {
+  test('closes the database while the server is silent, with or without statements in flight', async () => {
     for (const inFlight of [false, true]) {
       const database = await openDatabase(readConfig(environment), []);
       const select = (text: string) => database.run({ name: '', text, values: [] });
       await Promise.all(Array.from({ length: 3 }, () => select('select 1::text')));
       await frozen(async () => {
-        // Whether it has a connection already is a matter of chance.
+        // Whether it has a connection already depends on timing.
         const lost = inFlight
           ? assert.rejects(
               select('select 2::text'),
@@ -108,10 +107,10 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     }
   });
 
-  test('transactions that lose their connection take none from the pool', async () => {
+  test('returns connections to the pool after transactions lost them', async () => {
     const database = await openDatabase(readConfig(environment), []);
     const pool = (await database.orm.em.getConnection().getNativeClient()) as Pool;
-    // Before its last statement, as it waits for it, and with the rollback of one that has failed.
+    // Lost before the last statement, while waiting for it, and during the rollback of a failed transaction.
     const losses: readonly ((tables: Tables) => Promise<unknown>)[] = [
       async (tables) => {
         const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tables);
@@ -129,7 +128,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         throw new Error('a mistake');
       },
     ];
-    // They cannot even begin.
+    // These cannot even start their transaction.
     const starts = [transaction, inSnapshot];
     const one = async (tables: Tables) => (await sql<{ one: number }>`select 1 as one`.execute(tables)).rows;
     try {
@@ -138,7 +137,8 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         for (const start of starts) {
           const all = () => Promise.allSettled(Array.from({ length: 3 }, () => start(database, one)));
           const areFine = async () => (await all()).every(({ status }) => status === 'fulfilled');
-          // A busy machine may take longer to connect than these limits allow; a lost connection would be lost for good.
+          // A busy machine can take longer to connect than these limits allow, and a leaked connection would
+          // never return.
           await until(areFine, 'use every connection of the pool');
           await frozen(async () => {
             const lost = await all();
@@ -156,7 +156,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
     }
   });
 
-  test('a response that a busy process reads late is not cut off', async () => {
+  test('accepts a response that a busy process reads late', async () => {
     const database = await openDatabase(readConfig(environment), []);
     try {
       const select = (text: string) => database.run({ name: '', text, values: [] });
@@ -169,7 +169,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
         execFileSync(process.execPath, responded, { env: { ...process.env, ...environment } });
         while (performance.now() < freeAt);
       };
-      // From setImmediate, so that timers come before what has arrived.
+      // From setImmediate, so that timers run before the received data is read.
       setTimeout(() => setImmediate(work), 100);
       assert.deepEqual(await slow, [['']]);
     } finally {
@@ -178,7 +178,7 @@ describe('PostgreSQL falls silent', { concurrency: 1 }, () => {
   });
 });
 
-test('a port that accepts connections and never responds: one line', async () => {
+test('reports a port that accepts connections and never responds in one line', async () => {
   const port = await freePort();
   const silent = await new Promise<TcpServer>((resolve) => {
     const tcp = createServer((socket) => socket.on('error', () => {})).listen(port, '127.0.0.1', () =>

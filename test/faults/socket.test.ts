@@ -1,4 +1,4 @@
-// Commands and clients of PostgreSQL while a server has the embedded database: through its socket in the data folder.
+// Commands and PostgreSQL clients reach a running embedded database through its socket in the data folder.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ import { copyFolder } from '../support/templates.ts';
 
 const socketName = '.s.PGSQL.5432';
 
-/** Connects as psql and pg do: by the folder of the socket. */
+/** Connects as psql and pg do, with the socket's folder as the host. */
 async function connect(folder: string): Promise<pg.Client> {
   const client = new pg.Client({ host: folder, user: 'postgres', database: 'postgres' });
   client.on('error', () => {});
@@ -32,7 +32,7 @@ async function connect(folder: string): Promise<pg.Client> {
   return client;
 }
 
-/** Begins a transaction, writes in it, says so, and waits to be killed. */
+/** Opens a transaction, writes, reports it, and waits to be killed. */
 const writer: Options = {
   program: [
     '--input-type=module',
@@ -66,7 +66,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
   });
   after(() => storage.remove());
 
-  test('the socket is for its owner only, and a second server is refused', async () => {
+  test('restricts the socket to its owner and rejects a second server', async () => {
     assert.equal(statSync(join(folder, socketName)).mode & 0o777, 0o600);
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
     for (const command of ['serve', 'dev']) {
@@ -74,7 +74,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     }
   });
 
-  test('what a command writes is served immediately, and what the server wrote is exported', async () => {
+  test('serves records written by a command immediately and exports those written by the server', async () => {
     await crmJson(['org', 'create', 'acme', '--name', 'Acme Ltd'], environment);
     const made = await crmJson(
       ['key', 'create', '--org', 'acme', '--profile', 'administrator', '--name', 'x'],
@@ -105,7 +105,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('the server continues while commands do, one statement at a time', async () => {
+  test('keeps serving while commands run, one statement at a time', async () => {
     const commands = Promise.all(
       Array.from({ length: 4 }, (_, index) => crm(['org', 'create', `beside-${index}`], environment)),
     );
@@ -125,7 +125,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('a transaction excludes everybody else; a killed command is rolled back', async () => {
+  test('runs a transaction exclusively and rolls back a killed command', async () => {
     const before = await names();
     const killed = start([], environment, writer);
     await until(() => killed.stdout().includes('open'), 'the transaction');
@@ -147,7 +147,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     assert.deepEqual(await names(), before);
   });
 
-  test('nothing that a client does to the session stays', async () => {
+  test('resets session state changed by a client', async () => {
     const client = await connect(folder);
     for (const statement of [
       `set search_path = nowhere`,
@@ -170,13 +170,13 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     await client.end();
   });
 
-  test('an idle transaction is ended', { timeout: 120_000 }, async () => {
+  test('ends an idle transaction', { timeout: 120_000 }, async () => {
     const client = await connect(folder);
     await client.query('begin');
     const ended = new Promise((resolve) => client.once('end', resolve));
     const created = service.call('POST /api/v1/accounts', { key: key(), body: { name: 'waits' } });
     await ended;
-    // It waited longer than requests may for a turn, or it was served.
+    // Either it waited longer than requests can wait for a slot, or it was served.
     assert.ok([201, 503].includes((await created).status));
     assert.equal(
       (await service.call('POST /api/v1/accounts', { key: key(), body: { name: 'x' } })).status,
@@ -184,7 +184,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('pending migrations are refused: the server runs statements for its tables', async () => {
+  test('rejects pending migrations because the server runs statements for its tables', async () => {
     const files = ownFiles();
     writeFileSync(
       join(files.environment.MIGRATIONS_DIR, 'Migration20991231000000_later.ts'),
@@ -201,7 +201,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     );
   });
 
-  test('what a killed server leaves is not in the way', async () => {
+  test('starts despite the files of a killed server', async () => {
     await service.kill();
     assert.ok(existsSync(join(folder, socketName)));
     await crmJson(['org', 'create', 'after'], environment);
@@ -212,7 +212,7 @@ describe('commands while an embedded server runs', { concurrency: 1 }, () => {
     assert.ok(!existsSync(join(folder, socketName)));
   });
 
-  test('a data folder with a long path has its socket elsewhere', async () => {
+  test("places the socket elsewhere if the data folder's path is long", async () => {
     const temporary = temporaryFolder();
     const deep = join(temporary.path, 'd'.repeat(120));
     const short = temporaryFolder();

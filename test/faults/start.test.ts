@@ -1,4 +1,4 @@
-// What starts do: the first one, later ones, those that must be refused, and how a service stops.
+// First and later starts, rejected starts, and how a service stops.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ import { opened } from '../support/wire.ts';
 const names = ['accounts', 'cases', 'contacts', 'leads', 'opportunities'];
 const migrations = readdirSync(readConfig({}).migrations).filter((file) => /^Migration.*\.ts$/.test(file));
 
-/** Gives each test of a suite a database: an empty one, or one that has its tables already. */
+/** Provides each test of a suite with a database, empty or migrated. */
 function withStorage(driver: Driver, more: Environment = {}, make = emptyStorage) {
   const made: Storage[] = [];
   after(() => Promise.all(made.map((storage) => storage.remove())));
@@ -42,7 +42,7 @@ function withStorage(driver: Driver, more: Environment = {}, make = emptyStorage
   };
 }
 
-/** Stops a service as an administrator does. */
+/** Stops a service as an administrator would. */
 async function stop(service: ReturnType<typeof start>): Promise<void> {
   service.signal('SIGTERM');
   const { code, stderr } = await service.ended;
@@ -55,7 +55,7 @@ for (const driver of drivers) {
     const storageOf = withStorage(driver, migrating);
     const withTables = withStorage(driver, {}, migratedStorage);
 
-    test('--json: login and key once, five resources of more than one page; later starts keep all', async () => {
+    test('--json: prints login and key once and creates five resources with more than one page; later starts keep everything', async () => {
       const { environment } = await storageOf();
       const first = await serve(environment);
       const { url, database, organization, email, password, key, ...more } = first.printed;
@@ -87,11 +87,11 @@ for (const driver of drivers) {
       await last.kill();
     });
 
-    test('text: address, login, key and a curl line that works; later starts print the address alone', async () => {
+    test('text: prints the URL, login, key and a working curl command; later starts print only the URL', async () => {
       const { environment } = await withTables();
       const run = async () => {
         const service = start(['serve'], { ...environment, PORT: '0' });
-        // The curl line comes last, in one write with the rest.
+        // The curl command comes last, in one write with the rest.
         await until(() => service.stdout().endsWith('\n'), 'listen', 60_000);
         return service;
       };
@@ -121,7 +121,7 @@ for (const driver of drivers) {
       await stop(later);
     });
 
-    test('SIGTERM: a request in flight is answered, new ones are not taken, exit code 0', async () => {
+    test('SIGTERM: answers a request in flight, accepts no new ones and exits with 0', async () => {
       const { environment } = await withTables();
       const service = await serve(environment);
       const key = String(service.printed.key);
@@ -150,7 +150,7 @@ for (const driver of drivers) {
   });
 }
 
-describe('refused starts', { concurrency: 2 }, () => {
+describe('rejected starts', { concurrency: 2 }, () => {
   const embedded = withStorage('embedded');
   const withTables = withStorage('embedded', {}, migratedStorage);
   const postgres = withStorage('postgresql');
@@ -159,7 +159,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   after(() => silent.close());
   const portOf = (server: Server) => String((server.address() as { port: number }).port);
 
-  test('a taken port: one line; the free one after it is a first start', async () => {
+  test('reports a port in use in one line, and the next start on a free port is a first start', async () => {
     const { environment } = await withTables();
     const port = portOf(silent);
     const refused = await crm(['serve', '--json'], { ...environment, PORT: port }, apart);
@@ -170,7 +170,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     await stop(service);
   });
 
-  test('a data folder in use: one line', async () => {
+  test('reports a data folder in use in one line', async () => {
     const { environment, folder } = await withTables();
     const service = await serve(environment);
     const message = `the data folder ${folder} is in use by another process; stop it, or choose another with DATA_DIR`;
@@ -180,7 +180,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     assert.deepEqual(await rows(environment, 'select slug from crm_organizations'), [['demo']]);
   });
 
-  test('migrations may lie in any folder', async () => {
+  test('finds migrations in any folder', async () => {
     const { environment } = await withTables();
     const elsewhere = temporaryFolder();
     try {
@@ -197,7 +197,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     ['no list', 'as_of: 2026-11-21\nrecords: none\n'],
     ['no YAML', 'records: [\n'],
   ] as const) {
-    test(`a sample that is ${what} is reported with its location, and nothing is created`, async () => {
+    test(`reports a sample that is ${what} with its location and creates nothing`, async () => {
       const { environment } = await withTables();
       const samples = temporaryFolder();
       try {
@@ -211,7 +211,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     });
   }
 
-  test('a database that does not exist is reported, not created', async () => {
+  test('reports a missing database instead of creating it', async () => {
     const url = new URL(await postgresServer());
     url.pathname = '/no_such_database';
     for (const command of [['migrate'], ['serve']]) {
@@ -221,7 +221,7 @@ describe('refused starts', { concurrency: 2 }, () => {
   });
 
   for (const command of [['serve'], ['migrate'], ['key', 'list', '--org', 'demo']]) {
-    test(`a database that does not answer: ${command.join(' ')}`, async () => {
+    test(`reports an unresponsive database: ${command.join(' ')}`, async () => {
       const { folder } = await embedded();
       for (const [port, told] of [
         [await freePort(), /ECONNREFUSED/],
@@ -245,7 +245,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     });
   }
 
-  describe('values that a setting cannot have', () => {
+  describe('invalid settings', () => {
     const temporary = temporaryFolder();
     const folder = join(temporary.path, 'data');
     after(temporary.remove);
@@ -261,7 +261,9 @@ describe('refused starts', { concurrency: 2 }, () => {
     };
     crmTable(
       Object.entries(wrong).flatMap(([name, values]) =>
-        values.map((value) => [`${name}=${value}: refused, and nothing is made`, { name, value }] as const),
+        values.map(
+          (value) => [`${name}=${value}: rejects the value and creates nothing`, { name, value }] as const,
+        ),
       ),
       ({ name, value }) => [['serve', '--json'], { PORT: '0', DATA_DIR: folder, [name]: value }],
       (outcome, { name }) => {
@@ -274,7 +276,7 @@ describe('refused starts', { concurrency: 2 }, () => {
     );
   });
 
-  test('broken YAML: file, line and column; nothing is made', async () => {
+  test('reports file, line and column of invalid YAML and creates nothing', async () => {
     const { folder } = await embedded();
     const resources = temporaryFolder();
     cpSync(readConfig({}).resources, resources.path, { recursive: true });
@@ -287,13 +289,13 @@ describe('refused starts', { concurrency: 2 }, () => {
       const { code, stdout, stderr } = await crm(['serve', '--json'], environment, apart);
       assert.deepEqual([code, stdout], [1, ''], stderr);
       assert.match(stderr, told);
-      assert.doesNotMatch(stderr, /^ {4}at /m, 'no stack');
+      assert.doesNotMatch(stderr, /^ {4}at /m, 'no stack trace');
       assert.ok(!existsSync(folder));
     }
     rmSync(resources.path, { recursive: true });
   });
 
-  test('PostgreSQL behind its migrations: says what to run; after that it serves', async () => {
+  test('names the command to run if PostgreSQL has pending migrations, and starts once they are applied', async () => {
     const { environment } = await postgres();
     const refused = await crm(['serve', '--json'], { ...environment, PORT: '0' });
     assertRefused(
@@ -310,12 +312,12 @@ describe('refused starts', { concurrency: 2 }, () => {
     await stop(service);
   });
 
-  test('nodes started together with MIGRATE_ON_START: migrations once, one demo organization', async () => {
+  test('applies migrations once and creates one demo organization on nodes that start together with MIGRATE_ON_START', async () => {
     const { environment } = await postgres();
     const together = { ...environment, MIGRATE_ON_START: 'true', PORT: '0' };
     const nodes = await Promise.all([1, 2].map(() => listening(start(['serve', '--json'], together))));
     const keys = nodes.flatMap(({ printed }) => (printed.key === undefined ? [] : [String(printed.key)]));
-    assert.equal(keys.length, 1, 'one of them made the organization');
+    assert.equal(keys.length, 1, 'one node created the organization');
     for (const { call } of nodes) {
       const answer = await call('GET /api/v1/leads', { key: keys[0] ?? '' });
       assert.equal(answer.status, 200, answer.text);

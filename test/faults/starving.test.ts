@@ -1,4 +1,5 @@
-// One organization asks for as much as it can; others are served in the meantime. The figures: npm run bench:starve.
+// One organization requests as much as it can while others are still served. Measurements: npm run
+// bench:starve.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { statementsPerConnection } from '../../engine/database/named-statements.ts';
@@ -39,7 +40,7 @@ describe('one organization cannot starve another', () => {
   });
   after(() => instance.close());
 
-  /** Requests of every kind, with a key that was not looked up before, are served. */
+  /** Requests of every kind succeed with a key that has not been looked up before. */
   async function assertModestServed(): Promise<void> {
     const { key } = await modest.makeKey();
     const requests: [request: string, body?: unknown][] = [
@@ -55,7 +56,7 @@ describe('one organization cannot starve another', () => {
     }
   }
 
-  test('64 worst concurrent lists: one of them runs, and others are served while it does', async () => {
+  test('runs one of 64 expensive concurrent lists at a time and serves other organizations meantime', async () => {
     let opened = () => {};
     const open = new Promise<void>((resolve) => {
       opened = resolve;
@@ -81,7 +82,7 @@ describe('one organization cannot starve another', () => {
     );
   });
 
-  test('a locked row: who waits for it gets 503 too_slow; the organization still reads, others do all', async () => {
+  test('returns 503 too_slow to writes waiting for a locked row while all other requests succeed', async () => {
     await connected(String(instance.config.environment.DATABASE_URL), async (client) => {
       await client.query('begin');
       await client.query('select from leads where id = $1 for update', [greedy.lead.split('/').at(-1)]);
@@ -107,18 +108,18 @@ describe('one organization cannot starve another', () => {
       await client.query('rollback');
     });
     const kept = await instance.call(`GET ${greedy.lead}`, { key: greedy.key });
-    assert.equal(kept.json.last_name, 'first', 'what was refused has not happened');
+    assert.equal(kept.json.last_name, 'first', 'rejected writes have no effect');
   });
 });
 
-describe('a list that takes too long', () => {
+describe('a slow list', () => {
   let instance: Instance;
   before(async () => {
     instance = await startInstance('postgresql', { environment: { DATABASE_LIST_TIMEOUT_MS: '5' } });
   });
   after(() => instance.close());
 
-  test('is ended by the server: 503 too_slow; statements other than lists have their own time', async () => {
+  test('is cancelled by the server with 503 too_slow; other statements have their own timeout', async () => {
     const { id, key } = await instance.organization('large');
     await connected(String(instance.config.environment.DATABASE_URL), (client) =>
       client.query(
@@ -147,7 +148,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       environment: {
         DATABASE_POOL: '3',
         DATABASE_CONNECT_TIMEOUT_MS: '700',
-        // No statement is cut off: how long one takes is up to the test.
+        // No statement times out: the test decides how long each takes.
         DATABASE_STATEMENT_TIMEOUT_MS: '600000',
         DATABASE_LIST_TIMEOUT_MS: '600000',
       },
@@ -155,9 +156,9 @@ describe('one connection for lists', { concurrency: 1 }, () => {
   });
   after(() => instance.close());
 
-  test('none is left: lists get 503 overloaded while everything else is served; then they are served', async () => {
+  test('returns 503 overloaded to lists while none is free, serves everything else, and recovers', async () => {
     const { key } = await instance.organization('waiting');
-    // Pages further on have no part in the connections that short statements share.
+    // Later pages do not use the connections shared by short statements.
     const lists = () =>
       Promise.all(Array.from({ length: 20 }, () => instance.call('GET /api/v1/accounts?page=6', { key })));
     await connected(String(instance.config.environment.DATABASE_URL), async (client) => {
@@ -169,7 +170,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       await until(isTaken, 'the connection for lists to wait');
       const others = lists();
       const made = await instance.call('POST /api/v1/accounts', { key, body: { name: 'concurrent' } });
-      assert.equal(made.status, 201, 'what is not a list has connections of its own');
+      assert.equal(made.status, 201, 'other statements have their own connections');
       for (const answer of await others) assertShed(answer, ['overloaded']);
       await client.query('rollback');
       assert.equal((await locked).status, 200);
@@ -177,8 +178,8 @@ describe('one connection for lists', { concurrency: 1 }, () => {
     await until(async () => (await lists()).every(({ status }) => status === 200), 'serve every list');
   });
 
-  // For pooled connections; test/faults/pipelines.test.ts has those of shared connections.
-  test('its named statements are bounded, the least recently used ended first, while every shape of a list is asked for', async () => {
+  // Covers pooled connections. test/faults/pipelines.test.ts covers shared connections.
+  test('limits its named statements and closes the least recently used first when every list shape is requested', async () => {
     const { key } = await instance.organization('curious');
     const onConnection = (text: string) =>
       instance.database.run({ lane: 'list', name: '', text, values: [] });
@@ -192,13 +193,13 @@ describe('one connection for lists', { concurrency: 1 }, () => {
     for (const shape of [...shapes, ...shapes.slice(0, 3)]) {
       const answer = await instance.call(`GET /api/v1/leads?${shape}`, { key });
       assert.equal(answer.status, 200, answer.text);
-      // Used between all others, so it stays.
+      // Used between all others, so it stays prepared.
       assert.equal((await instance.call('GET /api/v1/leads?page=6', { key })).status, 200);
       assert.ok((await count()) <= statementsPerConnection);
     }
     assert.equal(await count(), statementsPerConnection);
     const usual = `select (generic_plans + custom_plans)::text from pg_prepared_statements order by 1 desc`;
     const uses = (await onConnection(usual)).map(([text]) => Number(text));
-    assert.ok(Math.max(...uses) > shapes.length, 'the usual list was never made again');
+    assert.ok(Math.max(...uses) > shapes.length, 'the usual list was not prepared again');
   });
 });

@@ -1,4 +1,5 @@
-// What operators and balancers see of a service, and how it stops: nothing is lost, and it always ends.
+// What operators and load balancers see of a service, and how it stops: no request is lost, and it always
+// exits.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +19,7 @@ import { type Environment, project, type Service, serve, until } from '../suppor
 import { promised, within } from '../support/promised.ts';
 import { opened } from '../support/wire.ts';
 
-describe('operators and the end of a service', { concurrency: 1 }, () => {
+describe('health checks and shutdown', { concurrency: 1 }, () => {
   const temporary = temporaryFolder();
   const settingsFile = join(temporary.path, 'config.yaml');
   let server: Server;
@@ -55,7 +56,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
   const readyz = () => send(adminOf(service), 'GET /readyz');
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok' };
   const isReady = async () => (await readyz()).status === 200;
-  /** Waits until a check fails, and says with what. */
+  /** Waits until a check fails. @returns its message */
   const failing = async (check: keyof typeof fine): Promise<string> => {
     let reason = 'ok';
     await until(async () => {
@@ -69,24 +70,24 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     return reason;
   };
 
-  test('/livez and /readyz on a port of their own', async () => {
+  test('serves /livez and /readyz on the admin port', async () => {
     const live = await send(adminOf(service), 'GET /livez');
     assert.deepEqual([live.status, live.json], [200, { status: 'ok' }]);
     const ready = await readyz();
     assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', checks: fine }]);
     const missing = await send(adminOf(service), 'GET /');
     assert.deepEqual([missing.status, missing.json], [404, { error: 'Not found' }]);
-    assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not where clients are served');
+    assert.equal((await service.call('GET /readyz', { key })).status, 404, 'not on the port for clients');
   });
 
-  test('not ready: a rejected configuration, until it is fixed', async () => {
+  test('not ready while the configuration is rejected', async () => {
     writeFileSync(settingsFile, 'no_such_key: 1\n');
     assert.equal(await failing('configuration'), 'the last change was rejected; see the log');
     cpSync(readConfig({}).settingsFile, settingsFile);
     await until(isReady, 'ready again');
   });
 
-  test('not ready: a migration that is missing', async () => {
+  test('not ready while a migration is missing', async () => {
     const rename = (from: string, to: string) =>
       connected(url, (client) =>
         client.query(`update crm_migrations set name = replace(name, '${from}', '${to}')`),
@@ -97,7 +98,9 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     await until(isReady, 'ready again');
   });
 
-  /** Calls /readyz until the database has been probed once more. @returns the reasons for which it was not ready */
+  /**
+   * Calls /readyz until the database has been probed again. @returns the reasons for which it was not ready
+   */
   const readyUntilProbed = (): Promise<readonly string[]> =>
     connected(url, async (client) => {
       const reasons = new Set<string>();
@@ -112,16 +115,16 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
         );
         return rowCount !== 0;
       }, 'probe the database');
-      // A busy machine may take longer than the probe waits.
+      // A busy machine can take longer than the probe waits.
       return [...reasons].filter((reason) => !reason.startsWith('no response'));
     });
 
-  test('ready: whatever requests wait for, and where connections were cut', async () => {
+  test('ready while requests wait for locks and after connections were closed', async () => {
     await connected(url, async (client) => {
       await client.query('begin');
       await client.query('lock table leads in access exclusive mode');
       const waiting = Array.from({ length: 6 }, () => service.call('GET /api/v1/leads', { key }));
-      assert.deepEqual(await readyUntilProbed(), [], 'the probe needs no connection of requests');
+      assert.deepEqual(await readyUntilProbed(), [], 'the probe uses no connection of requests');
       await client.query('rollback');
       await Promise.all(waiting);
       await client.query(
@@ -133,7 +136,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     assert.deepEqual((await readyz()).json, { status: 'ready', checks: fine });
   });
 
-  test('not ready: a database that falls silent, with one probe for all callers; ready when it is back', async () => {
+  test('not ready while the database is silent, with one probe for all callers', async () => {
     const config = readConfig(environment);
     const database = await openDatabase(config, []);
     const probe = await openProbe(database);
@@ -166,7 +169,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     await until(isReady, 'ready again', promised(5_000));
   });
 
-  test('a rolling restart behind a balancer loses no request', async (t) => {
+  test('loses no request in a rolling restart behind a load balancer', async (t) => {
     const behind = (node: Service) => ({ url: node.url, admin: adminOf(node) });
     const added = async (node: Service) => {
       const backend = behind(node);
@@ -197,7 +200,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     for (const index of [0, 1] as const) {
       let isNoticed = false;
       for (let tries = 0; !isNoticed; tries++) {
-        assert.ok(tries < 5, 'the node ends before the balancer notices that it leaves');
+        assert.ok(tries < 5, 'the node exits before the balancer notices that it is draining');
         const { node, backend } = nodes[index];
         node.signal('SIGTERM');
         isNoticed = await Promise.race([
@@ -210,7 +213,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
         const isLast = index === 1 && isNoticed;
         const next = await serve({ ...environment, ...(isLast && { STOP_DELAY_MS: '600000' }) });
         nodes[index] = await added(next);
-        // The machine was too busy for the balancer: what was lost then does not count.
+        // The machine was too busy for the balancer, so lost requests do not count.
         if (!isNoticed) [outcomes, lost] = [{}, balancer.lost()];
       }
     }
@@ -221,7 +224,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     service = nodes[0].node;
     const other = nodes[1].node;
 
-    // What a client sees of one node in the meantime.
+    // What a client of the node sees during the restart.
     other.signal('SIGTERM');
     await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready');
     const { json } = await send(adminOf(other), 'GET /readyz');
@@ -231,12 +234,12 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     await other.kill();
   });
 
-  test('SIGTERM while the database is silent: what is in flight gets a response, and the process ends', async () => {
+  test('answers requests in flight and exits on SIGTERM while the database is silent', async () => {
     const socket = await opened(service.url);
     server.freeze();
     try {
       const get = 'GET /api/v1/leads?page=2 HTTP/1.1\r\nHost: crm\r\n';
-      // The first one needs no database: once it is answered, the second one has been read too.
+      // The first request needs no database: once it is answered, the second has been read too.
       socket.send(`${get}\r\n${get}Authorization: Bearer ${key}\r\n\r\n`);
       await until(() => socket.text().startsWith('HTTP/1.1 401 '), 'be in flight');
       service.signal('SIGTERM');
@@ -249,7 +252,7 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     }
   });
 
-  test('npm start passes SIGTERM on and waits for the end', {
+  test('npm start forwards SIGTERM and waits for the exit', {
     skip: process.platform === 'win32',
   }, async () => {
     const { DATABASE_URL = '', AUTH_SECRETS = '' } = environment;
@@ -265,6 +268,6 @@ describe('operators and the end of a service', { concurrency: 1 }, () => {
     npm.kill('SIGTERM');
     const [code] = await once(npm, 'exit');
     assert.equal(code, 0);
-    await assert.rejects(send(address, 'GET /docs/openapi.json'), 'the server is gone too');
+    await assert.rejects(send(address, 'GET /docs/openapi.json'), 'the server has exited too');
   });
 });

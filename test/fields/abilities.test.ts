@@ -1,4 +1,4 @@
-// What every field type in the registry must be by itself, and what YAML may ask of it.
+// What every field type in the registry must provide, and which of its abilities YAML can use.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
@@ -6,18 +6,18 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { withArticle } from '../../engine/yaml/words.ts';
 import { everyType, line, looseFields, needs, referring, textual, types } from '../support/every-type.ts';
 
-describe('field types by themselves', () => {
+describe('field types', () => {
   const resources = compileResource(checkSources(everyType), '/api', []);
   const loose = resources.find((resource) => resource.name === 'loose');
 
   for (const [name, type] of types) {
-    test(`${name}: its abilities fit together`, () => {
+    test(`${name}: has consistent abilities`, () => {
       const columns = type.columns?.({ readOnly: false }) ?? [];
-      assert.equal(type.write !== undefined, columns.length > 0, 'written exactly if stored');
-      assert.ok(type.order === undefined || columns.length > 0, 'sorted by only if stored');
+      assert.equal(type.write !== undefined, columns.length > 0, 'writable exactly if stored');
+      assert.ok(type.order === undefined || columns.length > 0, 'sortable only if stored');
       assert.equal(type.equals !== undefined, type.among !== undefined);
       assert.equal(type.equals !== undefined, type.parse !== undefined);
-      assert.equal(columns[0]?.suffix ?? '', '', 'the first column has the name of the field');
+      assert.equal(columns[0]?.suffix ?? '', '', "the first column has the field's name");
       assert.equal(new Set(columns.map((column) => column.suffix)).size, columns.length);
       const placeholders = columns.map((_, index) => `$${index + 1}`);
       assert.equal(type.assign?.(placeholders).length ?? columns.length, columns.length);
@@ -36,12 +36,12 @@ describe('field types by themselves', () => {
       }
     });
 
-    test(`${name}: is offered by sort exactly if it can be sorted by`, () => {
+    test(`${name}: can be used in sort exactly if it is sortable`, () => {
       const field = type.columns === undefined ? `c_${name}` : `n_${name}`;
       assert.equal(loose?.definition.sort.choices.has(field), type.order !== undefined);
     });
 
-    test(`${name}: YAML may ask for the abilities that it has, and for no other`, () => {
+    test(`${name}: YAML can use its abilities and no others`, () => {
       const asked: [able: boolean, field: string, resource: string, complaint: string][] = [
         [type.order !== undefined, '', 'sort: { by: x }', 'cannot be sorted by'],
         [type.equals !== undefined, '', 'filters: [x]', 'cannot be used as filters'],

@@ -1,5 +1,5 @@
-// One contract for every field type in the registry. A new type is covered without a change here: what is
-// asked of it follows from its own abilities (columns, order, equals, refers …) and its JSON schema.
+// One contract for every field type in the registry. New types are covered without a change here, because
+// the expectations follow from their abilities (columns, order, equals, refers …) and their JSON schema.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { FieldType } from '../../engine/fields/type.ts';
@@ -28,7 +28,7 @@ import {
 import { assertErrorShape, errorOf } from '../support/scenario.ts';
 
 const list = '/api/v1/loose';
-/** The fields of `loose` that have a type: nullable, and plain where the type has an empty value. */
+/** The fields of `loose` with a type: a nullable one, and a plain one if the type has an empty value. */
 const fieldsOf = (name: string, type: FieldType) =>
   type.empty === undefined ? [`n_${name}`] : [`n_${name}`, `p_${name}`];
 
@@ -36,7 +36,7 @@ onBothDrivers(
   'every field type',
   (instance) => {
     let main: Organization;
-    /** A record that references can point to. */
+    /** A record for references. */
     let known: string;
     before(async () => {
       main = await instance().organization('main');
@@ -48,7 +48,10 @@ onBothDrivers(
     const pathOf = (record: ExactRecord) => `${list}/${numberText(record.id)}`;
     const all = async (query: string, key: string) => (await walk(instance(), list, query, key)).flat();
 
-    /** POST, GET, and PUT of what GET gave: the same record each time; `send` holds its shape to the description. */
+    /**
+     * Sends POST, GET and PUT of the GET response. Each must return the same record, and `send` checks its
+     * shape against the description.
+     */
     async function roundTrip(body: string): Promise<ExactRecord> {
       const posted = await send(`POST ${list}`, body);
       assert.equal(posted.status, 201, posted.text);
@@ -57,12 +60,12 @@ onBothDrivers(
       assert.equal(read.text, posted.text);
       const replaced = await send(`PUT ${path}`, read.text);
       assert.equal(replaced.status, 200, replaced.text);
-      assert.equal(replaced.text, read.text, 'a record put back as it was read stays as it is');
+      assert.equal(replaced.text, read.text, 'PUT of an unchanged record changes nothing');
       return exactRecord(read.text);
     }
 
     for (const [name, type] of stored) {
-      test(`${name}: each value comes back as it was written`, async () => {
+      test(`${name}: returns each value as it was written`, async () => {
         for (const value of values(type)) {
           const fields = value === 'null' ? [`n_${name}`] : fieldsOf(name, type);
           const record = await roundTrip(objectText(fields.map((field) => [field, value])));
@@ -70,7 +73,7 @@ onBothDrivers(
         }
       });
 
-      test(`${name}: absent and null are null or the empty value, also where PUT takes a value away`, async () => {
+      test(`${name}: stores null or the empty value for absent and null, also when PUT removes a value`, async () => {
         const fields = fieldsOf(name, type);
         for (const bare of ['{}', objectText(fields.map((field) => [field, 'null']))]) {
           const fresh = await roundTrip(bare);
@@ -87,7 +90,7 @@ onBothDrivers(
         }
       });
 
-      test(`${name}: other kinds of JSON are refused and nothing is written`, async () => {
+      test(`${name}: rejects other kinds of JSON and writes nothing`, async () => {
         const value = values(type).at(-1) ?? 'null';
         const record = await roundTrip(objectText([[`n_${name}`, value]]));
         const before = await all('', main.key);
@@ -108,7 +111,7 @@ onBothDrivers(
         assert.deepEqual(await all('', main.key), before);
       });
 
-      test(`${name}: lists are sorted and filtered by value`, async () => {
+      test(`${name}: sorts and filters lists by value`, async () => {
         const { key } = await instance().organization(`sorting-${name.replaceAll('_', '-')}`);
         const add = async (value: string) => {
           const answer = await send(`POST ${list}`, objectText([[`n_${name}`, value]]), key);
@@ -150,7 +153,7 @@ onBothDrivers(
     ): Promise<void> {
       const records = await all('', key);
       if (equals === undefined) {
-        assert.deepEqual(await all(`${field}=anything`, key), records, 'no such filter');
+        assert.deepEqual(await all(`${field}=anything`, key), records, 'filter does not exist');
         return;
       }
       const query = (value: Exact) =>
@@ -166,8 +169,12 @@ onBothDrivers(
         assert.deepEqual(await all(query(value), key), having([value]), query(value));
       }
       const some = filterable.slice(0, 2);
-      assert.deepEqual(await all([...some, ...some].map(query).join('&'), key), having(some), 'any of them');
-      assert.deepEqual(await all(`${field}=`, key), records, 'empty: no filter');
+      assert.deepEqual(
+        await all([...some, ...some].map(query).join('&'), key),
+        having(some),
+        'any of the values',
+      );
+      assert.deepEqual(await all(`${field}=`, key), records, 'empty values are ignored');
 
       const anyText = json.type === 'string' && json.format === undefined;
       const nonsense = anyText
@@ -182,7 +189,7 @@ onBothDrivers(
     }
 
     for (const [name, type] of stored.filter(([, { refers }]) => !refers)) {
-      test(`${name}: a required one is neither absent nor null`, async () => {
+      test(`${name}: rejects absent and null if required`, async () => {
         const field = `r_${name}`;
         const others = stored
           .filter(([other, { refers }]) => other !== name && !refers)
@@ -204,7 +211,7 @@ onBothDrivers(
     }
 
     for (const [name, type] of stored.filter(([, { json }]) => json.type === 'number')) {
-      test(`${name}: any way to write a number keeps its value, also when it is put back`, async () => {
+      test(`${name}: keeps the value of every number format, also when written back`, async () => {
         for (const text of ['1e3', '1E+2', '1e-7', '-0', '0.10', '123e100', '-1e150', '1e300', '1e-300']) {
           const { [`n_${name}`]: value = null } = await roundTrip(objectText([[`n_${name}`, text]]));
           assert.equal(
@@ -219,7 +226,7 @@ onBothDrivers(
     for (const [name, type] of computed) {
       const field = `c_${name}`;
 
-      test(`${name}: is read with the record, never written, sorted or filtered by`, async () => {
+      test(`${name}: is returned with the record, but cannot be written, sorted or filtered by`, async () => {
         const empty = exact(JSON.stringify(type.examples[0]));
         assert.deepEqual((await roundTrip('{}'))[field], empty);
         for (const value of Object.values(kinds)) {
@@ -229,22 +236,22 @@ onBothDrivers(
         assert.deepEqual(await all(`${field}=x`, main.key), await all('', main.key));
       });
 
-      test(`${name}: shows the text of the record behind a reference`, async () => {
+      test(`${name}: shows the text of a referenced record`, async () => {
         const shown = await roundTrip(objectText([[`n_${textual}`, '"Shown, Grüße"']]));
         const link = [`n_${referring}`, numberText(shown.id)] as const;
         assert.equal((await roundTrip(objectText([link])))[field], 'Shown, Grüße');
       });
 
-      test(`${name}: is a string also where the text behind the reference is null`, async () => {
+      test(`${name}: is a string even if the referenced text is null`, async () => {
         const record = await roundTrip('{}');
         const link = objectText([[`n_${referring}`, numberText(record.id)]]);
-        assert.equal((await roundTrip(link))[field], '', 'behind a reference to another record');
+        assert.equal((await roundTrip(link))[field], '', 'with a reference to another record');
         const itself = await send(`PUT ${pathOf(record)}`, link);
-        assert.equal(exactRecord(itself.text)[field], '', 'behind a reference to the record itself');
+        assert.equal(exactRecord(itself.text)[field], '', 'with a reference to the record itself');
       });
     }
 
-    test('all invalid fields are reported together', async () => {
+    test('reports all invalid fields together', async () => {
       const wrong = stored.map(([name, type]) => [`n_${name}`, wrongValues(type)[0] ?? ''] as const);
       const answer = await send(`POST ${list}`, objectText(wrong));
       assert.equal(answer.status, 400);

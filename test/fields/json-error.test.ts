@@ -14,7 +14,10 @@ const isValid = (text: string): boolean => {
   }
 };
 
-/** Texts of which one completes any token that a JSON text can end in, and texts that can have to follow a token. */
+/**
+ * Texts that complete an unfinished token at the end of a JSON text, and texts that might have to follow a
+ * token.
+ */
 const tokenEnds = [
   ...['', '0', '"', 'n"', '0"', '00"', '000"', '0000"', '""', 'true', 'rue', 'ue', 'e'],
   ...['alse', 'lse', 'se', 'ull', 'll', 'l'],

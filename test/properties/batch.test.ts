@@ -1,4 +1,5 @@
-// A batch is what as many single requests are; and however many clients match at the same time, each key is one record.
+// A batch has the same effect as single requests. When many clients upsert by the same key concurrently,
+// each key gets one record.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -12,7 +13,9 @@ import { objectText } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 import { people } from '../support/unique-people.ts';
 
-/** A body of a resource with every field type: each field absent, null, right or, now and then, wrong. */
+/**
+ * A body of a resource with every field type: each field is absent, null, valid or, occasionally, invalid.
+ */
 const loose = fc
   .tuple(
     ...stored.flatMap(([name, type]) =>
@@ -49,11 +52,11 @@ onBothDrivers(
         }
       ).results;
     };
-    /** All of a record but what differs between two with the same body. */
+    /** A record without the fields that differ between two records with the same body. */
     const shown = async (id: unknown) =>
       (await instance().call(`GET /api/v1/loose/${id}`, { key })).text.replace(/"id":\d+,/, '');
 
-    test('n records are n single POSTs; PATCH of n is n single PATCHes', async () => {
+    test('creates and patches n records exactly as n single requests do', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fc.tuple(loose, loose), { minLength: 1, maxLength: 12 }), async (pairs) => {
           const batch = resultsOf(
@@ -111,7 +114,7 @@ onBothDrivers(
       });
       after(() => second.close());
 
-      test('upserts at the same time: each key is one record, and every caller learns about it', async () => {
+      test('creates one record per key on concurrent upserts and reports it to every caller', async () => {
         let round = 0;
         const keys = fc.uniqueArray(fc.nat(9), { minLength: 1, maxLength: 10 });
         await fc.assert(
@@ -138,7 +141,7 @@ onBothDrivers(
                 if (status === 201) created.push(one);
               }
             }
-            assert.deepEqual(created.sort(), [...told.keys()].sort(), 'each is created once');
+            assert.deepEqual(created.sort(), [...told.keys()].sort(), 'each key has one record');
             for (const ids of told.values()) assert.equal(ids.size, 1);
             const text = 'select count(*)::text from people where starts_with(email, $1::text)';
             const rows = await instance().database.run({ name: '', text, values: [`${mark}-`] });

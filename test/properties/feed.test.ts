@@ -1,4 +1,5 @@
-// A reader of the change feed who fetches nothing else ends with exactly what the database has, whatever writes at the same time.
+// A client that reads only the change feed ends with exactly the database's state, whatever is written
+// concurrently.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,10 +33,10 @@ for (const driver of drivers) {
       for (const node of nodes.reverse()) await node.close();
     });
 
-    /** Ids of what there may be; others may have deleted it in the meantime. */
+    /** IDs of records that might exist. Other clients can have deleted them. */
     type Ids = Record<(typeof resources)[number], number[]>;
 
-    /** Carries out one write in one of the ways that there are. */
+    /** Executes one write in a random way. */
     async function write(dice: () => number, ids: Ids): Promise<void> {
       const choose = <T>(all: readonly T[]): T => all[Math.floor(dice() * all.length)] as T;
       const call = (request: string, body?: unknown) =>
@@ -50,7 +51,7 @@ for (const driver of drivers) {
         async () => ids.accounts.push(Number((await call('POST accounts', { name })).json.id)),
         async () => {
           const made = await call('POST contacts', contact);
-          // The account may be gone.
+          // The account might have been deleted.
           if (made.status === 201) ids.contacts.push(Number(made.json.id));
         },
         () => call(`PUT contacts/${choose(ids.contacts)}`, contact),
@@ -63,7 +64,7 @@ for (const driver of drivers) {
           });
           ids.leads.push(...(json.results as { id: number }[]).map(({ id }) => id));
         },
-        // One of them is missing, so that nothing is written.
+        // One record is missing, so nothing is written.
         () =>
           call('PATCH leads/batch', {
             records: [{ id: choose(ids.leads) ?? 1, last_name: name }, { id: 999999999 }],
@@ -74,7 +75,7 @@ for (const driver of drivers) {
       await choose(ways)();
     }
 
-    /** Several writes in a transaction that takes its time, and is rolled back now and then. */
+    /** Several writes in a slow transaction, which is sometimes rolled back. */
     async function inTransaction(dice: () => number, ids: Ids, name: string): Promise<void> {
       const [{ database, resources }] = nodes as [Instance];
       const principal = {

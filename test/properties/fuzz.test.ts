@@ -1,5 +1,6 @@
-// 10,000 requests of any kind against a running server: no 5xx, every error in the one shape, nothing of another
-// organization shown or changed, no growth, and the server keeps responding.
+// Sends 10,000 arbitrary requests to a running server. There is no 5xx, every error has the documented
+// shape, no data of another organization is shown or changed, memory does not grow, and the server keeps
+// responding.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -12,24 +13,29 @@ import { assertErrorShape } from '../support/scenario.ts';
 
 const batch = 50;
 const batches = 200;
-/** Batches after which memory is measured: a warm-up, until caches are full and functions compiled, and two stretches. */
+/**
+ * Batches after which memory is measured: a warm-up until caches are full and functions compiled, then two
+ * intervals.
+ */
 const ends = [60, 130, batches];
-/** The least of so many batches counts, for V8's caches come and go. */
+/** The minimum of this many measurements counts, because V8's caches vary. */
 const measured = 3;
 /**
- * Bytes that objects and buffers may grow by over the 3,500 requests of a stretch. What may grow is bounded by the
- * definitions: the text of each list that is asked for the first time. 2 MiB is about 600 bytes a request, less than
- * one request with its headers and body takes, so that keeping requests, answers or callers would show. It would show in
- * both stretches: what is compiled late on a slow machine is compiled once.
+ * Maximum heap growth in bytes during the 3,500 requests of an interval. Only the statement texts of lists
+ * requested for the first time can accumulate, and the definitions limit their number. 2 MiB is about 600
+ * bytes per request, less than one request with its headers and body, so retained requests, responses or
+ * callers would exceed it. They would do so in both intervals, while functions compiled late on a slow
+ * machine are compiled once.
  */
 const growth = 2 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-// Compiled functions that were not called for a while are dropped, the more of them the slower the machine, and come back later.
+// V8 drops compiled functions that have not been called for a while, and compiles them again later. A slow
+// machine drops more.
 setFlagsFromString('--no-flush-bytecode');
 const collectGarbage = runInNewContext('gc') as (how: Readonly<Record<string, string>>) => void;
 function heap(): number {
-  // As if memory had run out: V8's own caches go too.
+  // As if memory had run out, so that V8 clears its own caches too.
   collectGarbage({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;
@@ -37,7 +43,7 @@ function heap(): number {
 
 const secret = 'marker-of-beta';
 
-/** What holds for every answer. */
+/** Asserts what every response guarantees. */
 function assertSound({ method }: OddRequest, answer: Answer): void {
   // 501: a partner endpoint without a secret.
   const sound = (answer.status >= 200 && answer.status < 500) || answer.status === 501;
@@ -49,7 +55,7 @@ function assertSound({ method }: OddRequest, answer: Answer): void {
 }
 
 onBothDrivers('10,000 odd requests', (instance) => {
-  test('no 5xx, one error shape, nothing foreign, no growth, and it still answers', async (context) => {
+  test('returns no 5xx, one error shape and nothing foreign, does not grow, and keeps responding', async (context) => {
     const alpha = await instance().organization('alpha');
     const beta = await instance().organization('beta');
     const viewer = (await alpha.makeKey({ profile: 'read-only' })).key;
@@ -71,7 +77,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
     try {
       const lists = fc.noShrink(fc.array(requests, { minLength: batch, maxLength: batch, size: 'max' }));
       const property = fc.asyncProperty(lists, async (list) => {
-        // All at the same time, over 16 connections.
+        // All concurrently, over 16 connections.
         for (const status of await Promise.all(list.map((odd) => ask(odd)))) {
           seen.set(status, (seen.get(status) ?? 0) + 1);
         }
@@ -87,7 +93,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
           throw new Error(`${cause}\n  ${inOneLine(odd)}`, { cause });
         }
       };
-      // A list of 50 requests says less than the one that failed.
+      // Reporting the failed request is more useful than the list of 50.
       const { failed, seed, errorInstance } = await fc.check(property, { numRuns: batches });
       assert.ok(!failed, `seed ${seed}: ${errorInstance}`);
     } finally {
@@ -100,7 +106,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
         .join(', '),
     );
     for (const status of [200, 201, 400, 401, 403, 404, 405])
-      assert.ok((seen.get(status) ?? 0) >= 20, `${status} was seen`);
+      assert.ok((seen.get(status) ?? 0) >= 20, `${status} occurred`);
     assert.deepEqual(await rowHashes(instance(), beta.id), before);
 
     const [warm = 0, between = 0, last = 0] = ends.map((_, index) =>

@@ -1,5 +1,5 @@
-// Tenant isolation: whatever one organization's key asks for, in whatever order, no answer shows anything of
-// another organization and no row of another changes.
+// Tenant isolation: whatever one organization's key requests, in any order, no response reveals another
+// organization's data and no row of another organization changes.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
@@ -12,11 +12,11 @@ import { sourcesWith } from '../support/sources.ts';
 const definitions = checkSources(await sourcesWith());
 const slugs = ['alpha', 'beta', 'gamma'] as const;
 const perResource = 3;
-/** A mark that only the records of one organization carry, in every text. */
+/** A marker in every text of one organization's records. */
 const mark = (slug: string) => `marker-of-${slug}`;
 const missing = '987654321';
 
-/** Which record is meant: the organization by its distance from the caller (0 is the caller's own), and its place. */
+/** Identifies a record by its organization, as the distance from the caller's (0), and its index. */
 interface Pick {
   readonly distance: number;
   readonly place: number;
@@ -32,7 +32,7 @@ interface Write {
   readonly resource: string;
   readonly record: Pick;
   readonly links: readonly Pick[];
-  /** Whose id, organization and owner the body claims. */
+  /** The record whose ID, organization and owner the body claims. */
   readonly claims: Pick;
 }
 interface List {
@@ -72,16 +72,19 @@ const step: Arbitrary<Step> = fc.oneof(
     filterOf: pick,
   }),
 );
-/** Ways to claim another organization, as query and headers; a key's own organization is not touched by them. */
+/**
+ * Query parameters and headers that claim another organization. They do not affect the organization of a
+ * key.
+ */
 const claimedOrganization = fc.constantFrom('', 'alpha', 'beta', 'gamma', '1', '2', '3', 'nowhere');
 
-/** How many references a resource has; those without are made first. */
+/** Number of a resource's references. Resources without references are created first. */
 const references = ({ fields }: (typeof definitions)[number]) =>
   fields.filter((field) => field.to !== undefined).length;
 
 onBothDrivers('tenants', (instance) => {
   const organizations: Record<string, Organization> = {};
-  /** Ids by organization and resource. Those of a caller's own may be gone later. */
+  /** IDs by organization and resource. The caller's own records can have been deleted. */
   const ids: Record<string, Record<string, string[]>> = {};
 
   before(async () => {
@@ -112,7 +115,10 @@ onBothDrivers('tenants', (instance) => {
   const idOf = (caller: number, resource: string, { distance, place }: Pick) =>
     ids[at(caller, distance)]?.[resource]?.[place] ?? missing;
 
-  /** The body of a write: own text, links to picked records, and claims of another's read-only values. */
+  /**
+   * A write's body: own text, links to the picked records, and another organization's values for read-only
+   * fields.
+   */
   function bodyOf(caller: number, { resource, links, claims }: Write): string {
     const fields = definitions.find(({ name }) => name === resource)?.fields ?? [];
     const linked = fields.filter((field) => field.to !== undefined);
@@ -134,7 +140,7 @@ onBothDrivers('tenants', (instance) => {
     });
   }
 
-  /** What an answer to a caller may never have. */
+  /** Asserts that a response contains no other organization's data. */
   function assertNothingForeign(caller: number, answer: Answer): void {
     const own = organizations[at(caller, 0)];
     for (const distance of [1, 2]) {
@@ -155,7 +161,7 @@ onBothDrivers('tenants', (instance) => {
 
   type Send = (request: string, body?: string) => Promise<Answer>;
 
-  /** Sends as the caller, who claims to be of another organization by every way there is. */
+  /** Sends as the caller, claiming another organization in every possible way. */
   const sender = (caller: number, claimed: string): Send => {
     const key = organizations[at(caller, 0)]?.key ?? '';
     const headers = { 'x-org-slug': claimed, 'x-organization-id': claimed };
@@ -189,17 +195,21 @@ onBothDrivers('tenants', (instance) => {
       return;
     }
     const { distance, place } = one.record;
-    // Something of each organization must stay, so that there is something to protect.
+    // One record of each organization must remain, so that there is something to protect.
     if (one.kind === 'delete' && distance === 0 && place === 0) return;
     const method = { read: 'GET', delete: 'DELETE', replace: 'PUT' }[one.kind];
     const answer = await send(`${method} ${path}/${idOf(caller, one.resource, one.record)}`, body);
     if (distance === 0) return;
     const none = await send(`${method} ${path}/${missing}`, body);
-    assert.deepEqual([answer.status, errorOf(answer)], [404, errorOf(none)], 'foreign looks like missing');
+    assert.deepEqual(
+      [answer.status, errorOf(answer)],
+      [404, errorOf(none)],
+      'foreign records look like missing ones',
+    );
     assert.equal(none.status, 404);
   }
 
-  test('no sequence of requests shows or changes anything of another organization', async () => {
+  test('shows and changes nothing of another organization in any sequence of requests', async () => {
     const sequence = fc.array(step, { minLength: 30, maxLength: 60, size: 'max' });
     await fc.assert(
       fc.asyncProperty(fc.nat(2), claimedOrganization, sequence, async (caller, claimed, steps) => {
@@ -216,11 +226,12 @@ onBothDrivers('tenants', (instance) => {
     );
     for (const slug of slugs) {
       const hashes = await rowHashes(instance(), organizations[slug]?.id ?? '');
-      for (const hash of Object.values(hashes)) assert.notEqual(hash, '0 ', 'there was something to protect');
+      for (const hash of Object.values(hashes))
+        assert.notEqual(hash, '0 ', 'other organizations still have records');
     }
   });
 
-  test('a reference to another organization’s record is refused like one to a missing record', async () => {
+  test('rejects a reference to another organization’s record like one to a missing record', async () => {
     const linked = definitions.flatMap(({ name, fields }) =>
       fields
         .filter((field) => field.to !== undefined)
@@ -245,7 +256,7 @@ onBothDrivers('tenants', (instance) => {
     }
   });
 
-  test('a link that was forced into the table shows no name of another organization', async () => {
+  test('shows no name from another organization for a link forced into the table', async () => {
     const { run } = instance().database;
     const { key, id } = await instance().organization('epsilon');
     const body = { subject: 'Forced' };

@@ -1,12 +1,13 @@
-// Clients that read, modify and write with If-Match never lose an update, whatever else happens to the record.
+// Clients that read, modify and write with If-Match never lose an update, whatever else happens to the
+// record.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import { onBothDrivers } from '../support/instance.ts';
 
-/** What a client does to the record; every change adds a mark to its subject. */
+/** A client's changes to the record. Each change adds a marker to its subject. */
 const client = fc.record({ changes: fc.integer({ min: 1, max: 5 }) });
-/** What happens to the records that it refers to, which changes it too. */
+/** Changes to the referenced records, which also change the record. */
 const events = fc.array(fc.constantFrom('rename', 'delete'), { maxLength: 3 });
 
 onBothDrivers('Read, modify, write', (instance) => {
@@ -15,7 +16,7 @@ onBothDrivers('Read, modify, write', (instance) => {
     ({ key } = await instance().organization('alpha'));
   });
 
-  test('every acknowledged change is in the record, in whatever order they come', async () => {
+  test('keeps every acknowledged change, in any order', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(client, { minLength: 2, maxLength: 4 }),
@@ -36,7 +37,7 @@ onBothDrivers('Read, modify, write', (instance) => {
                 headers: { 'if-match': read.headers.get('etag') ?? '' },
               });
               if (answer.status === 200) return;
-              // 400: the account that it referred to when it was read is gone.
+              // 400: the referenced account has been deleted since the read.
               assert.ok([412, 400].includes(answer.status), answer.text);
             }
           };

@@ -1,4 +1,5 @@
-// A client that sends each create again until there is an answer makes each record exactly once, whatever gets lost.
+// A client that retries each create until it gets a response creates each record exactly once, whatever gets
+// lost.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -15,7 +16,7 @@ const creation = (key: string, name: string): Call => ({
   headers: { 'idempotency-key': name },
 });
 
-/** The companies of all leads that begin with a mark, one for each lead. */
+/** Companies of all leads with this prefix, one per lead. */
 async function companies(url: string, key: string, mark: string): Promise<string[]> {
   const pages = await walk(
     { call: (request, call) => send(url, request, call) },
@@ -32,7 +33,10 @@ onBothDrivers('Creates through a lossy network', (instance) => {
     ({ key } = await instance().organization('alpha'));
   });
 
-  /** Sends one request; its response is lost in three of ten: unread, or the connection is cut in the middle. */
+  /**
+   * Sends one request and loses three of ten responses: it does not read them, or the connection is closed
+   * midway.
+   */
   async function lossy(name: string, dice: () => number): Promise<string | undefined> {
     const { body, headers } = creation(key, name);
     const lost = dice() < 0.3;
@@ -50,13 +54,13 @@ onBothDrivers('Creates through a lossy network', (instance) => {
       assert.equal(response.status, 201, text);
       return text;
     } catch (cause) {
-      // Cut, or sent on a connection that was.
+      // The connection was closed during the request or before it.
       assert.ok(cause instanceof TypeError || cut.signal.aborted, String(cause));
       return undefined;
     }
   }
 
-  test('each record is there once, and every response told of it alike', async () => {
+  test('creates each record once and sends the same response to every retry', async () => {
     let run = 0;
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 30 }), fc.integer(), async (records, seed) => {
@@ -66,7 +70,7 @@ onBothDrivers('Creates through a lossy network', (instance) => {
         await Promise.all(
           names.map(async (name) => {
             const told = new Set<string>();
-            // Once more than needed: a client may not know that it was told.
+            // One more than needed: a client might not have received its response.
             for (let answers = 0; answers < 2; ) {
               const text = await lossy(name, dice);
               if (text === undefined) continue;
@@ -95,7 +99,7 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('sent again to the next process, each record is there once', async () => {
+    test('creates each record once when requests are retried on the next process', async () => {
       const { environment } = storage;
       service = await serve(environment);
       const key = String(service.printed.key);
@@ -110,7 +114,7 @@ for (const driver of drivers) {
             if (answer?.status === 201 && ++told === killAfter) killed = service.kill();
           }),
         );
-        assert.ok(killed, 'it was killed while requests were under way');
+        assert.ok(killed, 'the process was killed during requests');
         await killed;
         service = await serve(environment);
         let replayed = 0;

@@ -1,5 +1,5 @@
-// Walking pages until one has fewer than 20 records visits each record exactly once, in the order asked for,
-// however many values are equal and however long their common beginning is.
+// Reading pages until one has fewer than 20 records returns each record exactly once, in the requested
+// order, however many values are equal and however long their common prefix is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
@@ -21,7 +21,10 @@ import {
 } from '../support/reading.ts';
 import { sourcesWith } from '../support/sources.ts';
 
-/** Texts that an index cannot tell apart by their first 100 characters, of one to four bytes each. */
+/**
+ * Texts with the same first 100 characters, which an index cannot distinguish, of one to four bytes per
+ * character.
+ */
 const long = ['p', 'é', '世', '🌍'].flatMap((character) =>
   ['', 'a', 'b', 'B', character].flatMap((end) =>
     [99, 100, 101].map((length) => character.repeat(length) + end),
@@ -29,7 +32,7 @@ const long = ['p', 'é', '世', '🌍'].flatMap((character) =>
 );
 const texts = ['', 'a', 'A', 'b', 'ab', 'a b', 'Ä', 'ä', '!', '~', ...long];
 
-/** Few values, so that many are equal. */
+/** Few distinct values, so that many are equal. */
 function tiedValue({ type, to }: Field): Arbitrary<string> {
   if (to !== undefined) return fc.constant('null');
   if (type.text === undefined) return fc.constantFrom('null', ...valuesOf(type));
@@ -46,15 +49,15 @@ const rowsOf = ({ definition }: Resource) =>
     { requiredKeys: [] },
   );
 
-/** What `?sort=` may name; any field where it is ignored. */
+/** Values for `?sort=`, or any field if the parameter is ignored. */
 const choicesOf = ({ sort }: ResourceDefinition) =>
   sort.choices.size === 0 ? ['id'] : [...sort.choices.keys()];
 
-/** What may be asked of a list. */
+/** A list's parameters. */
 interface Ask {
   readonly sort: string | undefined;
   readonly dir: 'asc' | 'desc' | undefined;
-  /** Values for filters, taken from the record at each place (of existing records). */
+  /** Values for filters, from the (existing) records at these positions. */
   readonly filters: readonly { readonly field: string; readonly places: readonly number[] }[];
 }
 
@@ -78,7 +81,7 @@ const asks = ({ definition }: Resource): Arbitrary<Ask> =>
     ),
   });
 
-/** The records that the list must have, in its order, and the query that asks for them. */
+/** The records that the list must return, in order, and its query string. */
 function expected({ definition }: Resource, all: readonly ExactRecord[], ask: Ask) {
   const selectable = definition.sort.choices.size > 0;
   const by = definition.fields.find(({ name }) => selectable && name === ask.sort) ?? definition.sort.field;
@@ -92,7 +95,7 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
     const field = definition.filters.find((one) => one.field.name === name)?.field;
     for (const place of places) {
       const value = all[place % Math.max(all.length, 1)]?.[name] ?? null;
-      // Null cannot be filtered by, and an empty value is ignored.
+      // Null cannot be used in a filter, and an empty value is ignored.
       if (field === undefined || value === null || value === '') continue;
       wanted.set(field, [...(wanted.get(field) ?? []), value]);
       query.append(name, typeof value === 'object' ? numberText(value) : String(value));
@@ -114,7 +117,10 @@ function expected({ definition }: Resource, all: readonly ExactRecord[], ask: As
   return { query: String(query), records: direction === 'asc' ? ascending : ascending.toReversed() };
 }
 
-/** Stores records and gives many of them the same timestamps. @returns them by id, as the service shows them */
+/**
+ * Stores records and gives many of them the same timestamps. @returns the records by ID, as the service
+ * returns them
+ */
 async function store(
   instance: Instance,
   { name, definition }: Resource,
@@ -155,7 +161,7 @@ onBothDrivers(
     let organizations = 0;
 
     for (const name of ['leads', 'cases', 'contacts', 'loose']) {
-      test(`${name}: visits each record exactly once, in order`, async () => {
+      test(`${name}: returns each record exactly once, in order`, async () => {
         const resource = instance().resources.find((one) => one.name === name);
         assert.ok(resource);
         const size = fc.constantFrom(0, 19, 20, 21, 100, 119, 120, 135, 150);

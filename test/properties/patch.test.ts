@@ -1,4 +1,5 @@
-// The law of PATCH: the result is what PUT of the record with the patch laid over it makes; it is refused where that is.
+// PATCH returns the same result as PUT of the record merged with the patch, and is rejected if that PUT is
+// rejected.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -40,7 +41,7 @@ onBothDrivers(
     });
 
     for (const { name, fields } of checkSources(sources)) {
-      test(`${name}: PATCH is PUT of the merged record; a refused one changes nothing`, async (context) => {
+      test(`${name}: PATCH equals PUT of the merged record; a rejected PATCH changes nothing`, async (context) => {
         const resource = instance().resources.find((one) => one.name === name);
         assert.ok(resource);
         const ids: KnownIds = own;
@@ -48,7 +49,7 @@ onBothDrivers(
           field.to === undefined ? [] : [[field.name, '999999999'] as const],
         );
         const body = bodyText(resource, ids, wrong);
-        // A body without the required fields, too.
+        // Including bodies without required fields.
         const few = fc
           .tuple(body, fc.array(fc.constantFrom(...fields.map((field) => field.name))))
           .map(([text, left]) =>
@@ -82,7 +83,11 @@ onBothDrivers(
               return;
             }
             accepted++;
-            assert.equal((await send(`GET ${one}`)).text, patched.text, 'the response is what is stored');
+            assert.equal(
+              (await send(`GET ${one}`)).text,
+              patched.text,
+              'the response equals the stored record',
+            );
             const [left, right] = [exactRecord(patched.text), exactRecord(put.text)];
             for (const field of fields.filter(({ set }) => set === undefined || set === 'editor')) {
               assert.deepEqual(left[field.name], right[field.name], field.name);
@@ -91,7 +96,7 @@ onBothDrivers(
           { numRuns: 40 },
         );
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
-        assert.ok(accepted >= 5 && refused >= 5, 'both outcomes were seen');
+        assert.ok(accepted >= 5 && refused >= 5, 'both outcomes occurred');
       });
     }
   },

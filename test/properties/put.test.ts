@@ -1,5 +1,5 @@
-// The law of PUT: the result is what POST of the same body would have made, with id, organization, owner,
-// created-by, created_at and every other read-only field preserved. Where POST refuses, PUT refuses alike.
+// PUT returns the same result as POST of the same body, with ID, organization, owner, created-by, created_at
+// and every other read-only field preserved. PUT rejects what POST rejects.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -24,7 +24,7 @@ import { sourcesWith } from '../support/sources.ts';
 const sources = await sourcesWith(...everyType);
 const definitions = checkSources(sources);
 
-/** What the server sets on every write. */
+/** Fields that the server sets on every write. */
 const renewed = (field: Field) => field.set === 'editor' || field.set === 'updated';
 const isStored = (field: Field) => field.type.columns !== undefined;
 
@@ -33,7 +33,7 @@ onBothDrivers(
   (instance) => {
     let keys: { user: string; nobody: string };
     let organization: string;
-    /** Ids of the organization's own records, and one of another's, by resource. */
+    /** IDs of the organization's own records and of one foreign record, by resource. */
     const own: Record<string, string[]> = {};
     const foreign: Record<string, string> = {};
 
@@ -61,7 +61,7 @@ onBothDrivers(
       }
     });
 
-    /** Gives read-only fields that no request can set a value, so that losing it would show. */
+    /** Sets read-only fields to values that no request can set, so that losing them would be noticed. */
     async function markReadOnly({ name, definition }: Resource, id: string): Promise<void> {
       const marked = definition.fields.filter(
         (field) => field.readOnly && isStored(field) && field.set === undefined,
@@ -89,16 +89,19 @@ onBothDrivers(
         const { name, readOnly } = field;
         if (field.set === 'updated') {
           assert.ok(instant(String(now[name])) >= instant(String(old[name])), `${name} does not go back`);
-          assert.ok(instant(String(now[name])) >= instant(String(posted[name])), `${name} is when PUT was`);
+          assert.ok(
+            instant(String(now[name])) >= instant(String(posted[name])),
+            `${name} is the time of the PUT`,
+          );
         } else if (readOnly && isStored(field) && !renewed(field)) {
           assert.deepEqual(now[name], old[name], `${name} is preserved`);
         } else {
-          assert.deepEqual(now[name], posted[name], `${name} is as POST made it`);
+          assert.deepEqual(now[name], posted[name], `${name} is the same as after POST`);
         }
       }
     }
 
-    /** What was sent is what is there, by exact arithmetic and to the microsecond. */
+    /** Asserts that the stored record has the sent values, by exact arithmetic and to the microsecond. */
     function assertKept({ definition }: Resource, body: string, record: ExactRecord): void {
       const sent = exactRecord(body);
       for (const { name, type } of definition.fields.filter(({ readOnly }) => !readOnly)) {
@@ -122,7 +125,7 @@ onBothDrivers(
     }
 
     for (const { name, fields } of definitions) {
-      test(`${name}: PUT makes what POST makes and preserves the rest; a refused one changes nothing`, async (context) => {
+      test(`${name}: PUT equals POST and preserves read-only fields; a rejected PUT changes nothing`, async (context) => {
         const resource = instance().resources.find((one) => one.name === name);
         assert.ok(resource);
         const ids: KnownIds = own;
@@ -156,14 +159,18 @@ onBothDrivers(
             }
             accepted++;
             assert.equal(put.status, 200, put.text);
-            assert.equal((await send(`GET ${one}`, key)).text, put.text, 'the answer is what is stored');
+            assert.equal(
+              (await send(`GET ${one}`, key)).text,
+              put.text,
+              'the response equals the stored record',
+            );
             assertKept(resource, second, exactRecord(put.text));
             assertReplaced(resource, exactRecord(old.text), exactRecord(posted.text), exactRecord(put.text));
           }),
           { numRuns: 50 },
         );
         context.diagnostic(`${accepted} accepted, ${refused} refused`);
-        assert.ok(accepted >= 10 && refused >= 5, 'both outcomes were seen');
+        assert.ok(accepted >= 10 && refused >= 5, 'both outcomes occurred');
       });
     }
   },

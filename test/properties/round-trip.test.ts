@@ -1,4 +1,5 @@
-// What is exported and imported into an empty organization is exported as the same bytes, but for what the server sets.
+// A file that is exported and imported into an empty organization is exported again with the same bytes,
+// except for values that the server sets.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
@@ -22,11 +23,11 @@ onBothDrivers(
 
     for (const name of ['loose', 'tight']) {
       for (const format of formatNames) {
-        test(`${name} as ${format}: any values of every type`, async () => {
+        test(`${name} as ${format}: keeps any values of every type`, async () => {
           const { type } = formatOf(format);
           const target = await instance().organization(`target-${driver}-${++runs}`);
           const path = `/api/v1/${name}`;
-          /** The export of an organization without the columns that the server sets. */
+          /** An organization's export without the columns that the server sets. */
           const exportOf = async ({ key }: Organization) => {
             const { status, text } = await instance().call(`GET ${path}?sort=id`, {
               key,
@@ -38,7 +39,7 @@ onBothDrivers(
               own: text.replaceAll(format === 'csv' ? /^\d+,\d+,/gm : /"id":\d+,"organization_id":\d+,/g, ''),
             };
           };
-          // What is refused one by one is refused by the line.
+          // Bodies rejected by POST are rejected per line by the import.
           const body = bodyText(resourceOf(name), { loose: [] });
           await fc.assert(
             fc.asyncProperty(fc.array(body, { minLength: 1, maxLength: 8 }), async (bodies) => {

@@ -1,4 +1,4 @@
-// What every query part promises, by the registry: a new one is covered unasked.
+// What every query part in the registry guarantees. New parts are covered automatically.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
@@ -22,7 +22,7 @@ const principal = {
 } as const;
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 
-/** The lines that a resource with one more line of YAML is refused with. */
+/** Returns the error lines for a resource with an additional line of YAML. */
 function mistakes(line: string): readonly string[] {
   const text = [
     'fields:',
@@ -43,21 +43,21 @@ function mistakes(line: string): readonly string[] {
 for (const [name, part] of parts) {
   describe(`the query part ${name}`, () => {
     if (part.yaml !== undefined) {
-      test('the mistakes in its YAML have their place', () => {
+      test('reports errors in its YAML with their location', () => {
         for (const wrong of [`${name}: 7`, `${name}: [no_such_field]`, `${name}: { no_such_key: 1 }`]) {
           const lines = mistakes(wrong);
-          assert.ok(lines.length > 0, `${wrong} is taken`);
+          assert.ok(lines.length > 0, `${wrong} is accepted`);
           for (const line of lines) assert.match(line, /^things\.yaml:5:\d+ {2}\S/, wrong);
         }
       });
-      test('an editor knows its key', () => {
+      test('has a key in the editor schema', () => {
         assert.ok(Object.hasOwn(querySchema, name) && !Object.hasOwn(base.properties, name));
       });
     }
 
     for (const resource of resources) {
       const declared = resource.definition[name];
-      test(`${resource.name}: its parameters are described, each once`, () => {
+      test(`${resource.name}: describes each parameter once`, () => {
         const described = part
           .describe(declared)
           .map((each) => ('$ref' in each ? String(each.$ref).split('/').at(-1) : each.name));
@@ -67,7 +67,7 @@ for (const [name, part] of parts) {
         }
       });
 
-      test(`${resource.name}: its statements bind the organization, and hold nothing of a request`, () => {
+      test(`${resource.name}: restricts statements to the organization and contains nothing from a request`, () => {
         const { list } = resource.operations;
         const value = '7262';
         for (const parameter of part.parameters(declared)) {
@@ -84,7 +84,7 @@ for (const [name, part] of parts) {
               bytes: () => Buffer.alloc(0),
             });
           } catch {
-            // A value that the parameter does not take reaches no statement.
+            // The parameter rejects this value, so it reaches no statement.
             continue;
           }
           const statement = list.statement(plan);
@@ -98,7 +98,7 @@ for (const [name, part] of parts) {
   });
 }
 
-test('no two parts know the same parameter', () => {
+test('no two parts use the same parameter', () => {
   for (const { definition } of resources) {
     const all = parts.flatMap(([name, part]) => part.parameters(definition[name]));
     assert.deepEqual([...new Set(all)], all);
@@ -107,7 +107,7 @@ test('no two parts know the same parameter', () => {
 
 for (const [name, operator] of Object.entries(operators)) {
   const { needs, words, nullable } = operatorOf(name as OperatorName);
-  test(`the operator ${name}: its condition names the column and holds no value`, () => {
+  test(`the operator ${name}: its condition names the column and contains no value`, () => {
     for (const { definition } of resources) {
       for (const field of definition.fields) {
         if (field.type[needs] === undefined) continue;
@@ -123,7 +123,7 @@ for (const [name, operator] of Object.entries(operators)) {
     }
   });
 
-  test(`the operator ${name}: a field that it does not suit is a mistake at its place`, () => {
+  test(`the operator ${name}: rejects an unsuitable field with its location`, () => {
     const told = (options: string) =>
       mistakes(`  p: { type: reference, to: things, nullable: true }
   b: ${options}

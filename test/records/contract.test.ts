@@ -1,4 +1,4 @@
-// What every operation promises, by the registry: a new one is covered unasked.
+// What every operation in the registry guarantees. New operations are covered automatically.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileResource } from '../../engine/compile/compile.ts';
@@ -34,9 +34,9 @@ for (const resource of resources) {
         | { readonly operationId: string; readonly responses: Readonly<Record<string, unknown>> }
         | undefined;
 
-      test('its permission is one that profiles can grant', () => assert.ok(actionNames.includes(action)));
+      test('requires a permission that profiles can grant', () => assert.ok(actionNames.includes(action)));
 
-      test('it is described, with the status of its success and those of its failures', () => {
+      test('is described with its success and failure statuses', () => {
         assert.ok(described);
         assert.equal(typeof described.operationId, 'string');
         const statuses = Object.keys(described.responses).map(Number);
@@ -49,7 +49,7 @@ for (const resource of resources) {
         assert.equal(statuses.includes(404), path.startsWith('/:id'));
       });
 
-      test('its statement binds the organization of the caller, and its lane says whether it writes', async () => {
+      test("restricts its statement to the caller's organization, and uses a lane for writes exactly if it writes", async () => {
         const record = bodyOf(resource);
         const plan = await compiled.plan({
           caller: { principal, requestId: 'r' },
@@ -65,7 +65,7 @@ for (const resource of resources) {
         assert.ok(statement);
         const { text, values } = statement;
         const positions = [...text.matchAll(/\$(\d+)/g)].map(([, position]) => Number(position));
-        assert.equal(Math.max(...positions), values.length, 'each value has its place');
+        assert.equal(Math.max(...positions), values.length, 'every value has a placeholder');
         const bound = [...text.matchAll(/"organization_id" = \$(\d+)/g)];
         if (method !== 'POST') assert.ok(bound.length > 0, text);
         for (const [, position] of bound) assert.equal(values[Number(position) - 1], '42', text);

@@ -1,4 +1,4 @@
-// A plan is data: what a request asks, validated without a database.
+// Plans: what a request asks for, as data, validated without a database.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -44,11 +44,11 @@ const createPlan = ({ operations }: Resource, body: Body, request: Input) =>
   operations.create.plan({ ...request, body: () => body });
 const replacePlan = ({ operations }: Resource, id: string, body: Body, request: Input) =>
   operations.replace.plan({ ...request, id, body: () => body });
-/** The values that a create binds. */
+/** The values that a create statement binds. */
 const created = (body: Body, request: Input = input()) =>
   leads.operations.create.statement(createPlan(leads, body, request))?.values ?? [];
 
-/** What a plan refuses: status and messages. */
+/** The status and messages with which a plan rejects a request. */
 function refusal(plan: () => unknown): { status: number; fields: string[]; message: string } {
   try {
     plan();
@@ -89,9 +89,10 @@ describe('page', () => {
     });
   }
 
-  test('absent is the first page', () => assert.equal(listPlan(leads, input()).parsedQuery.page.page, '1'));
+  test('uses the first page if page is absent', () =>
+    assert.equal(listPlan(leads, input()).parsedQuery.page.page, '1'));
 
-  test('empty is the first page', () =>
+  test('uses the first page if page is empty', () =>
     assert.equal(listPlan(leads, input({ page: '' })).parsedQuery.page.page, '1'));
 
   for (const given of [
@@ -109,7 +110,7 @@ describe('page', () => {
     '--1',
     '1;drop',
   ]) {
-    test(`"${given}" is not an integer`, () => {
+    test(`rejects "${given}", which is not an integer`, () => {
       assert.deepEqual(
         refusal(() => page(given)),
         {
@@ -121,14 +122,14 @@ describe('page', () => {
     });
   }
 
-  test('a repeated page is rejected', () => {
+  test('rejects a repeated page', () => {
     assert.equal(
       refusal(() => listPlan(leads, input({ page: ['1', '2'] }))).message,
       'page must not be repeated',
     );
   });
 
-  test('any integer is planned by exact arithmetic', () => {
+  test('plans any integer with exact arithmetic', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), fc.nat(5), (number, zeros) => {
         const text = `${number < 0n ? '-' : ''}${'0'.repeat(zeros)}${number < 0n ? -number : number}`;
@@ -139,7 +140,7 @@ describe('page', () => {
         assert.equal(plan.parsedQuery.page.page, String(expected));
         assert.equal(offset === undefined, expected > 10n ** 12n);
         if (offset !== undefined) assert.equal(BigInt(offset), (expected - 1n) * 20n);
-        assert.equal(list.statement(plan) === undefined, offset === undefined, 'nothing to ask the database');
+        assert.equal(list.statement(plan) === undefined, offset === undefined, 'no statement is needed');
         const { page, ...rest } = JSON.parse(
           String(list.respond(plan, []).body).replace(/"page":(\d+)/, '"page":"$1"'),
         );
@@ -191,7 +192,7 @@ describe('order', () => {
     'account_name',
     ['company', 'phone'],
   ]) {
-    test(`sort=${sort} is rejected with the accepted names`, () => {
+    test(`rejects sort=${sort} and names the accepted values`, () => {
       assert.deepEqual(
         refusal(() => listPlan(leads, input({ sort }))),
         {
@@ -204,7 +205,7 @@ describe('order', () => {
   }
 
   for (const dir of ['up', 'asc ', 'ascending', ['asc', 'desc']]) {
-    test(`dir=${dir} is rejected`, () => {
+    test(`rejects dir=${dir}`, () => {
       assert.equal(refusal(() => listPlan(leads, input({ dir }))).message, 'dir must be asc or desc');
     });
   }
@@ -237,7 +238,7 @@ describe('filters', () => {
     test(`${of.name} ${JSON.stringify(query)}`, () => assert.deepEqual(filters(of, query), expected));
   }
 
-  test('wrong values are refused, together with every other wrong parameter', () => {
+  test('reports wrong values together with all other wrong parameters', () => {
     const query = {
       page: 'x',
       sort: 'y',
@@ -254,7 +255,7 @@ describe('filters', () => {
     ]);
   });
 
-  test('the organization is the caller’s, whatever the parameters say', () => {
+  test('uses the caller’s organization, whatever the parameters are', () => {
     fc.assert(
       fc.property(
         fc.dictionary(
@@ -274,9 +275,9 @@ describe('filters', () => {
   });
 });
 
-describe('ids in a path', () => {
+describe('IDs in a path', () => {
   for (const id of ['0', '1', '-1', '9007199254740993', '9223372036854775807', '-9223372036854775808']) {
-    test(`${id} may exist`, () => {
+    test(`accepts ${id}`, () => {
       const plan = readPlan(leads, id, input());
       assert.deepEqual(leads.operations.read.statement(plan)?.values, ['42', id]);
     });
@@ -299,7 +300,7 @@ describe('ids in a path', () => {
     '9'.repeat(5000),
     '__proto__',
   ]) {
-    test(`"${id.slice(0, 30)}" is missing, for every method`, () => {
+    test(`rejects "${id.slice(0, 30)}" as missing, for every method`, () => {
       for (const plan of [
         () => readPlan(leads, id, input()),
         () => removePlan(leads, id, input()),
@@ -315,7 +316,7 @@ describe('ids in a path', () => {
     });
   }
 
-  test('exactly the integers of 64 bits in canonical form may exist', () => {
+  test('accepts exactly the 64-bit integers in canonical form', () => {
     const near = fc.tuple(
       fc.constantFrom(0n, 2n ** 31n, 2n ** 53n, 2n ** 63n, -(2n ** 63n)),
       fc.bigInt(-3n, 3n),
@@ -341,7 +342,7 @@ describe('ids in a path', () => {
 });
 
 describe('writes', () => {
-  test('a create is bound to the caller’s organization and user', () => {
+  test('binds a create to the caller’s organization and user', () => {
     const plan = createPlan(leads, { first_name: 'Ada', organization_id: 43, owner_id: 8, id: 9 }, input());
     assert.deepEqual([plan.organization, plan.caller.principal.user], ['42', '7']);
     const values = leads.operations.create.statement(plan)?.values ?? [];
@@ -349,35 +350,35 @@ describe('writes', () => {
     assert.ok(!values.includes('43') && !values.includes('8') && !values.includes('9'));
   });
 
-  test('a replace carries every writable column: those absent are their defaults', () => {
+  test('writes every writable column in a replace, with defaults for absent fields', () => {
     const plan = replacePlan(leads, '5', { lead_score: 7 }, input());
     const values = leads.operations.replace.statement(plan)?.values ?? [];
     assert.deepEqual(values.slice(0, 3), ['42', '5', '7']);
     assert.deepEqual(
       values.slice(3),
       created({ lead_score: 7 }).slice(2),
-      'the same as a create of the same body',
+      'the same as a create with this body',
     );
     assert.ok(values.includes('Open - Not Contacted'));
   });
 
-  test('a key without a user writes no user', () => {
+  test('writes no user for a key without one', () => {
     const nobody = { ...input(), caller: { principal: { ...principal, user: null }, requestId: 'r' } };
     assert.equal(created({}, nobody)[1], null);
   });
 
-  test('the body is validated before the id is looked at', () => {
+  test('validates the body before the ID', () => {
     assert.equal(refusal(() => replacePlan(leads, 'x', { lead_score: 'x' }, input())).status, 400);
   });
 
-  test('keys that every object answers to are not fields', () => {
+  test('ignores keys that every object inherits', () => {
     const body = JSON.parse(
       '{"__proto__":{"first_name":"x"},"constructor":1,"toString":2,"hasOwnProperty":3}',
     );
     assert.deepEqual(created(body), created({}));
   });
 
-  test('required fields', () => {
+  test('reports missing required fields', () => {
     const required = tight.definition.fields.filter((field) => field.required).map(({ name }) => name);
     assert.deepEqual(refusal(() => createPlan(tight, {}, input())).fields.toSorted(), required.toSorted());
     assert.deepEqual(
@@ -391,7 +392,7 @@ describe('strict', () => {
   const body = { first_name: 'Ada', firstname: 'x', owner_id: 1, lead_score: 'x', __proto: 1 };
   const query = { org: 'acme', page: '1', status: '', rating: 'Hot', stage: 'x', nonsense: '1' };
 
-  test('what would be ignored is listed, with what is wrong', () => {
+  test('reports everything that would be ignored, and invalid values', () => {
     const plan = () => createPlan(leads, body, input({ org: 'x', page: '1' }, true));
     assert.deepEqual(refusal(plan).message.split('; '), [
       'page is not a parameter of this operation',
@@ -401,19 +402,19 @@ describe('strict', () => {
       'lead_score must be a 64-bit integer',
     ]);
   });
-  test('without it the same is ignored', () => {
+  test('ignores the same input without strict', () => {
     const { lead_score: _, ...rest } = body;
     assert.deepEqual(created(rest, input({ nonsense: '1' })), created({ first_name: 'Ada' }));
     assert.equal(listPlan(leads, input(query)).parsedQuery.filters.length, 1);
   });
-  test('lists know their own parameters only', () => {
+  test("accepts only a list's own parameters", () => {
     assert.deepEqual(refusal(() => listPlan(leads, input(query, true))).fields, ['stage', 'nonsense']);
     assert.deepEqual(
       refusal(() => listPlan(cases, input({ sort: 'id', dir: 'asc', status: '' }, true))).fields,
       ['sort', 'dir'],
     );
   });
-  test('one record knows only org', () => {
+  test('accepts only org for one record', () => {
     assert.deepEqual(refusal(() => readPlan(leads, '1', input({ page: '1', org: 'x' }, true))).fields, [
       'page',
     ]);

@@ -1,4 +1,5 @@
-// Bodies: JSON as it was sent, with every number exact, or a 400. Compared with exact arithmetic on BigInt.
+// Request bodies are parsed as JSON with every number kept exact, or rejected with 400. Compared with exact
+// arithmetic on BigInt.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -13,7 +14,7 @@ import { compareNumbers, exact } from '../support/reading.ts';
 const read = (body: string | Uint8Array, contentType: string | undefined = 'application/json') =>
   readBody(contentType, typeof body === 'string' ? Buffer.from(body) : Buffer.from(body));
 
-/** The text of a 400, or what was read. */
+/** The message of a 400, or the result. */
 function outcome(run: () => unknown): unknown {
   try {
     return run();
@@ -90,7 +91,7 @@ describe('readBody', () => {
     );
   }
 
-  test('invalid UTF-8 is reported, wherever it is', () => {
+  test('reports invalid UTF-8 at any position', () => {
     for (const bytes of [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80]]) {
       const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
       assert.equal(
@@ -100,7 +101,7 @@ describe('readBody', () => {
     }
   });
 
-  test('UTF-16 is not UTF-8', () => {
+  test('rejects UTF-16', () => {
     for (const start of [[0xff, 0xfe], []]) {
       const body = Buffer.concat([Buffer.from(start), Buffer.from('{"a":1}', 'utf16le')]);
       assert.match(String(outcome(() => read(body))), /^Invalid JSON body: /);
@@ -117,7 +118,7 @@ describe('readBody', () => {
     'application/json; x=y',
     'application/json;',
   ]) {
-    test(`Content-Type "${type}" is taken`, () =>
+    test(`accepts Content-Type "${type}"`, () =>
       assert.deepEqual(
         outcome(() => read('{}', type)),
         {},
@@ -138,13 +139,13 @@ describe('readBody', () => {
     'application/json; charset=latin1',
     'text/plain; application/json',
   ]) {
-    test(`Content-Type "${type}" is not`, () =>
+    test(`rejects Content-Type "${type}"`, () =>
       assert.equal(
         outcome(() => read('{}', type)),
         wrongType,
       ));
   }
-  test('no Content-Type is not', () => {
+  test('rejects a missing Content-Type', () => {
     assert.equal(
       outcome(() => readBody(undefined, Buffer.from('{}'))),
       wrongType,
@@ -155,13 +156,13 @@ describe('readBody', () => {
     );
   });
 
-  test('a 400 never repeats what was sent', () => {
+  test('never repeats the body in a 400', () => {
     for (const body of ['{"password":"hunter2"', 'hunter2', '{"a":hunter2}']) {
       assert.doesNotMatch(String(outcome(() => read(body))), /hunter2|password/);
     }
   });
 
-  test('any text is an object or a 400', () => {
+  test('parses any text to an object or rejects it with 400', () => {
     const texts = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.json(),
@@ -186,7 +187,7 @@ function described(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, described(item)]));
 }
 
-/** Whether two such trees are equal, numbers by their exact value. */
+/** Whether two such trees are equal, comparing numbers by their exact value. */
 function same(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return a === b;
   if ('number' in a && 'number' in b) return compareNumbers(String(a.number), String(b.number)) === 0;
@@ -211,7 +212,7 @@ describe('parseExactJson', () => {
     ['1e-400', new ExactNumber('1e-400')],
     ['0.1234567890123456789', new ExactNumber('0.1234567890123456789')],
     ['12345678901234.56', 12345678901234.56],
-    // A value that a double holds is one value, however it is written.
+    // Different notations of a value that a double can represent are parsed to the same value.
     ['1.0000000000000000', 1],
     ['10e-001', 1],
     ['-1697840e-001', -169784],
@@ -222,13 +223,13 @@ describe('parseExactJson', () => {
     ['90071992547409930e-001', new ExactNumber('90071992547409930e-001')],
     ['"9007199254740993"', '9007199254740993'],
   ] as const) {
-    test(`${source} by itself, in a list and in an object`, () => {
+    test(`parses ${source} by itself, in a list and in an object`, () => {
       assert.deepStrictEqual(parseExactJson(source), expected);
       assert.deepStrictEqual(parseExactJson(`[${source},{"a":${source}}]`), [expected, { a: expected }]);
     });
   }
 
-  test('every number keeps its value', () => {
+  test('keeps the value of every number', () => {
     fc.assert(
       fc.property(jsonNumber, (source) => {
         const { a } = parseExactJson(`{"a":${source}}`) as { a: unknown };
@@ -239,7 +240,7 @@ describe('parseExactJson', () => {
     );
   });
 
-  test('what is not a number is what JSON.parse makes of it, keys in their order', () => {
+  test('equals JSON.parse except for numbers, with keys in the same order', () => {
     fc.assert(
       fc.property(fc.json(), fc.array(jsonNumber, { minLength: 1 }), (json, numbers) => {
         const text = `{"json":${json},"numbers":[${numbers.join(',')}]}`;
@@ -249,7 +250,7 @@ describe('parseExactJson', () => {
     );
   });
 
-  test('__proto__ is a key like any other and reaches no prototype', () => {
+  test('treats __proto__ as an ordinary key that does not change a prototype', () => {
     for (const number of ['1', '9007199254740993']) {
       const text = `{"__proto__":{"polluted":${number}},"constructor":{"prototype":{"polluted":1}},"\\u005f_proto__":2}`;
       const value = parseExactJson(text) as object;
@@ -260,7 +261,7 @@ describe('parseExactJson', () => {
   });
 
   for (const depth of [100, 10_000, 500_000]) {
-    test(`nesting of ${depth} is read or refused as one 400, in bounded time`, () => {
+    test(`parses nesting of ${depth} or rejects it with one 400, in bounded time`, () => {
       const texts = ['1', '9007199254740993'].flatMap((inner) => [
         `{"a":${'['.repeat(depth)}${inner}${']'.repeat(depth)}}`,
         `{"a":${'{"a":'.repeat(depth)}${inner}${'}'.repeat(depth)}}`,
@@ -271,7 +272,7 @@ describe('parseExactJson', () => {
     });
   }
 
-  test('100,000 long numbers and keys take less than a second', () => {
+  test('parses 100,000 long numbers and keys in less than a second', () => {
     const text = `{${Array.from({ length: 30_000 }, (_, index) => `"k${index}":9007199254740993.${index}`)}}`;
     const value = takes(1000, () => parseExactJson(text) as object);
     assert.equal(Object.keys(value).length, 30_000);

@@ -1,4 +1,4 @@
-// What the runner of all tests says of them: its exit code and its last line. A run that is red must not look green.
+// Tests the test runner's exit code and its last line. A failed run must not look successful.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,32 +7,32 @@ import { postgresServer, temporaryFolder } from '../support/instance.ts';
 import { project, start } from '../support/process.ts';
 
 const cases: Readonly<Record<string, [program: string, code: number, lastLine: string, ci?: string]>> = {
-  'a test that passes': [`test('a', () => {})`, 0, '1 passed, 0 failed'],
-  'a test that fails': [
+  'exits with 0 if all tests pass': [`test('a', () => {})`, 0, '1 passed, 0 failed'],
+  'exits with 1 if a test fails': [
     `test('a', () => { throw new Error('no') }); test('b', () => {})`,
     1,
     '1 passed, 1 failed',
   ],
-  'what comes after the tests fails': [
+  'exits with 1 if an after hook fails': [
     `describe('a', () => { after(() => { throw new Error('no') }); test('b', () => {}) })`,
     1,
     '1 passed, 1 failed',
   ],
-  'a skipped suite': [
+  'counts a skipped suite': [
     `describe('a', { skip: 'why' }, () => {}); test('b', () => {})`,
     0,
     '1 passed, 0 failed, 1 skipped',
   ],
-  'a skipped suite on CI': [
+  'exits with 1 if a suite is skipped on CI': [
     `describe('a', { skip: 'why' }, () => {}); test('b', () => {})`,
     1,
     '1 passed, 1 failed, 1 skipped',
     'true',
   ],
-  'a file that ends before its tests': ['process.exit(3)', 1, '0 passed, 1 failed'],
+  'exits with 1 if a file exits before its tests': ['process.exit(3)', 1, '0 passed, 1 failed'],
 };
 
-describe('the runner', () => {
+describe('test runner', () => {
   for (const [name, [program, code, lastLine, ci = 'false']] of Object.entries(cases)) {
     test(name, async () => {
       const folder = temporaryFolder();

@@ -1,5 +1,6 @@
-// Citus (https://docs.citusdata.com): what it demands of tables and statements, held against all of ours. Citus itself is not needed: its rules are
-// functions with the names of its own, on a real PostgreSQL, that look into the catalog and refuse what it would refuse.
+// Checks all tables and statements against the rules of Citus (https://docs.citusdata.com). Citus itself is
+// not needed: functions with the names of its own, on a real PostgreSQL, read the catalog and reject what
+// Citus would reject.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
@@ -55,7 +56,7 @@ declare place smallint := (select attnum from pg_attribute where attrelid = give
     raise '% is in a group of its own', given; end if;
   insert into citus_kinds values (given::text, 'distributed'); end $$;`;
 
-/** Foreign keys that Citus refuses. */
+/** Foreign keys that Citus rejects. */
 const refused = `
 select c.conname from pg_constraint c
 join citus_kinds f on f.name = c.conrelid::regclass::text join citus_kinds t on t.name = c.confrelid::regclass::text
@@ -101,7 +102,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
   const api = (request: string, body?: unknown) =>
     instance.call(request.replace(' ', ' /api/v1/'), { key: acme.key, body });
 
-  test('every resource is spread, as is what grows with its records', () => {
+  test('distributes every resource and every table that grows with its records', () => {
     const spread = [...kinds].filter(([, kind]) => kind === 'distributed').map(([name]) => name);
     for (const { name } of instance.resources) assert.ok(spread.includes(name), name);
     assert.deepEqual(spread.filter((name) => name.startsWith('crm_')).sort(), [
@@ -117,12 +118,12 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     );
   });
 
-  test('the statements run in their order and break none of its rules', async () => {
+  test('runs the statements in order without breaking the rules', async () => {
     await query(rules);
     const keys = `select count(*)::int as count from pg_constraint where contype = 'f' and conparentid = 0`;
     const before = (await query(keys)).rows;
     await query(statements.join(';\n'));
-    assert.deepEqual((await query(keys)).rows, before, 'every foreign key is back');
+    assert.deepEqual((await query(keys)).rows, before, 'every foreign key is restored');
     assert.deepEqual((await query(refused)).rows, []);
     const { rows } = await query('select name, kind from citus_kinds');
     assert.deepEqual(new Map(rows.map(({ name, kind }) => [name, kind])), new Map(kinds));
@@ -138,10 +139,10 @@ suite('a database on Citus', { concurrency: 1 }, () => {
       /has triggers/,
     ],
   ] as const) {
-    test(`the rules see what breaks them: ${message.source}`, () => assert.rejects(query(text), message));
+    test(`detects a violation: ${message.source}`, () => assert.rejects(query(text), message));
   }
 
-  test('with its foreign keys, a deleted record is no longer referred to, and a missing one is refused', async () => {
+  test('clears references to a deleted record and rejects missing ones through foreign keys', async () => {
     const account = Number((await api('POST accounts', { name: 'Acme' })).json.id);
     const made = await api('POST contacts', { last_name: 'Doe', account_id: account });
     const { id, updated_at: changed } = made.json;
@@ -156,7 +157,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     assert.equal((await api(`DELETE accounts/${account}`)).status, 404);
   });
 
-  test('what modules ask of tables that are spread names the organization, or is known not to', async () => {
+  test('names the organization in all statements of modules for distributed tables, with known exceptions', async () => {
     const world = { instance, screens, acme, clerk: await screens.administrator() };
     for (const route of routes.filter(isOfModule)) {
       for (const target of await targetsOf(world, route)) await send(instance, target);
@@ -173,7 +174,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     assert.deepEqual(
       [...touched].filter((name) => name.startsWith('crm_')).sort(),
       spread.filter((name) => name.startsWith('crm_')).sort(),
-      'each is in a statement',
+      'a statement uses each table',
     );
     const ofSubscriptions = /"crm_event_subscriptions" s cross join _now/;
     const [removed = '', ...more] = across.filter(
@@ -183,7 +184,7 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     assert.deepEqual(
       more,
       [],
-      'nothing but the removal of old responses and the look for changes, as docs/administrators.md says',
+      'only the deletion of old responses and the poll for changes, as described in docs/administrators.md',
     );
   });
 
@@ -192,11 +193,11 @@ suite('a database on Citus', { concurrency: 1 }, () => {
     until(async () => (await query(`select from ${table} limit 1`)).rowCount === 1, table);
 });
 
-/** Whether a route is one of a module; those that refuse have many methods. */
+/** Whether a route belongs to a module. Routes that only reject have many methods. */
 const isOfModule = ({ url, methods }: Route): boolean =>
   !url.startsWith('/api/v1/') && methods.length === 1 && /GET|POST/.test(String(methods));
 
-/** Sends what a route expects, with what gets it in. */
+/** Sends the body that a route expects, with its credentials. */
 async function send(instance: Instance, { method, path, headers, expected: { type, shape } }: Target) {
   const text =
     type === 'application/json' ? JSON.stringify(shape) : String(new URLSearchParams(shape as never));
@@ -205,11 +206,11 @@ async function send(instance: Instance, { method, path, headers, expected: { typ
   await instance.call(`${method} ${path}`, { body, headers: sent });
 }
 
-/** Whether a statement that is run for one organization says which: by a value, or in what it inserts. */
+/** Whether a statement is restricted to one organization, by a value or by an inserted column. */
 const isBound = (text: string): boolean =>
   /organization_id"? = (\$\d+|'\d+')/.test(text) || /insert into "?\w+"? \([^)]*organization_id/.test(text);
 
-/** Notes the texts of all statements of the service's pools from now on, whose clients are of a class of their own. */
+/** Records the texts of all later statements on the service's pools, which use a subclass of the client. */
 function watchStatements(): { seen: ReadonlySet<string>; stop: () => void } {
   const seen = new Set<string>();
   const { query } = pg.Client.prototype;

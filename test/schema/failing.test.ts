@@ -1,4 +1,4 @@
-// A migration that fails: nothing of the run is applied, and nothing of it is kept: no lock, no connection.
+// A migration that fails: none of the run's migrations are applied, and no lock or connection is leaked.
 
 import assert from 'node:assert/strict';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ ${statements.map((sql) => `    this.addSql(${JSON.stringify(sql)});`).join('\n')
 `;
 
 for (const driver of drivers) {
-  describe(`a migration that fails (${driver})`, () => {
+  describe(`a failing migration (${driver})`, () => {
     const migrations = temporaryFolder();
     const file = join(migrations.path, 'Migration29990101000000_broken.ts');
     let storage: Storage;
@@ -45,7 +45,7 @@ for (const driver of drivers) {
       config = readConfig({
         ...storage.environment,
         MIGRATIONS_DIR: migrations.path,
-        // Fewer than the tries below: one that was kept would be missed.
+        // Fewer than the attempts below, so that a leaked connection would be noticed.
         DATABASE_POOL: '2',
         DATABASE_CONNECT_TIMEOUT_MS: '3000',
       });
@@ -57,7 +57,7 @@ for (const driver of drivers) {
       migrations.remove();
     });
 
-    test('leaves nothing behind; once it is fixed, the same process applies all', async () => {
+    test('leaves nothing behind, and the same process applies all migrations once it is fixed', async () => {
       for (let time = 0; time < 3; time++) {
         await assert.rejects(applyPending(database, config), /no_such_table/);
       }
@@ -67,7 +67,7 @@ for (const driver of drivers) {
                where table_schema = 'public' and table_name not in ('crm_migrations', 'crm_nodes')`,
         values: [],
       });
-      assert.deepEqual(tables, [], 'all of a run or none');
+      assert.deepEqual(tables, [], 'all migrations of a run or none');
       const { DATABASE_URL } = storage.environment;
       if (DATABASE_URL !== undefined) {
         const kept = await connected(DATABASE_URL, (client) =>
@@ -85,7 +85,7 @@ for (const driver of drivers) {
       assert.deepEqual(await applyPending(database, config), []);
     });
 
-    test('a field that becomes unique: values that are there twice are named, and nothing is applied', async () => {
+    test('names duplicate values of a field that becomes unique and applies nothing', async () => {
       const sql = (text: string) => database.run({ name: '', text, values: [] });
       await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
       await sql(
@@ -131,7 +131,7 @@ for (const driver of drivers) {
       [`update "leads" set "lead_score" = "company"::bigint`, /failed: invalid input syntax/],
     ];
     for (const [number, [statement, says]] of failures.entries()) {
-      test(`values of records are in no message of a failure (${statement})`, async () => {
+      test(`reveals no record values in error messages (${statement})`, async () => {
         const run = (text: string) => database.run({ name: '', text, values: [] });
         await run(`update leads set company = 'Secret'`);
         const own = join(migrations.path, `Migration2999010100000${number + 1}_broken.ts`);
@@ -146,7 +146,7 @@ for (const driver of drivers) {
       });
     }
 
-    test('a file that was changed is noticed, also where its name is stored with an ending', async () => {
+    test('detects a changed file, even if its name is stored with an extension', async () => {
       const run = (text: string) => database.run({ name: '', text, values: [] });
       const [[name]] = (await run(`select min(name) from crm_migrations`)) as [[string]];
       await run(`update crm_migrations set name = name || '.ts', checksum = null where name = '${name}'`);

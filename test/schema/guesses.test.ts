@@ -1,4 +1,4 @@
-// A migration says what was meant: nothing is renamed, retargeted or taken from partners by a guess.
+// A migration requires explicit intent: nothing is renamed, retargeted or removed from partners by guessing.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ const zone = '  zone: { type: string, description: "The same, one would think." 
 const singular = (name: string) => `singular: ${name}\ncommon: all\nfields:\n  title: { type: string }\n`;
 
 for (const driver of drivers) {
-  describe(`a field removed and one like it added (${driver})`, () => {
+  describe(`a removed field and a similar new field (${driver})`, () => {
     let storage: Storage;
     const own = ownFiles();
     before(async () => {
@@ -30,7 +30,7 @@ for (const driver of drivers) {
       own.remove();
     });
 
-    test('is refused with what to choose from; told to, the migration drops the one and begins the other empty', async () => {
+    test('fails and lists the options; with --allow-drop, drops the old field and creates the new one empty', async () => {
       const environment = { ...storage.environment, ...own.environment, MIGRATE_ON_START: 'true' };
       const first = await serve(environment);
       const key = String(first.printed.key);
@@ -95,7 +95,7 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
     ],
   ];
   for (const [name, edit, message] of refusals) {
-    test(`refuse ${name}`, async () => {
+    test(`reject ${name}`, async () => {
       const own = ownFiles();
       edit(own);
       const migrations = own.migrations();
@@ -110,7 +110,7 @@ describe('crm check and crm migrate --create', { concurrency: 2 }, () => {
   }
 });
 
-describe('a field of each type removed', () => {
+describe('a removed field of each type', () => {
   let model: Model;
   const types = ['string', 'integer', 'int64', 'number', 'boolean', 'timestamp', 'date'];
   const file = (fields: readonly string[]) => ({ things: `common: all\nfields:\n${fields.join('\n')}` });
@@ -126,7 +126,7 @@ describe('a field of each type removed', () => {
   });
   after(() => model.close());
 
-  test('what keeps its values has the type that they have', async () => {
+  test("suggests the field's own type for keeping its values", async () => {
     model.write(file(['  name: { type: string }']));
     const refused = await model.create().catch((cause: UserError) => cause.message);
     for (const type of types) {
@@ -138,7 +138,7 @@ describe('a field of each type removed', () => {
   });
 });
 
-describe('statements of a migration', () => {
+describe("a migration's statements", () => {
   const create = async (own: OwnFiles, drop: readonly string[]) => {
     const config = readConfig(own.environment);
     return (await createMigration(config, modelOf(await loadResources(config)), 'x', { drop })).statements;
@@ -226,7 +226,7 @@ describe('statements of a migration', () => {
             `${each} in ${statements.join('\n')}`,
           );
         }
-        assert.deepEqual(await create(own, []), [], 'the migration carries all of it');
+        assert.deepEqual(await create(own, []), [], 'the migration contains all of them');
       } finally {
         own.remove();
       }
@@ -235,7 +235,7 @@ describe('statements of a migration', () => {
 });
 
 for (const { file } of modules.flatMap(({ needs = [] }) => needs)) {
-  test(`${file} is a file of the project`, () => {
+  test(`${file} is part of the project`, () => {
     assert.match(readFileSync(join(project, file.split(' ')[0] ?? ''), 'utf8'), /FieldRequirements\b/);
   });
 }

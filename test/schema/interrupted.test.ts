@@ -1,10 +1,11 @@
-// Migrations that end in their middle, and nodes that come and go during them (PostgreSQL).
+// Interrupted migrations, and nodes that start and stop during them (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { stateOf } from '../../engine/schema/plan.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -28,7 +29,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
   });
   after(() => model.close());
 
-  /** While somebody writes, whose end indexes wait for. */
+  /** Runs work during an open write transaction, which index builds wait for. */
   const beforeWriterEnds = (work: () => Promise<void>) =>
     connected(String(model.environment.DATABASE_URL), async (client) => {
       await client.query('begin');
@@ -37,7 +38,10 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
       await client.query('commit');
     });
 
-  /** Migrates until what remains is stored, or was stored, as this says. */
+  /**
+   * Migrates with a failure when the given remaining steps are about to be stored ("new") or replaced
+   * ("old").
+   */
   const interruptedAt = async (
     remaining: string,
     at: 'old' | 'new' = 'new',
@@ -53,7 +57,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await model.sql('drop function fails() cascade');
   };
 
-  test('makes an index again whose making ended', async () => {
+  test('rebuilds an index after an interrupted build', async () => {
     write('  name: { type: string, nullable: true }\n', 'filters: [name]\n');
     await model.create();
     const own = await openDatabase({ ...model.config, statementTimeoutMs: 0, lockTimeoutMs: 0 }, []);
@@ -69,7 +73,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  test('does a step together with its record', async () => {
+  test('commits a step together with its record', async () => {
     write('  name: { type: string }\n', 'filters: [name]\n');
     await model.create();
     await interruptedAt('["alter table%drop constraint%filled%"]', 'old');
@@ -77,7 +81,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.deepEqual(await model.drift(), []);
   });
 
-  /** A node that knows nothing of what comes now. */
+  /** Registers a node that does not know the later migrations. */
   const withOldNode = () =>
     model.sql(
       `insert into crm_nodes (name, migrations, views, sees_views) values ('old', '[]', 'crm_views_old', true) on conflict (name) do update set seen_at = now()`,
@@ -94,7 +98,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     );
   };
 
-  test('continues when the node that had views is gone in the meantime', async () => {
+  test('continues after the node that used views is gone', async () => {
     write(
       '  title: { type: string, renamed_from: name }\n  score: { type: integer }\n',
       'filters: [title]\n',
@@ -105,12 +109,19 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
     await model.create();
     await interruptedAt(`[{"swap"%`);
+    // Nothing is reported as a difference: what it has done so far is its own.
+    const { pending, unfinished, drift } = await stateOf(model.database, model.config);
+    assert.deepEqual([pending, drift], [[], []]);
+    assert.match(
+      unfinished.join(),
+      /^Migration\d+_m\d+ is not finished: 2 steps remain on things\. Unless it is still running, run "crm migrate" to finish it\.$/,
+    );
     await stopOldNode();
     await migrate();
     await finished();
   });
 
-  test('a node continues with what another one has started to remove; nodes start in the meantime', async () => {
+  test('continues a contraction started by another node, while nodes start', async () => {
     write('  text: { type: string }\n  score: { type: string }\n  note: { type: string, nullable: true }\n');
     await model.create();
     await migrate();
@@ -126,7 +137,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     assert.equal(await contract(model.config, model.database), false);
   });
 
-  test('keeps values that an older node cannot see when that changes another field', async () => {
+  test('keeps values that an older node cannot see when it changes another field', async () => {
     write('  score: { type: integer }\n  code: { type: integer }\n');
     await model.create({ drop: ['things.text', 'things.note'], using: new Map([['things.score', "'0'"]]) });
     await migrate();
@@ -140,7 +151,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await finished();
   });
 
-  test('a resource that is renamed twice: grants that an older node gives and takes count under each name', async () => {
+  test("applies an older node's grants and revocations under each name of a resource renamed twice", async () => {
     const named = (name: string, from: string) =>
       model.write({ [name]: `renamed_from: ${from}\ncommon: all\nfields:\n  code: { type: string }\n` });
     await model.sql(`insert into crm_profiles (organization_id, name) values (1, 'Some')`);

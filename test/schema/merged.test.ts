@@ -1,5 +1,5 @@
-// Two branches that each add the same field have a migration each, and both are right by themselves. Merged, they cannot be
-// applied: which is reported before any database is touched.
+// Two branches that add the same field each have a valid migration. The merged migrations cannot be applied,
+// which is reported before any database is changed.
 import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('a field that both add is named with both migrations, by check, plan and migrate', async () => {
+    test('reports a field added by both branches with both migrations in check, plan and migrate', async () => {
       const folder = join(own.path, 'migrations');
       const elsewhere = temporaryFolder();
       const shipped = own.migrations();

@@ -1,10 +1,14 @@
 // Migrations of tables with rows, while others read and write them (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { modelOf } from '../../app/instance.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
+import { planChanges, stateOf } from '../../engine/schema/plan.ts';
+import { groupRetypes } from '../../engine/schema/retype.ts';
+import { runStatements } from '../../engine/schema/run.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -315,12 +319,181 @@ suite('migrations while others write', { concurrency: 1 }, () => {
       migrate(),
       /things\.code does not fit its new type in 1 record, for example \d+ of organization 1\. Everything else is applied/,
     );
+    const { pending, unfinished, drift } = await stateOf(model.database, model.config);
+    assert.deepEqual([pending, drift], [[], []]);
+    assert.match(String(unfinished), /_m\d+ is not finished: 1 step remains on things\. .* "crm migrate"/);
     await model.sql(`update things set code = '5' where name = 'n2'`);
     assert.equal((await migrate()).length, 1);
     assert.deepEqual(await model.drift(), []);
     assert.deepEqual(await model.sql(`select code::text from things where name = 'n2'`), [['5']]);
     model.write(things('  score: { type: int64 }\n  code: { type: integer }\n'));
     await model.create();
+    await migrate();
+  });
+
+  test('other types: what was created by hand is named, and neither dropped nor found late', async () => {
+    model.write(things('  score: { type: int64 }\n  code: { type: string }\n', 'filters: [code]\n'));
+    const plan = async () =>
+      (await planChanges(model.config, modelOf(model.resources()), [], {}, model.database)).dependents;
+    assert.deepEqual(await plan(), []);
+    const objects: readonly (readonly [object: string, create: string, drop: string])[] = [
+      [
+        'constraint small on table things',
+        'alter table things add constraint small check (code < 1000000)',
+        'alter table things drop constraint small',
+      ],
+      ['index by_hand', 'create index by_hand on things (lower(name), code)', 'drop index by_hand'],
+      [
+        'trigger by_hand on table things',
+        'create trigger by_hand before update of code on things for each row execute function suppress_redundant_updates_trigger()',
+        'drop trigger by_hand on things',
+      ],
+      [
+        'view elsewhere.codes',
+        'create view elsewhere.codes as select code from things',
+        'drop view elsewhere.codes',
+      ],
+    ];
+    for (const [, create] of objects) await model.sql(create);
+    const names = objects.map(([object]) => object);
+    assert.deepEqual(
+      await plan(),
+      names.map((object) => `things.code: ${object}`),
+    );
+    await model.create();
+    await assert.rejects(migrate(), (error: Error) => {
+      assert.equal(
+        error.message,
+        `the type of things.code cannot change, because the migration would drop what no migration created: ${names.join(', ')}. Nothing was migrated. Drop them, migrate, then create them again.`,
+      );
+      return true;
+    });
+    for (const [, , drop] of objects) await model.sql(drop);
+    await migrate();
+    assert.deepEqual(await model.drift(), []);
+  });
+
+  test('the plan announces the locks that the migration has', async () => {
+    const fields = {
+      name: 'type: string',
+      score: 'type: int64',
+      code: 'type: string',
+      note: 'type: string, nullable: true',
+    };
+    const definition = (changes: Readonly<Record<string, string | null>>, more = '') => {
+      const lines = Object.entries({ ...fields, ...changes }).flatMap(([name, text]) =>
+        text === null ? [] : [`  ${name}: { ${text} }\n`],
+      );
+      return `common: all\n${more}fields:\n${lines.join('')}filters: [score]\n`;
+    };
+    model.write({ things: definition({}) });
+    await model.create();
+    await migrate();
+    await model.sql('truncate things');
+    await model.sql(
+      `insert into things (organization_id, name, score, code, note, created_at, updated_at) values (1, 'a', 1, '1', '', now(), now())`,
+    );
+    const [[table] = []] = await model.sql(`select 'things'::regclass::oid::text`);
+    const modes = [
+      'none',
+      'AccessShareLock',
+      'RowShareLock',
+      'RowExclusiveLock',
+      'ShareUpdateExclusiveLock',
+      'ShareLock',
+      'ShareRowExclusiveLock',
+      'ExclusiveLock',
+      'AccessExclusiveLock',
+    ];
+    const rename = { name: null, title: 'type: string, renamed_from: name' };
+    const shorter = { ...rename, title: 'type: string, renamed_from: name, max_length: 9' };
+    const unique = { ...rename, title: 'type: string, renamed_from: name, unique: true' };
+    const link = { account_id: 'type: reference, to: accounts, nullable: true' };
+    const using = new Map([['things.title', "'x'"]]);
+    const alone: readonly (readonly [what: string, changes: Readonly<Record<string, string | null>>])[] = [
+      ['a field', { fax: 'type: string' }],
+      ['a reference', link],
+      ['a rename', rename],
+      ['a drop', { code: null }],
+      ['a type', { code: 'type: integer' }],
+      ['not nullable', { note: 'type: string' }],
+      ['required', { note: 'type: string, required: true' }],
+      ['a shorter text', { name: 'type: string, max_length: 9' }],
+      ['a unique field', { name: 'type: string, unique: true' }],
+      ['a rename and a shorter text', shorter],
+      ['a rename and a unique field', unique],
+      ['a rename and a required field', { ...rename, note: 'type: string, required: true' }],
+      ['a rename and a type', { code: null, number: 'type: integer, renamed_from: code' }],
+      ['a rename, a field, a type and a check', { ...shorter, fax: 'type: string', code: 'type: integer' }],
+    ];
+    const cases: readonly (readonly [
+      what: string,
+      files: Readonly<Record<string, string>>,
+      intent?: Parameters<typeof model.create>[0],
+    ])[] = [
+      ...alone.map(
+        ([what, changes]) =>
+          [
+            what,
+            { things: definition(changes) },
+            what === 'a drop' ? { drop: ['things.code'] } : {},
+          ] as const,
+      ),
+      ['a rename and values that are replaced', { things: definition(shorter) }, { using }],
+      [
+        'a renamed resource and a shorter text',
+        { items: definition({ name: 'type: string, max_length: 9' }, 'renamed_from: things\n') },
+      ],
+    ];
+    for (const [what, files, intent = {}] of cases) {
+      model.write(files);
+      const planned = await planChanges(model.config, modelOf(model.resources()), [], intent, model.database);
+      const statements = await model.create(intent);
+      assert.deepEqual(
+        planned.statements.map(({ sql }) => sql),
+        statements,
+      );
+      await connected(url(), async (client) => {
+        await client.query('begin');
+        const held = async () => {
+          const { rows: locks } = await client.query<{ mode: string }>(
+            `select mode from pg_locks where pid = pg_backend_pid() and relation = ${table}`,
+          );
+          return Math.max(0, ...locks.map(({ mode }) => modes.indexOf(mode)));
+        };
+        const real = new Map<string, number>();
+        const execute = async (sql: string) => {
+          const { rows: found } = await client.query(sql);
+          real.set(sql, await held());
+          return found;
+        };
+        await runStatements(model.database, model.config, execute, 'm', { parts: groupRetypes(statements) });
+        const announced = (lock: string) =>
+          modes.indexOf(
+            `${lock.toLowerCase().replace(/(^| )(.)/g, (_, __, first) => first.toUpperCase())}Lock`,
+          );
+        const ofTable = planned.statements.filter(({ table: name }) => name === 'things' || name === 'items');
+        // Whatever reads or writes rows, for which the lock is held, has exactly the lock that is announced.
+        for (const { sql, lock, touches, title } of ofTable) {
+          const mode = real.get(sql);
+          if (touches === 'nothing' || mode === undefined) continue;
+          assert.equal(modes[mode], modes[announced(lock)], `${what}: ${title}`);
+        }
+        const strongest = Math.max(...ofTable.map(({ lock }) => announced(lock)));
+        // An index is built concurrently after the transaction.
+        if (strongest !== announced('SHARE UPDATE EXCLUSIVE'))
+          assert.equal(modes[await held()], modes[strongest], what);
+        const checks = ofTable.filter(({ sql }) => sql.startsWith('do '));
+        const isReplaced = intent.using !== undefined;
+        for (const { lock } of checks)
+          assert.equal(lock, isReplaced ? 'ACCESS EXCLUSIVE' : 'ACCESS SHARE', what);
+        await client.query('rollback');
+      });
+      await model.discard();
+    }
+    await model.sql('truncate things');
+    model.write(things('  score: { type: int64 }\n  code: { type: integer }\n'));
+    await model.create({ drop: ['things.note'] });
     await migrate();
   });
 

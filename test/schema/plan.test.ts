@@ -1,5 +1,5 @@
-// `crm plan` tells before anything is written what an edit will do, to rows and to callers; `crm migrate --status` what a
-// database has.
+// `crm plan` reports the effects of an edit on rows and callers before anything is written. `crm migrate
+// --status` reports the state of a database.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +15,7 @@ interface Statement {
   readonly rows?: { readonly count: number; readonly isEstimate: boolean };
   readonly touches: string;
   readonly risks: readonly string[];
+  readonly drops: readonly { readonly name: string; readonly count?: number }[];
 }
 interface Plan {
   readonly statements: readonly Statement[];
@@ -53,8 +54,8 @@ for (const driver of drivers) {
       assert.equal(migrated.code, 0, migrated.stderr);
       await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
       await sql(
-        `insert into leads (organization_id, company, source, lead_score, created_at, updated_at)
-         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, now(), now() from generate_series(1, 20) n`,
+        `insert into leads (organization_id, company, source, lead_score, instagram_handle, created_at, updated_at)
+         select 1, 'Same', 'Web ' || n, case when n > 12 then 0 else 3000000000 end, case when n > 13 then '' else 'x' end, now(), now() from generate_series(1, 20) n`,
       );
     });
     after(async () => {
@@ -62,14 +63,29 @@ for (const driver of drivers) {
       own.remove();
     });
 
-    test('without an edit there is nothing to do', async () => {
+    test('reports no changes without an edit', async () => {
       const found = await plan('--check');
       const { statements, checks, api, database, clean, code } = found;
       assert.deepEqual([statements, checks, api, clean, code], [[], [], [], true, 0]);
-      assert.deepEqual(database, { pending: [], problems: [], waiting: [], drift: [] });
+      assert.deepEqual(database, { pending: [], unfinished: [], problems: [], waiting: [], drift: [] });
     });
 
-    test('an edit: statements with their locks, rows and risks; what does not fit; what callers notice', async () => {
+    test('--check fails for a change to the API that breaks clients, although the tables do not change', async () => {
+      const text = own.text('leads');
+      for (const [from, to, code] of [
+        ['  company: { type: string,', '  company: { type: string, required: true,', 1],
+        ['  - { field: rating, operators: [eq, ne, in] }', '  - { field: rating, operators: [eq] }', 1],
+        ['enum: [Hot, Warm, Cold]', 'enum: [Hot, Warm, Cold, Lost]', 0],
+      ] as const) {
+        own.edit('leads', from, to);
+        const { statements, api, ...result } = await plan('--check', '--offline');
+        assert.ok(api.length > 0, to);
+        assert.deepEqual([statements, result.clean, result.code], [[], code === 0, code], to);
+        own.add('leads', text);
+      }
+    });
+
+    test('reports statements with their locks, rows and risks, values that do not fit, and changes for callers', async () => {
       own.edit('leads', '  timezone: { type: string,', '  zone: { type: string, renamed_from: timezone,');
       own.edit('leads', 'lead_score: { type: int64,', 'lead_score: { type: integer,');
       own.edit('leads', 'company: { type: string,', 'company: { type: string, unique: true,');
@@ -100,10 +116,9 @@ for (const driver of drivers) {
           ? ['SHARE UPDATE EXCLUSIVE', 20, ['data-dependent']]
           : ['SHARE', 20, ['blocking', 'data-dependent']],
       );
-      assert.deepEqual(find(statements, /drop column "instagram_handle"/).risks, [
-        'destructive',
-        'needs a restart',
-      ]);
+      const drop = find(statements, /drop column "instagram_handle"/);
+      assert.deepEqual(drop.risks, ['destructive', 'needs a restart']);
+      assert.deepEqual(drop.drops, [{ name: 'leads.instagram_handle', count: 13 }]);
       assert.deepEqual(find(statements, /add "fax"/).risks, []);
       const index = find(statements, /create index "leads_fax_index"/);
       const isOnline = driver === 'postgresql';
@@ -131,7 +146,7 @@ for (const driver of drivers) {
       ]);
     });
 
-    test('as text and as Markdown', async () => {
+    test('prints text and Markdown', async () => {
       const told = await crm(['plan'], environment);
       assert.match(
         told.stdout,
@@ -144,12 +159,15 @@ for (const driver of drivers) {
         /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
       assert.match(told.stdout, /renamed +leads\.timezone +is zone now +breaks clients/);
+      const drop = /drops leads\.instagram_handle: 13 records have a value/;
+      assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;
       assert.match(pasted, /^### Plan\n\n\| statement \| lock \| rows \|/);
-      assert.doesNotMatch(pasted, /3000000000/, 'values of records do not belong into a pull request');
+      assert.match(pasted, drop);
+      assert.doesNotMatch(pasted, /3000000000/, 'a pull request must not contain record values');
     });
 
-    test('values of sensitive fields are in no form of it', async () => {
+    test('omits the values of sensitive fields from every format', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: integer, sensitive: true,');
       own.edit('leads', 'unique: true,', 'unique: true, sensitive: true,');
@@ -170,7 +188,7 @@ for (const driver of drivers) {
     });
 
     if (driver === 'postgresql') {
-      test('a count that takes more than 5 s is reported as unknown', async () => {
+      test('reports a count that takes more than 5 s as unknown', async () => {
         await connected(String(environment.DATABASE_URL), async (client) => {
           await client.query('begin');
           await client.query('lock table leads');
@@ -186,7 +204,7 @@ for (const driver of drivers) {
       });
     }
 
-    test('nothing in it differs from what the database then shows', async () => {
+    test('matches the resulting database schema', async () => {
       await sql('update leads set lead_score = 1, company = id::text');
       const planned = await plan('--allow-drop', 'leads.instagram_handle');
       const made = await crm(
@@ -208,7 +226,7 @@ for (const driver of drivers) {
       assert.deepEqual([after.clean, after.code, after.database?.drift], [true, 0, []]);
     });
 
-    test('what a partner endpoint writes is named', async () => {
+    test('names fields written by a partner endpoint', async () => {
       const text = own.text('leads');
       own.edit('leads', /^ {2}meta_ad_id: .*\n/m, '');
       const { partners } = await plan();
@@ -219,7 +237,24 @@ for (const driver of drivers) {
       own.add('leads', text);
     });
 
-    test('without a database nothing is counted, and everything else is reported', async () => {
+    test('a dropped table counts its records; a new one locks no table but those it refers to', async () => {
+      own.add(
+        'visits',
+        'common: all\nfields:\n  place: { type: string }\n  account_id: { type: reference, to: accounts, nullable: true }\nfilters: [place]\n',
+      );
+      const cases = own.text('cases');
+      own.drop('cases');
+      const { statements } = await plan();
+      assert.deepEqual(find(statements, /^drop table .*"cases"/).drops, [{ name: 'cases', count: 0 }]);
+      const index = find(statements, /^create index .* on "visits"/);
+      assert.deepEqual([index.lock, index.touches, index.risks], ['none', 'nothing', []]);
+      const link = find(statements, /^alter table "visits" .* references "accounts"/);
+      assert.deepEqual([link.lock, link.touches, link.risks], ['SHARE ROW EXCLUSIVE', 'nothing', []]);
+      own.add('cases', cases);
+      own.drop('visits');
+    });
+
+    test('reports everything except row counts without a database', async () => {
       const text = own.text('leads');
       own.edit('leads', 'lead_score: { type: integer,', 'lead_score: { type: string,');
       const { statements, database } = await plan('--offline');
@@ -228,19 +263,25 @@ for (const driver of drivers) {
       own.add('leads', text);
     });
 
-    test('drift: what was done to the database by hand', async () => {
+    test('reports drift caused by manual changes to the database', async () => {
       await sql('alter table leads add column by_hand text');
       await sql('drop index leads_source_index');
+      await sql('drop trigger _version on leads');
+      await sql('alter table contacts disable trigger _version');
       const { code, database } = await plan('--check');
       assert.equal(code, 1);
-      assert.deepEqual(database?.drift, [
-        'the column leads.by_hand was not created by a migration',
+      assert.deepEqual([...(database?.drift ?? [])].sort(), [
         'leads_source_index of leads is missing or invalid',
+        'the column leads.by_hand was not created by a migration',
+        'the trigger _version of contacts is missing or disabled',
+        'the trigger _version of leads is missing or disabled',
       ]);
+      const doctor = await crm(['doctor'], environment);
+      assert.match(doctor.stdout + doctor.stderr, /the trigger _version of leads is missing or disabled/);
       await sql('alter table leads drop column by_hand');
     });
 
-    test('the ledger: a file changed, missing, out of order, and a database ahead of the code', async () => {
+    test('reports changed, missing and out-of-order migrations, and a database ahead of the code', async () => {
       const folder = join(own.path, 'migrations');
       const [last = ''] = readdirSync(folder).filter((name) => /_x\.ts$/.test(name));
       const path = join(folder, last);
@@ -271,7 +312,7 @@ for (const driver of drivers) {
         new RegExp(`^${between} is not applied, although ${name}, which comes after it, is`, 'm'),
       );
       rmSync(join(folder, `${between}.ts`));
-      // As if the file had been another one then: modules are loaded once in a process.
+      // As if the file had had other content then: a process loads a module only once.
       await sql(`update crm_migrations set checksum = 'other' where name = '${name}'`);
       assert.match(await status(), new RegExp(`^${name} was changed after it was applied`, 'm'));
     });

@@ -1,4 +1,4 @@
-// Declared changes of names keep everything: values, indexes, links, grants, the audit log.
+// Declared renames keep everything: values, indexes, links, grants and the change log.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -16,7 +16,7 @@ import {
 const alias = 'alias: true, deprecated: 2026-11-22, sunset: 2027-06-30';
 
 for (const driver of drivers) {
-  describe(`new names (${driver})`, () => {
+  describe(`renames (${driver})`, () => {
     let storage: Storage;
     let own: OwnFiles;
     let environment: Readonly<Record<string, string>>;
@@ -34,7 +34,10 @@ for (const driver of drivers) {
         assert.equal((await service.ended).code, 0);
       }
     };
-    /** Sends the same batch with the same key, under the first name. @returns whether it had been carried out before */
+    /**
+     * Sends the same batch with the same key, under the first name. @returns whether the batch had already
+     * been executed
+     */
     const isRepeated = async (call: Service['call']) => {
       const { status, headers, text } = await call('POST /api/v1/cases/batch', {
         key,
@@ -76,7 +79,7 @@ for (const driver of drivers) {
       own.remove();
     });
 
-    test('a field and a resource: the migration renames and moves nothing', async () => {
+    test('renames a field and a resource without moving data', async () => {
       own.edit(
         'leads',
         '  timezone: { type: string,',
@@ -92,7 +95,7 @@ for (const driver of drivers) {
       assert.deepEqual(
         statements.filter((each) => /create index|drop index|add "|drop column|type /.test(each)),
         [],
-        'no column or index is made again',
+        'no column or index is created again',
       );
       for (const expected of [
         'alter table "cases" rename to "tickets";',
@@ -109,7 +112,7 @@ for (const driver of drivers) {
       assert.deepEqual(await migrate('again'), []);
     });
 
-    test('values, links and counters are as they were, under both names where both stand', async () => {
+    test('keeps values, links and counters, and serves both names while both are declared', async () => {
       await serving(async ({ call }) => {
         const read = async (path: string) => (await call(`GET /api/v1/${path}`, { key })).json;
         const lead = await read(`leads/${ids.lead}`);
@@ -127,7 +130,7 @@ for (const driver of drivers) {
         assert.equal(await isRepeated(call), true, 'a batch under the old name is not written again');
         assert.equal((await call(`DELETE /api/v1/accounts/${ids.account}`, { key })).status, 200);
         const unlinked = await read(`tickets/${ids.case}`);
-        assert.equal(unlinked.customer_id, null, 'the trigger and the foreign key know the new name');
+        assert.equal(unlinked.customer_id, null, 'the trigger and the foreign key use the new name');
       });
       const audited = await rows(
         storage.environment,
@@ -143,13 +146,13 @@ for (const driver of drivers) {
       assert.deepEqual(named, []);
     });
 
-    test('a retired field leaves the API and keeps its values; taken back, they are there', async () => {
+    test('removes a retired field from the API, and restores it with its values', async () => {
       own.edit(
         'leads',
         `  zone: { type: string, renamed_from: timezone, ${alias},`,
         '  zone: { retired: true, type: string,',
       );
-      assert.deepEqual(await migrate('retire'), [], 'its column is as it was');
+      assert.deepEqual(await migrate('retire'), [], 'the column is unchanged');
       await serving(async ({ call }) => {
         const { json } = await call(`GET /api/v1/leads/${ids.lead}`, { key });
         assert.ok(!('zone' in json) && !('timezone' in json));
@@ -164,7 +167,7 @@ for (const driver of drivers) {
       });
     });
 
-    test('a name that nothing has had is refused with its place', async () => {
+    test('rejects an unknown previous name with its location', async () => {
       own.edit('leads', '  zone: {', '  zone_name: { renamed_from: zones,');
       const { code, stderr } = await crm(['migrate', '--create', 'x'], environment);
       assert.equal(code, 1);

@@ -1,4 +1,4 @@
-// A node that runs while its database gets more: no request notices (PostgreSQL).
+// A running node while its database is extended: requests are not affected (PostgreSQL).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { drivers } from '../support/instance.ts';
@@ -34,7 +34,7 @@ suite('a running node', { concurrency: 1 }, () => {
     own.remove();
   });
 
-  test('continues with the tables as it knows them while fields, indexes and a resource are added', async () => {
+  test('keeps working with the tables it knows while fields, indexes and a resource are added', async () => {
     const key = String(service.printed.key);
     const call = (request: string, body?: unknown) =>
       service.call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -83,7 +83,7 @@ suite('a running node', { concurrency: 1 }, () => {
     await restarted.ended;
   });
 
-  test('and a newer node beside it, while things get other names, other types, or go: then old parts are removed', async () => {
+  test('works next to a newer node during renames, type changes and removals, until old parts are removed', async () => {
     service.signal('SIGTERM');
     await service.ended;
     const key = String(service.printed.key);
@@ -92,7 +92,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const failures: string[] = [];
     let isDone = false;
     let requests = 0;
-    /** Uses a node as a client of its version does, until it is asked to stop. */
+    /** Uses a node as a client of its version would, until it is stopped. */
     const client = async ({ call }: Service, { lead, cases, path }: Bodies) => {
       const send = async (request: string, body?: unknown) => {
         const response = await call(request.replace(' ', ' /api/v1/'), { key, body });
@@ -203,7 +203,7 @@ suite('a running node', { concurrency: 1 }, () => {
       ).length,
       1,
     );
-    // Grants count under both names, whichever node changes them.
+    // Grants apply under both names, whichever node changes them.
     await grant('update');
     await sql(`delete from crm_grants where object = 'tickets' and action = 'read'`);
     assert.equal(await grants(), 'cases,update,tickets,update');
@@ -259,7 +259,7 @@ suite('a node that hung for longer than others wait for it', () => {
     own.remove();
   });
   const nodes = async () => (await rows(environment, 'select name from crm_nodes')).flat();
-  /** Migrates while a node is silent and taken for gone, as after 15 s. */
+  /** Migrates while a node is silent and considered dead, as after 15 s. */
   const migrateWithout = async (node: Service, name: string) => {
     await crmJson(['migrate', '--create', name], environment);
     node.signal('SIGSTOP');
@@ -270,7 +270,7 @@ suite('a node that hung for longer than others wait for it', () => {
     node.signal('SIGCONT');
   };
 
-  test('continues where it can, ends where what it uses is gone, and is not started again as it was', async () => {
+  test('continues if the schema is compatible, exits if it is not, and does not start again with the old version', async () => {
     const node = await serve(environment);
     const key = String(node.printed.key);
     const [name] = await nodes();
@@ -297,10 +297,10 @@ suite('a node that hung for longer than others wait for it', () => {
   });
 });
 
-/** What a client of some version sends. */
+/** The requests of one version's client. */
 interface Bodies {
   readonly lead: Readonly<Record<string, unknown>>;
   readonly cases: Readonly<Record<string, unknown>>;
-  /** Of cases. */
+  /** Path of the cases. */
   readonly path: string;
 }

@@ -1,4 +1,4 @@
-// Records in the browser: list, record, forms and CSV of any resource, as far as a member may.
+// Records in the browser: lists, records, forms and CSV files of any resource, as far as a member's profile allows.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
@@ -12,28 +12,28 @@ import { sourcesWith } from '../support/sources.ts';
 
 const data = '/setup/o/acme/data';
 
-/** What a page says above its content. */
-const said = ({ text }: Answer): string =>
+/** Returns the message above a page's content. */
+const messageOf = ({ text }: Answer): string =>
   readable(/<p class="(?:problem|notice)"[^>]*>(.*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<\/?strong>/g, '');
 const titleOf = ({ text }: Answer): string => readable(/<h1>(.*?)<\/h1>/.exec(text)?.[1] ?? '');
-/** The titles of a list's rows. */
+/** Returns the row titles of a list. */
 const rowsOf = ({ text }: Answer): string[] =>
   [...text.matchAll(/<th scope="row">(?:<a[^>]*>)?(.*?)</g)].map(([, title = '']) => readable(title));
-/** What is said below a field of a form. */
+/** Returns the error message below a form field. */
 const errorAt = ({ text }: Answer, field: string): string =>
   readable(new RegExp(`id="notes-${field}"><p class="error">(.*?)</p>`).exec(text)?.[1] ?? '');
 const valueAt = ({ text }: Answer, field: string): string =>
   readable(new RegExp(`name="${field}"[^>]* value="([^"]*)"`).exec(text)?.[1] ?? '');
 const linkIn = ({ text }: Answer, label: RegExp): string =>
   readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label.source}`).exec(text)?.[1] ?? '');
-/** The form of a page that is not the one to log out. */
+/** Returns the page's form, ignoring the logout form. */
 const formOf = (answer: Answer) =>
   formsOf(answer).find(({ action }) => action.startsWith(data)) ?? assert.fail(answer.text);
 const follow = (browser: Visitor, answer: Answer): Promise<Answer> => {
-  assert.equal(answer.status, 303, said(answer));
+  assert.equal(answer.status, 303, messageOf(answer));
   return browser.get(answer.headers.get('location') ?? '');
 };
-/** Fills a form in and sends it, as a browser does: what is not typed stays. */
+/** Fills in a form and submits it like a browser, which keeps the values of untouched fields. */
 const fill = async (browser: Visitor, page: string, fields: Record<string, string>): Promise<Answer> => {
   const form = formOf(await browser.get(page));
   return browser.post(form.action, { ...form.values, ...fields });
@@ -56,7 +56,7 @@ onBothDrivers(
     const read = async (resource: string, id: string) =>
       (await instance().call(`GET /api/v1/${resource}/${id}`, { key: acme.key })).json;
 
-    test('a list: searched, filtered, ordered, with chosen columns, page by page', async () => {
+    test('lists can be searched, filtered, sorted and paged, with selected columns', async () => {
       for (let number = 10; number < 35; number++)
         await make('leads', {
           first_name: 'Ann',
@@ -74,7 +74,7 @@ onBothDrivers(
       assert.deepEqual(rowsOf(await admin.get(`${data}/leads?q=elsewhere`)), ['Świąt']);
       const added = await admin.get(`${data}/leads?sort=last_name&by=rating%5Beq%5D&value=Cold`);
       const filtered = await follow(admin, added);
-      assert.deepEqual(rowsOf(filtered).slice(0, 2), ['Ann L10', 'Ann L12'], 'the order stays');
+      assert.deepEqual(rowsOf(filtered).slice(0, 2), ['Ann L10', 'Ann L12'], 'the sort order is kept');
       assert.match(filtered.text, /aria-label="Remove the filter Rating is Cold"/);
       const removed = /href="([^"]*)"[^>]* aria-label="Remove the filter/.exec(filtered.text)?.[1] ?? '';
       assert.equal(readable(removed), `${data}/leads?sort=last_name`);
@@ -91,14 +91,14 @@ onBothDrivers(
       assert.match(columns.text, /aria-sort="descending"/);
       const wrong = await admin.get(`${data}/leads?created_at%5Bgt%5D=soon`);
       assert.deepEqual([wrong.status, rowsOf(wrong).length], [400, 0]);
-      assert.match(said(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
+      assert.match(messageOf(wrong), /^created_at\[gt\] must be an RFC 3339 timestamp/);
     });
 
-    test('the heading of a column sorts by it, ascending at first, and turns the order around after that', async () => {
+    test('a column heading sorts by its column, first ascending, then in reverse order', async () => {
       const { definition } =
         instance().resources.find(({ name }) => name === 'accounts') ?? assert.fail('accounts');
       const { field: usual, direction } = definition.sort;
-      // An empty list has no headings.
+      // Empty lists do not have headings.
       await make('accounts', { name: fresh('Account') });
       const heading = async (query: string, name: string) => {
         const page = await admin.get(`${data}/accounts?columns=${name}${query}`);
@@ -106,11 +106,13 @@ onBothDrivers(
           ([, state = '', link = '']) => ({ order: state, href: readable(link) }),
         );
         const { order = '', href = '' } =
-          headings.find((each) => new URL(each.href, instance().url).searchParams.get('sort') === name) ?? {};
+          headings.find(
+            (heading) => new URL(heading.href, instance().url).searchParams.get('sort') === name,
+          ) ?? {};
         const next = new URL(href, instance().url).searchParams;
         return [/aria-sort="(\w+)"/.exec(order)?.[1], next.get('sort'), next.get('dir')];
       };
-      for (const name of ['city', 'industry'].filter((each) => definition.sort.choices.has(each))) {
+      for (const name of ['city', 'industry'].filter((column) => definition.sort.choices.has(column))) {
         assert.deepEqual(await heading('', name), [undefined, name, 'asc']);
         assert.deepEqual(await heading(`&sort=${name}`, name), ['ascending', name, 'desc']);
         assert.deepEqual(await heading(`&sort=${name}&dir=asc`, name), ['ascending', name, 'desc']);
@@ -118,10 +120,10 @@ onBothDrivers(
       }
       const [now, next] = direction === 'asc' ? ['ascending', 'desc'] : ['descending', 'asc'];
       for (const query of ['', `&sort=${usual.name}`])
-        assert.deepEqual(await heading(query, usual.name), [now, usual.name, next], 'the usual order');
+        assert.deepEqual(await heading(query, usual.name), [now, usual.name, next], 'the default order');
     });
 
-    test('created, with what is wrong below each field; once, however often it is sent', async () => {
+    test('a form shows an error below each invalid field, and creates one record however often it is submitted', async () => {
       const account = await make('accounts', { name: fresh('Acme') });
       const { name } = await read('accounts', account);
       const page = `${data}/opportunities/new`;
@@ -134,7 +136,7 @@ onBothDrivers(
       assert.equal(wrong.status, 400);
       assert.equal(errorAt(wrong, 'account_id'), 'No account found.');
       const again = await fill(admin, page, { name: 'Gate', amount: 'much', close_date: 'soon' });
-      assert.deepEqual([again.status, said(again)], [400, 'Some fields are invalid.']);
+      assert.deepEqual([again.status, messageOf(again)], [400, 'Some fields are invalid.']);
       assert.equal(errorAt(again, 'amount'), 'amount must be a number');
       assert.match(errorAt(again, 'close_date'), /^close_date must be an RFC 3339/);
       assert.deepEqual(
@@ -152,13 +154,13 @@ onBothDrivers(
         account_id: String(name),
       };
       const [one, two] = [await admin.post(form.action, fields), await admin.post(form.action, fields)];
-      assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
+      assert.equal(one.headers.get('location'), two.headers.get('location'), 'created once');
       const record = await follow(admin, one);
-      assert.deepEqual([titleOf(record), said(record)], ['Gate', 'Gate created.']);
+      assert.deepEqual([titleOf(record), messageOf(record)], ['Gate', 'Gate created.']);
       assert.match(
         record.text,
         new RegExp(`href="${data}/accounts/${account}">${name}<`),
-        'linked by its name',
+        'the link shows the account’s name',
       );
       assert.match(record.text, /Created by admin@acme\.example/);
       const id = (one.headers.get('location') ?? '').replace(/\D+$/, '').replace(/.*\/(\d+).*/, '$1');
@@ -170,27 +172,27 @@ onBothDrivers(
       assert.equal(String(stored.created_by_id), acme.user);
     });
 
-    test('edited: only what was changed is written, and nothing over what somebody else wrote', async () => {
+    test("editing writes only changed fields and does not overwrite another user's changes", async () => {
       const id = await make('leads', { last_name: 'Ames', description: 'one\r\ntwo', company: 'A' });
       const page = `${data}/leads/${id}/edit`;
       const open = formOf(await admin.get(page));
       const typed = { ...open.values, last_name: 'Bond', description: 'one\r\ntwo' };
       const saved = await follow(admin, await admin.post(open.action, typed));
-      assert.equal(said(saved), 'Bond saved.');
-      assert.equal((await read('leads', id)).description, 'one\r\ntwo', 'as it was, to the byte');
+      assert.equal(messageOf(saved), 'Bond saved.');
+      assert.equal((await read('leads', id)).description, 'one\r\ntwo', 'unchanged to the byte');
       assert.match(
         saved.text,
         /<strong>Last name<\/strong> <del>Ames<\/del> <span class="hidden">to<\/span> <ins>Bond<\/ins>/,
       );
       const same = await fill(admin, page, { description: 'one\r\ntwo' });
-      assert.equal(said(await follow(admin, same)), 'No changes to Bond.');
+      assert.equal(messageOf(await follow(admin, same)), 'No changes to Bond.');
 
       const late = formOf(await admin.get(page));
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'Theirs' } });
       const refused = await admin.post(late.action, { ...late.values, company: 'Ours', description: 'x' });
       assert.equal(refused.status, 412);
-      assert.match(said(refused), /^Someone else has changed this record since you opened it\. /);
-      assert.equal(valueAt(refused, 'company'), 'Ours', 'kept');
+      assert.match(messageOf(refused), /^Someone else has changed this record since you opened it\. /);
+      assert.equal(valueAt(refused, 'company'), 'Ours', 'the input is kept');
       assert.match(refused.text, /Current value: Theirs/);
       assert.equal((await read('leads', id)).company, 'Theirs');
       const again = formOf(refused);
@@ -198,7 +200,7 @@ onBothDrivers(
       assert.equal((await read('leads', id)).company, 'Ours');
     });
 
-    test('deleted after a question, restored from its history, and a change undone', async () => {
+    test('a change can be undone; a record is deleted after a confirmation and can be restored', async () => {
       const id = await make('leads', { last_name: 'Ames', company: 'A' });
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { company: 'B' } });
       const undo = linkIn(await admin.get(`${data}/leads/${id}`), /Undo</);
@@ -207,47 +209,51 @@ onBothDrivers(
       assert.match(question.text, /<del>B<\/del> <span class="hidden">to<\/span> <ins>A<\/ins>/);
       const stale = formOf(question);
       await instance().call(`PATCH /api/v1/leads/${id}`, { key: acme.key, body: { phone: '1' } });
-      assert.equal((await admin.post(stale.action, stale.values)).status, 412, 'somebody else wrote');
-      assert.equal(said(await follow(admin, await fill(admin, undo, {}))), 'Change to Ames undone.');
+      assert.equal(
+        (await admin.post(stale.action, stale.values)).status,
+        412,
+        'the record has changed since',
+      );
+      assert.equal(messageOf(await follow(admin, await fill(admin, undo, {}))), 'Change to Ames undone.');
       assert.equal((await read('leads', id)).company, 'A');
 
       const deletion = await admin.get(`${data}/leads/${id}/delete`);
       assert.equal(titleOf(deletion), 'Delete Ames?');
       const gone = await follow(admin, await fill(admin, `${data}/leads/${id}/delete`, {}));
-      assert.equal(said(gone), 'Ames deleted.');
+      assert.equal(messageOf(gone), 'Ames deleted.');
       const page = await admin.get(`${data}/leads/${id}`);
       assert.match(page.text, /This record was deleted\./);
       const restored = await follow(admin, await fill(admin, linkIn(page, /Restore</), {}));
-      assert.deepEqual([titleOf(restored), said(restored)], ['Ames', 'Ames restored with a new ID.']);
+      assert.deepEqual([titleOf(restored), messageOf(restored)], ['Ames', 'Ames restored with a new ID.']);
       assert.equal((await admin.get(`${data}/leads/999999`)).status, 404);
     });
 
-    test('restored once, however often it is asked for, and again once that is deleted too', async () => {
+    test('a deleted record is restored once, and again only after the restored record is deleted', async () => {
       const id = await make('leads', { last_name: fresh('Lazarus') });
       await fill(admin, `${data}/leads/${id}/delete`, {});
       const question = linkIn(await admin.get(`${data}/leads/${id}`), /Restore</);
       const restore = async () => {
         const answer = await fill(admin, question, {});
         const page = await follow(admin, answer);
-        assert.match(said(page), / restored with a new ID\.$/);
+        assert.match(messageOf(page), / restored with a new ID\.$/);
         assert.doesNotMatch(page.text, /This record was deleted/);
         return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
       };
-      const numbers = [id];
+      const ids = [id];
       for (let time = 0; time < 3; time++) {
-        const number = await restore();
-        assert.equal(await restore(), number, 'as long as it is there');
-        assert.ok(!numbers.includes(number));
-        numbers.push(number);
-        await fill(admin, `${data}/leads/${number}/delete`, {});
+        const restored = await restore();
+        assert.equal(await restore(), restored, 'while the restored record exists');
+        assert.ok(!ids.includes(restored));
+        ids.push(restored);
+        await fill(admin, `${data}/leads/${restored}/delete`, {});
       }
     });
 
-    test('a form that was sent makes its record again once that is deleted', async () => {
+    test('resubmitting a form creates a new record only after the first one is deleted', async () => {
       const form = formOf(await admin.get(`${data}/leads/new`));
       const send = async () => {
         const answer = await admin.post(form.action, { ...form.values, last_name: 'Phoenix' });
-        assert.equal(said(await follow(admin, answer)), 'Phoenix created.');
+        assert.equal(messageOf(await follow(admin, answer)), 'Phoenix created.');
         return /leads\/(\d+)/.exec(answer.headers.get('location') ?? '')?.[1] ?? '';
       };
       const first = await send();
@@ -257,21 +263,21 @@ onBothDrivers(
       assert.equal(await send(), second);
     });
 
-    test('a form that was sent, gone back to and changed asks first, keeps what was typed, and makes another record once', async () => {
+    test('resubmitting a changed form asks for confirmation, keeps the input, and creates one more record', async () => {
       const name = fresh('Back');
       const form = formOf(await admin.get(`${data}/accounts/new`));
       await follow(admin, await admin.post(form.action, { ...form.values, name }));
       const changed = await admin.post(form.action, { ...form.values, name: `${name} 2`, city: 'Here' });
       assert.equal(changed.status, 422);
-      assert.match(said(changed), /^You already submitted this form, and a record was created/);
+      assert.match(messageOf(changed), /^You already submitted this form, and a record was created/);
       assert.deepEqual([valueAt(changed, 'name'), valueAt(changed, 'city')], [`${name} 2`, 'Here']);
       const { action, values } = formOf(changed);
       const [one, two] = [await admin.post(action, values), await admin.post(action, values)];
-      assert.equal(said(await follow(admin, one)), `${name} 2 created.`);
-      assert.equal(one.headers.get('location'), two.headers.get('location'), 'made once');
+      assert.equal(messageOf(await follow(admin, one)), `${name} 2 created.`);
+      assert.equal(one.headers.get('location'), two.headers.get('location'), 'created once');
     });
 
-    test('a reference is typed as a name, which may end like a number, or chosen as a name with its number', async () => {
+    test('a reference is entered as a name, even one that ends with an ID, or selected as a name with its ID', async () => {
       const name = fresh('Branch');
       const plain = await make('accounts', { name });
       const other = await make('accounts', { name: `Other ${name}` });
@@ -286,7 +292,7 @@ onBothDrivers(
         const made = await refer(text);
         return typeof made === 'string' ? made : made.account;
       };
-      assert.equal(await account(`${name} (${other})`), numbered, 'its name, and no number');
+      assert.equal(await account(`${name} (${other})`), numbered, 'the whole text is the name');
       assert.equal(await account(`${name} (${other}) (${numbered})`), numbered);
       assert.equal(await account(`${name} (${plain})`), plain);
       assert.equal(await account(plain), plain);
@@ -311,11 +317,11 @@ onBothDrivers(
       assert.deepEqual([String(account_id), title], [other, 'Boss']);
     });
 
-    describe('a member sees and does what the profile grants', () => {
+    describe("a member's profile restricts pages and actions", () => {
       const member = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
         signIn(instance(), await makePerson(instance(), [{ organization: acme, grants }]));
 
-      test('reading only', async () => {
+      test('a reader cannot write', async () => {
         const id = await make('leads', { last_name: 'Ames' });
         const reader = await member([{ object: 'leads', actions: ['list', 'read'] }]);
         const list = await reader.get(`${data}/leads`);
@@ -348,18 +354,18 @@ onBothDrivers(
         assert.equal((await theirs.get(`/setup/o/${beta.slug}/data/nothing`)).status, 404);
       });
 
-      test('forms without their token are refused', async () => {
+      test('forms without their token are rejected', async () => {
         const before = await make('leads', { last_name: 'Ames' });
         for (const page of ['new', `${before}/edit`, `${before}/delete`, `${before}/undo`, 'import'])
           assert.equal((await admin.post(`${data}/leads/${page}`, { last_name: 'X' })).status, 403, page);
       });
     });
 
-    test('CSV: no cell is a formula, and an exported file comes back as it was', async () => {
+    test('CSV: exported cells are never formulas, and an exported file is imported unchanged', async () => {
       const names = ['=1+1', '+1', '-1', '@x', '\t=1', "'t Hooft", "'=x", 'plain', 'a,"b"\r\n=c'];
       for (const name of names) await make('accounts', { name, city: 'Formulas' });
       const list = await admin.get(`${data}/accounts?q=zzz`);
-      assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'what was searched for');
+      assert.match(linkIn(list, /Export CSV/), /export\?q=zzz$/, 'the export keeps the search');
       const file = await admin.get(`${data}/accounts/export`);
       assert.match(file.headers.get('content-disposition') ?? '', /^attachment; filename="accounts\.csv"$/);
       for (const name of ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "''t Hooft", "''=x", 'plain'])
@@ -367,7 +373,7 @@ onBothDrivers(
           [`,${name},`, `,"${name}",`].some((cell) => file.text.includes(cell)),
           name,
         );
-      assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the beginning of a cell counts');
+      assert.ok(file.text.includes('"a,""b""\r\n=c"'), 'only the start of a cell is escaped');
       const page = `${data}/accounts/import`;
       const send = async (fields: Record<string, string>) => fill(admin, page, fields);
       const checked = await send({ file: Buffer.from(file.text).toString('base64') });
@@ -386,20 +392,20 @@ onBothDrivers(
       const before = await count();
       const { action, values } = formOf(checked);
       const done = await follow(admin, await admin.post(action, { ...values, step: 'import' }));
-      assert.match(said(done), /^\d+ records imported\.$/);
-      assert.equal(await count(), 2 * before, 'a check writes nothing');
+      assert.match(messageOf(done), /^\d+ records imported\.$/);
+      assert.equal(await count(), 2 * before, 'the check wrote nothing');
       for (const name of names) {
-        const found = await instance().call(`GET /api/v1/accounts?${new URLSearchParams({ name })}`, {
+        const list = await instance().call(`GET /api/v1/accounts?${new URLSearchParams({ name })}`, {
           key: acme.key,
         });
-        assert.equal((found.json.data as unknown[]).length, 2, name);
+        assert.equal((list.json.data as unknown[]).length, 2, name);
       }
       const bad = await send({ file: Buffer.from('nothing\n1').toString('base64') });
       assert.equal(bad.status, 400);
-      assert.match(said(bad), /does not name a writable field/);
+      assert.match(messageOf(bad), /does not name a writable field/);
     });
 
-    test('CSV: which columns there are, and how often a form is sent, changes none of it', async () => {
+    test('CSV: cells are escaped whatever the columns, and a file is imported once', async () => {
       await make('accounts', { name: 'Chosen', phone: '=1+1' });
       for (const query of ['fields=phone', 'fields=id,phone', 'fields=phone,description']) {
         const file = await admin.get(`${data}/accounts/export?name=Chosen&${query}`);
@@ -412,12 +418,12 @@ onBothDrivers(
       await follow(admin, await admin.post(action, { ...values, step: 'import' }));
       const again = await admin.post(action, { ...values, step: 'import' });
       assert.equal(again.status, 400);
-      assert.match(said(again), /^this form was already submitted/);
-      const found = await instance().call('GET /api/v1/accounts?name=Twice', { key: acme.key });
-      assert.equal((found.json.data as unknown[]).length, 1);
+      assert.match(messageOf(again), /^this form was already submitted/);
+      const list = await instance().call('GET /api/v1/accounts?name=Twice', { key: acme.key });
+      assert.equal((list.json.data as unknown[]).length, 1);
     });
 
-    test('a file is read only from members, and only in few parts', async () => {
+    test('uploads are accepted only from members, and only with a limited number of parts', async () => {
       const part = '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n';
       const send = async (count: number, browser: Visitor | undefined) => {
         const cookie = [...(browser?.cookies ?? [])].map(([name, value]) => `${name}=${value}`).join('; ');
@@ -434,17 +440,17 @@ onBothDrivers(
       };
       const stranger = await send(21, undefined);
       assert.deepEqual([stranger.status, stranger.headers.get('location')], [303, '/setup/login']);
-      assert.equal((await send(20, admin)).status, 403, 'read: there is no token in it');
+      assert.equal((await send(20, admin)).status, 403, 'the body is read but contains no token');
       assert.equal((await send(21, admin)).status, 400);
       const beta = await instance().organization(fresh('beta'));
       assert.equal((await send(21, await signIn(instance(), administratorOf(beta)))).status, 403);
     });
 
-    describe('a form with a file', () => {
+    describe('a multipart form', () => {
       const page = `${data}/accounts/import`;
       const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
       const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
-      /** Sends the start of a form of a length, and returns the response, which may come before the form is complete. */
+      /** Sends the start of a form with a Content-Length. Returns the response, which can arrive before the form is complete. */
       const send = async (start: string, length = Buffer.byteLength(start)) => {
         const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const headers = {
@@ -463,7 +469,7 @@ onBothDrivers(
       const token = async () => part(disposition('_csrf'), await admin.token(page));
       const file = (content: string) => part(`${disposition('file')}; filename="a.csv"`, content);
 
-      test('is read in parts, and its checked file comes back', async () => {
+      test('is parsed, and returns the checked file in the confirmation form', async () => {
         const checked = await send(
           `${await token()}${file('name\nBy parts\n')}${part(disposition('match'), '')}--b--\r\n`,
         );
@@ -478,16 +484,16 @@ onBothDrivers(
         assert.equal(sent.status, 303, sent.text);
       });
 
-      test('is not read beyond its token unless that is right', async () => {
+      test('is not read beyond an invalid token', async () => {
         const megabytes = 14 * 1024 * 1024;
-        // A part ends where the next one starts.
+        // The parser recognizes the end of a part by the start of the next one.
         const wrong = await send(`${part(disposition('_csrf'), 'wrong')}--b\r\n`, megabytes);
         assert.equal(wrong.status, 403);
         const late = await send(file('x'.repeat(512 * 1024)), megabytes);
         assert.equal(late.status, 403);
       });
 
-      test('has bounded names, headers, parts and files', async () => {
+      test('has limits for names, headers, parts and files', async () => {
         const named = async (name: string) =>
           (await send(`${await token()}${part(disposition(name), 'x')}--b--\r\n`)).status;
         assert.equal(await named('n'.repeat(101)), 400);
@@ -500,19 +506,19 @@ onBothDrivers(
         const large = await send(`${await token()}${file('x'.repeat(5 * 1024 * 1024 + 1))}--b--\r\n`);
         assert.deepEqual([large.status, /larger than 5 MiB/.test(large.text)], [400, true]);
         assert.equal((await send(await token(), 15 * 1024 * 1024 + 1)).status, 413);
-        assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'it does not end');
+        assert.equal((await send(`${await token()}${file('name\nx')}`)).status, 400, 'the form is truncated');
       });
     });
 
-    test('a line break in a text of one line, which no input shows, stays where nothing is typed', async () => {
+    test('an untouched single-line field keeps its line breaks, which inputs do not show', async () => {
       const id = await make('leads', { last_name: 'Ames', company: 'one\ntwo' });
       const page = `${data}/leads/${id}/edit`;
       const same = await fill(admin, page, { company: 'onetwo', description: '' });
-      assert.equal(said(await follow(admin, same)), 'No changes to Ames.');
+      assert.equal(messageOf(await follow(admin, same)), 'No changes to Ames.');
       assert.equal((await read('leads', id)).company, 'one\ntwo');
     });
 
-    test('a new YAML file has its pages immediately: every type of field goes through the form exactly', async () => {
+    test('forms of a new YAML file store every field type exactly', async () => {
       const fields = Object.fromEntries(
         stored.map(([name, { examples }]) => [
           `n_${name}`,
@@ -534,14 +540,16 @@ onBothDrivers(
         await admin.post(tag.action, { ...tag.values, n_text: String(fields.n_text), n_int64: big }),
       );
       const text = (await instance().call(`GET /api/v1/loose/${id}`, { key: acme.key })).text;
-      assert.ok(text.includes(`"n_int64":${big}`), 'no digit is lost');
+      assert.ok(text.includes(`"n_int64":${big}`), 'every digit is stored');
     });
 
-    test('every type of field can be emptied in the form, and a field that is not emptied stays', async () => {
+    test('every field type can be cleared in the form without changing other fields', async () => {
       const self = await make('loose', {});
       const full = Object.fromEntries(
         stored.flatMap(([name, { examples, refers }]) => {
-          const value = refers ? Number(self) : examples.findLast((each) => each !== null && each !== '');
+          const value = refers
+            ? Number(self)
+            : examples.findLast((example) => example !== null && example !== '');
           return value === undefined ? [] : [[`n_${name}`, value]];
         }),
       );
@@ -555,7 +563,7 @@ onBothDrivers(
         assert.notDeepEqual(expected[field], empty[field], `${field} has a value`);
         const form = formOf(await admin.get(edit));
         const multiline = Object.fromEntries(
-          stored.filter(([each]) => each === 'text').map(([each]) => [`n_${each}`, expected[`n_${each}`]]),
+          stored.filter(([type]) => type === 'text').map(([type]) => [`n_${type}`, expected[`n_${type}`]]),
         );
         const ticked = expected.n_boolean === true ? { n_boolean: 'true' } : {};
         await follow(
@@ -563,9 +571,9 @@ onBothDrivers(
           await admin.post(form.action, { ...form.values, ...multiline, ...ticked, [field]: '' }),
         );
         const saved = await read('loose', id);
-        const emptied = saved[field];
-        assert.ok(emptied === null || emptied === '', `${field}: ${JSON.stringify(emptied)}`);
-        expected = { ...expected, [field]: emptied };
+        const cleared = saved[field];
+        assert.ok(cleared === null || cleared === '', `${field}: ${JSON.stringify(cleared)}`);
+        expected = { ...expected, [field]: cleared };
         assert.deepEqual(saved, expected, field);
       }
     });

@@ -1,5 +1,5 @@
-// Dates: every date that a page or its address takes is validated as the API validates it, and what is not a date is a 400
-// on a page that keeps its navigation.
+// Dates in forms and query strings are validated as in the API. An invalid date returns 400 on a page that keeps its
+// navigation.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -7,8 +7,8 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import { administratorOf, problemOf, readable, signIn, type Visitor } from '../support/forms.ts';
 import { type Answer, type Organization, onBothDrivers } from '../support/instance.ts';
 
-/** Texts that are not dates: years that PostgreSQL or JavaScript cannot store, days that do not exist, PostgreSQL's own words. */
-const wrong = [
+/** Invalid dates: years that PostgreSQL or JavaScript cannot store, nonexistent days, and PostgreSQL's keywords. */
+const invalid = [
   '-271821-04-20',
   '-271821-04-20T00:00:00Z',
   '+275760-09-13',
@@ -30,8 +30,8 @@ const wrong = [
   '\u0661\u0662\u0663',
   'x'.repeat(5000),
 ];
-/** The first and the last days, with offsets that lead out of their years. */
-const right = [
+/** Valid dates, including the first and last days with offsets that cross the year. */
+const valid = [
   '2026-03-01',
   '2026-03-01 09:30',
   '2026-03-01T09:30:00+01:00',
@@ -52,7 +52,7 @@ onBothDrivers('dates on pages', (instance) => {
   });
   const assertFrame = ({ text }: Answer) =>
     assert.match(text, /<nav aria-label="[^"]*">\s*<ul><li><a href="\/setup\/o\/acme"/);
-  const addresses: readonly (readonly [path: string, parameter: string, message: RegExp])[] = [
+  const parameters: readonly (readonly [path: string, parameter: string, message: RegExp])[] = [
     ['activity', 'from', /from must be a date \(for example 2026-03-01\) or an RFC 3339 timestamp/],
     ['activity', 'until', /until must be a date/],
     ['activity/export', 'from', /from must be a date/],
@@ -60,29 +60,29 @@ onBothDrivers('dates on pages', (instance) => {
     ['data/leads', 'created_at[gte]', /created_at\[gte\] must be an RFC 3339 timestamp/],
     ['data/leads', 'updated_at[lt]', /updated_at\[lt\] must be an RFC 3339 timestamp/],
   ];
-  for (const [path, parameter, message] of addresses) {
+  for (const [path, parameter, message] of parameters) {
     test(`${path}?${parameter}`, async () => {
-      const ask = (text: string) =>
+      const get = (text: string) =>
         admin.get(`/setup/o/acme/${path}?${new URLSearchParams([[parameter, text]])}`);
-      for (const text of wrong) {
-        const answer = await ask(text);
+      for (const text of invalid) {
+        const answer = await get(text);
         assert.equal(answer.status, 400, `${text}: ${answer.text}`);
         assert.match(readable(answer.text), message, text);
         assertFrame(answer);
       }
       if (!path.startsWith('activity')) return;
-      for (const text of right) assert.equal((await ask(text)).status, 200, text);
+      for (const text of valid) assert.equal((await get(text)).status, 200, text);
     });
   }
 
-  test('an unescaped "+" of an address is the sign of an offset, as in the API', async () => {
+  test('an unescaped "+" in a query string is the sign of an offset, as in the API', async () => {
     const answer = await admin.get('/setup/o/acme/activity?from=2026-03-01T09:30:00+01:00');
     assert.equal(answer.status, 200);
   });
 
-  test('fields of forms', async () => {
+  test('form fields', async () => {
     const page = '/setup/o/acme/data/opportunities/new';
-    for (const text of wrong.filter((each) => !each.includes('\0'))) {
+    for (const text of invalid.filter((text) => !text.includes('\0'))) {
       const answer = await admin.submit(page, page, {
         name: 'Order',
         stage: 'Prospecting',
@@ -94,8 +94,8 @@ onBothDrivers('dates on pages', (instance) => {
     }
   });
 
-  describe('stored by hand', () => {
-    test('a time that JavaScript has no date for is shown as it is', async () => {
+  describe('out-of-range stored values', () => {
+    test('a time beyond the range of JavaScript dates is shown unchanged', async () => {
       await sql`update opportunities set updated_at = '294276-12-31T00:00:00Z' where organization_id = ${acme.id}::bigint`.execute(
         tablesOf(instance().database),
       );

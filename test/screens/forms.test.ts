@@ -1,4 +1,4 @@
-// The forms of the setup screens: who may send them, and from where.
+// Forms of the admin UI: allowed users and origins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -17,7 +17,7 @@ import { delivered, integrate } from '../support/partners.ts';
 import { dump, fresh, makePerson, soonerThan } from '../support/people.ts';
 import { formNames, isOpen, openScreens, type Ready, type Screens, sections } from '../support/screens.ts';
 
-describe('forms of the setup screens', () => {
+describe('forms of the admin UI', () => {
   let instance: Instance;
   let acme: Organization;
   let admin: Visitor;
@@ -29,33 +29,33 @@ describe('forms of the setup screens', () => {
   });
   after(() => instance.close());
 
-  test('the table knows every form there is', async () => {
+  test('the table contains every form', async () => {
     await screens.invitation();
     await screens.newProfile();
     await screens.newDelivery();
     await screens.newEventDelivery();
-    const seen = new Set<string>();
+    const actions = new Set<string>();
     const visited = new Set<string>();
-    /** Looks at a page and at those that it leads to, one for each address and kind of link. */
-    const look = async (page: string, depth: number): Promise<void> => {
+    /** Collects the forms of a page and of the pages it links to, visiting each kind of URL once. */
+    const crawl = async (page: string, depth: number): Promise<void> => {
       const kind = page.replace(/\d+/g, 'n');
       if (visited.has(kind)) return;
       visited.add(kind);
       const answer = await admin.get(page);
-      for (const { action } of formsOf(answer)) seen.add(action);
+      for (const { action } of formsOf(answer)) actions.add(action);
       if (depth === 0) return;
       for (const [, href = ''] of answer.text.matchAll(/href="(\/setup\/o\/acme\/(?!data\/)[\w-]+\/[^"]*)"/g))
-        await look(readable(href), depth - 1);
+        await crawl(readable(href), depth - 1);
     };
     for (const page of ['/setup/me', ...sections, '/setup/o/acme/members?show=invitations'])
-      await look(page, 2);
-    const known = formNames.filter((form) => !/login|(invite|reset)\/$|end-session|replay-all/.test(form));
-    // Those of records are in data.test.ts.
-    const others = [...seen].filter((each) => !/end-session|\/data\//.test(each));
-    assert.deepEqual(others.sort(), known.sort());
+      await crawl(page, 2);
+    const expected = formNames.filter((form) => !/login|(invite|reset)\/$|end-session|replay-all/.test(form));
+    // data.test.ts covers the forms of records.
+    const others = [...actions].filter((action) => !/end-session|\/data\//.test(action));
+    assert.deepEqual(others.sort(), expected.sort());
   });
 
-  describe('forms take only what their own page sends', () => {
+  describe('forms accept only requests from their own page', () => {
     for (const form of formNames) {
       test(form, async () => {
         const own = await screens.administrator();
@@ -72,7 +72,7 @@ describe('forms of the setup screens', () => {
         ][] = [
           ['no token', {}, {}],
           ['an empty token', { _csrf: '' }, {}],
-          ['a token made up', { _csrf: 'aaaaaaaa-aaaaaaaaaaaaaaaaaaaaaaaaaaa' }, {}],
+          ['a made-up token', { _csrf: 'aaaaaaaa-aaaaaaaaaaaaaaaaaaaaaaaaaaa' }, {}],
           ['another session’s token', { _csrf: foreign }, {}],
           [
             'the token without its cookie',
@@ -84,16 +84,16 @@ describe('forms of the setup screens', () => {
             { _csrf },
             { 'sec-fetch-site': 'cross-site', origin: 'https://elsewhere.example' },
           ],
-          ['from a neighbour', { _csrf }, { 'sec-fetch-site': 'same-site' }],
-          ['from nowhere', { _csrf }, { 'sec-fetch-site': 'none' }],
-          ['as text', { _csrf }, { 'content-type': 'text/plain' }],
+          ['from the same site', { _csrf }, { 'sec-fetch-site': 'same-site' }],
+          ['without an initiator', { _csrf }, { 'sec-fetch-site': 'none' }],
+          ['as plain text', { _csrf }, { 'content-type': 'text/plain' }],
         ];
-        const kept = new Map(browser.cookies);
+        const cookies = new Map(browser.cookies);
         for (const [name, more, headers] of attempts) {
-          for (const [cookie, value] of kept) browser.cookies.set(cookie, value);
+          for (const [cookie, value] of cookies) browser.cookies.set(cookie, value);
           const answer = await browser.post(action, { ...fields, ...more }, headers);
           assert.ok(
-            answer.status === 403 || (name === 'as text' && answer.status === 415),
+            answer.status === 403 || (name === 'as plain text' && answer.status === 415),
             `${name}: ${answer.status}`,
           );
           assert.match(answer.text, /<h1>(Forbidden|Unsupported Media Type)<\/h1>/, name);
@@ -104,23 +104,23 @@ describe('forms of the setup screens', () => {
         assert.equal(
           (await browser.post(action, theirs, mixed)).status,
           403,
-          'another’s token and its cookie',
+          'another session’s token with its cookie',
         );
-        assert.equal(await dump(instance), before, 'nothing is done');
+        assert.equal(await dump(instance), before, 'nothing has changed');
 
-        for (const [cookie, value] of kept) browser.cookies.set(cookie, value);
+        for (const [cookie, value] of cookies) browser.cookies.set(cookie, value);
         const sent = await browser.post(action, { ...fields, _csrf });
         assert.ok(sent.status === 200 || sent.status === 303, `with its token: ${sent.status}`);
-        assert.notEqual(await dump(instance), before, 'the control does something');
+        assert.notEqual(await dump(instance), before, 'the control has an effect');
         await screens.settled();
       });
     }
   });
 
-  test('what other sites make a browser send does not void the forms in open tabs', async () => {
+  test('cross-site requests do not invalidate forms in open tabs', async () => {
     const { browser } = await screens.administrator();
     const _csrf = await browser.token('/setup/o/acme/profiles');
-    // Without the cookies, as the browser sends it; the answer's are kept.
+    // Browsers omit SameSite cookies from cross-site requests but store the response's cookies.
     const headers = { 'sec-fetch-site': 'cross-site', cookie: 'a=b' };
     assert.equal((await browser.post('/setup/logout', {}, headers)).status, 403);
     assert.equal((await browser.get('/setup/nowhere', headers)).status, 404);
@@ -130,7 +130,7 @@ describe('forms of the setup screens', () => {
 
   const session = (browser: Visitor) => `crm_session=${browser.cookies.get('crm_session') ?? ''}`;
 
-  test('GET and HEAD never change anything, whatever the address says', async () => {
+  test('GET and HEAD never change anything, whatever the query string', async () => {
     const paths: string[] = ['/setup', '/setup/login', '/setup/me', '/setup/logout', ...sections];
     const own = await screens.administrator();
     const _csrf = await own.browser.token('/setup/me');
@@ -148,24 +148,24 @@ describe('forms of the setup screens', () => {
     assert.equal(await dump(instance), before);
   });
 
-  describe('only administrators of the organization come in', () => {
+  describe('only administrators of the organization have access', () => {
     const strangers: Readonly<Record<string, () => Promise<Visitor>>> = {
-      'a member who may read everything': async () => reader([{ object: '*', actions: ['list', 'read'] }]),
-      'a member who may do everything with records': async () => reader([{ object: '*', actions: ['*'] }]),
-      'a member who may do nothing': async () => reader([]),
+      'a member who can read everything': async () => reader([{ object: '*', actions: ['list', 'read'] }]),
+      'a member who has all grants on records': async () => reader([{ object: '*', actions: ['*'] }]),
+      'a member who has no grants': async () => reader([]),
       'another organization’s administrator': async () =>
         signIn(instance, administratorOf({ ...acme, slug: 'beta' })),
-      'a member of no organization': async () => signIn(instance, await makePerson(instance, [])),
+      'a user without organizations': async () => signIn(instance, await makePerson(instance, [])),
     };
     const reader = async (grants: NonNullable<Parameters<typeof makePerson>[1][number]['grants']>) =>
       signIn(instance, await makePerson(instance, [{ organization: acme, grants }]));
     for (const [name, enter] of Object.entries(strangers)) {
-      test(`${name} is refused every page and form`, async () => {
+      test(`rejects ${name} on every page and form`, async () => {
         const browser = await enter();
         const unknown = await browser.get('/setup/o/unknown/keys');
         const _csrf = await browser.token('/setup/me');
         const ready: Ready[] = [];
-        for (const form of formNames.filter((each) => each.startsWith('/setup/o/'))) {
+        for (const form of formNames.filter((name) => name.startsWith('/setup/o/'))) {
           ready.push(await screens.ready(form, administratorOf(acme)));
         }
         const before = await dump(instance);
@@ -184,11 +184,15 @@ describe('forms of the setup screens', () => {
         }
         assert.equal(await dump(instance), before);
         const start = (await browser.get('/setup')).headers.get('location');
-        assert.equal(start?.includes('acme'), name.startsWith('a member who'), 'only members are led there');
+        assert.equal(
+          start?.includes('acme'),
+          name.startsWith('a member who'),
+          'only members are redirected there',
+        );
       });
     }
 
-    test('strangers are sent to the login page, forms too, and come back', async () => {
+    test('redirects unauthenticated requests to the login page, which leads back', async () => {
       const stranger = visitor(instance);
       for (const page of ['/setup/me', ...sections]) {
         const answer = await stranger.get(`${page}?a=b`);
@@ -198,7 +202,7 @@ describe('forms of the setup screens', () => {
         assert.equal(formsOf(await stranger.get(location))[0]?.values.next, `${page}?a=b`);
       }
       const before = await dump(instance);
-      for (const form of formNames.filter((each) => !isOpen(each))) {
+      for (const form of formNames.filter((name) => !isOpen(name))) {
         const _csrf = await stranger.token('/setup/login');
         const answer = await stranger.post(form, { _csrf });
         assert.deepEqual([answer.status, answer.headers.get('location')], [303, '/setup/login'], form);
@@ -206,14 +210,14 @@ describe('forms of the setup screens', () => {
       assert.equal(await dump(instance), before);
     });
 
-    test('an API key of an administrator opens no page', async () => {
+    test("rejects an administrator's API key on every page", async () => {
       for (const page of ['/setup/me', ...sections]) {
         const answer = await instance.call(`GET ${page}`, { key: acme.key });
         assert.equal(answer.status, 303, page);
       }
     });
 
-    test('what is another organization’s cannot be touched by its id', async () => {
+    test('rejects IDs of another organization', async () => {
       const { browser } = await screens.administrator();
       const beta = await instance.organization(fresh('beta'));
       const profile = await profileId(tablesOf(instance.database), beta.id, 'administrator');
@@ -246,7 +250,7 @@ describe('forms of the setup screens', () => {
       assert.equal(await dump(instance), before);
     });
 
-    test('who is administrator no more is out within a second', async () => {
+    test('a demoted administrator loses access within a second', async () => {
       const { id, browser } = await screens.administrator();
       assert.equal((await browser.get('/setup/o/acme/keys')).status, 200);
       const profile = await optionOf(admin, '/setup/o/acme/members/invite', 'read-only');

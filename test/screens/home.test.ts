@@ -1,4 +1,4 @@
-// The home page of an organization: what needs a person, worst first, each with its next step; nothing of others.
+// The organization's home page lists what needs attention, worst first, each with its next step.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { administratorOf, readable, signIn, type Visitor } from '../support/forms.ts';
@@ -17,16 +17,16 @@ before(async () => {
 });
 after(() => instance.close());
 
-/** The lines of a home page, each with the address of its next step. */
+/** Returns the lines of a home page, each with the URL of its next step. */
 const linesOf = async (browser: Visitor, slug = 'acme') => {
   const { text } = await browser.get(`/setup/o/${slug}`);
   return [...text.matchAll(/<li class="(\w+)"><p>(.*?)<\/p>(?:<a[^>]*href="([^"]*)")?/g)].map(
-    ([, state, said = '', href = '']) =>
-      `${state}: ${readable(said.replace(/<[^>]*>/g, ''))} ${readable(href)}`,
+    ([, state, line = '', href = '']) =>
+      `${state}: ${readable(line.replace(/<[^>]*>/g, ''))} ${readable(href)}`,
   );
 };
 
-test('all is well, and then each thing that is not has its line and its next step', async () => {
+test('lists each problem with its next step, or that no problems were found', async () => {
   const well = await admin.get('/setup/o/acme');
   assert.match(well.text, /Nothing needs your attention\./);
   assert.match(well.text, /href="\/setup\/o\/acme\/data\/leads">Leads</);
@@ -39,7 +39,7 @@ test('all is well, and then each thing that is not has its line and its next ste
   assert.equal(
     dead[0],
     'bad: Problem: Deliveries: 1 failed. /setup/o/acme/deliveries?status=dead',
-    'the worst first',
+    'the worst problem comes first',
   );
   assert.match(
     dead[1] ?? '',
@@ -57,7 +57,7 @@ test('all is well, and then each thing that is not has its line and its next ste
     to: 'off',
   });
   const off = await linesOf(admin);
-  assert.ok(!off.some((line) => line.includes('failed')), 'replayed');
+  assert.ok(!off.some((line) => line.includes('failed')), 'replayed deliveries are not listed');
   assert.ok(
     off.some((line) => /Telegram\): disabled, so its URL responds with 404/.test(line)),
     String(off),
@@ -67,7 +67,7 @@ test('all is well, and then each thing that is not has its line and its next ste
     instance,
     await makePerson(instance, [{ organization: acme, grants: [{ object: 'leads', actions: ['list'] }] }]),
   );
-  assert.deepEqual(await linesOf(reader), [], 'for administrators only');
+  assert.deepEqual(await linesOf(reader), [], 'shown only to administrators');
   const beta = await instance.organization('beta');
   assert.deepEqual(await linesOf(await signIn(instance, administratorOf(beta)), 'beta'), []);
 });

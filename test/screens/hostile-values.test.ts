@@ -1,5 +1,5 @@
-// Pages that show stored values: whatever is stored, a page has a bounded size, costs a bounded amount of processor time, and
-// counts for the organization whose page it is. Every page of an organization is tried, as the router has them.
+// Whatever values are stored, the size and CPU time of each page are limited, and its bytes are attributed to its
+// organization. Tests every page in the router.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/index.ts';
@@ -17,20 +17,20 @@ import { deliver, integrate, unmatchedPayment } from '../support/partners.ts';
 import { fresh } from '../support/people.ts';
 import { until } from '../support/process.ts';
 
-/** Bytes that a page may have. */
+/** Maximum size of a page, in bytes. */
 const mostBytes = 1024 * 1024;
-/** Processor time of a page, in multiples of that of {@link calibration}. */
+/** Maximum CPU time of a page, in multiples of {@link calibration}. */
 const mostWork = 3;
-/** A page that takes longer is tried again so often; the shortest time counts, because garbage is collected when it is. */
+/** Maximum attempts for a page that takes longer. The shortest time counts, because garbage collection is unpredictable. */
 const tries = 4;
 
-/** Almost a megabyte that is six times as long in HTML, and whose end can be recognized. */
+/** Returns almost a megabyte of text that is about six times as long in HTML, with a recognizable end. */
 const long = (name: string) => `${name}${'<"\'&`='.repeat(140_000)}THE-END-OF-IT`;
 const versions = 20;
 const manyRecords = 21;
 const manyNames = 10;
 
-/** Processor time of this thread that some work takes, in milliseconds. */
+/** Measures the work's CPU time on this thread, in milliseconds. */
 async function cost(work: () => Promise<unknown> | unknown): Promise<number> {
   const start = process.threadCpuUsage();
   await work();
@@ -38,7 +38,7 @@ async function cost(work: () => Promise<unknown> | unknown): Promise<number> {
   return (user + system) / 1000;
 }
 
-/** The time that this machine takes at the moment to write and read 8 MB of JSON. */
+/** Measures the CPU time for writing and parsing 8 MB of JSON, in milliseconds. */
 async function calibration(): Promise<number> {
   const value = Array.from({ length: 8 }, () => 'x"'.repeat(250_000));
   const times: number[] = [];
@@ -52,7 +52,7 @@ for (const driver of drivers) {
     let acme: Organization;
     let admin: Visitor;
     let paths: string[];
-    /** Bytes held for each organization while their readers take them. */
+    /** Response bytes held in memory for each organization until clients have read them. */
     const held: [organization: string, bytes: number][] = [];
     let lead: string;
     let deleted: string;
@@ -67,7 +67,7 @@ for (const driver of drivers) {
 
     before(async () => {
       const { built, routes } = await routesOf(() =>
-        // What the database's time limits do on a busy machine is not the matter here.
+        // Database time limits, which a busy machine could exceed, are not tested here.
         startInstance(driver, { environment: { DATABASE_LIST_TIMEOUT_MS: '60000' } }),
       );
       instance = built;
@@ -94,7 +94,7 @@ for (const driver of drivers) {
         const id = await make('leads', { last_name: long(`lead ${count}`) });
         await call(`PATCH /api/v1/leads/${id}`, { company: long('company') });
       }
-      // What partners send, and names as long and hostile as they may be.
+      // Requests from partners, and names that are as long and hostile as allowed.
       await unmatchedPayment(instance, acme.id, { payload: long('payment') });
       const channel = await integrate(instance, acme, 'whatsapp');
       const message = { type: 'text', text: { body: 'x'.repeat(100_000) }, from: '491705550199' };
@@ -136,7 +136,7 @@ for (const driver of drivers) {
       paths = routes(instance.app)
         .filter(({ methods, url }) => methods.includes('GET') && url.startsWith('/setup'))
         .map(({ url }) => url)
-        // Files, and one whole value: as long as what is stored.
+        // Files and single full values are as long as the stored values.
         .filter((url) => !/\/(?:export|value|logout)$|\/assets\//.test(url))
         .flatMap((url) =>
           url.includes(':resource')
@@ -157,24 +157,24 @@ for (const driver of drivers) {
     });
     after(() => instance.close());
 
-    test('every page has a bounded size and costs a bounded amount of processor time', async () => {
+    test('limits the size and CPU time of every page', async () => {
       assert.ok(paths.length > 60, `${paths.length} pages`);
       const unit = await calibration();
       const problems: string[] = [];
-      let shown = 0;
+      let rendered = 0;
       for (const path of paths) {
         let answer: Answer | undefined;
         let least = Number.POSITIVE_INFINITY;
         for (let attempt = 0; attempt < tries && least > mostWork * unit; attempt++) {
-          const took = await cost(async () => {
+          const duration = await cost(async () => {
             answer = await admin.get(path);
           });
-          // The embedded database works on this thread too: there the time is its own.
-          least = driver === 'embedded' ? 0 : Math.min(least, took);
+          // The embedded database runs on this thread, so the time would include its work.
+          least = driver === 'embedded' ? 0 : Math.min(least, duration);
         }
         assert.ok(answer);
         if (answer.status >= 500) problems.push(`${path}: ${answer.status}`);
-        if (answer.status === 200) shown++;
+        if (answer.status === 200) rendered++;
         const bytes = Buffer.byteLength(answer.text);
         if (bytes > mostBytes) problems.push(`${path}: ${bytes} bytes`);
         if (least > mostWork * unit)
@@ -182,10 +182,10 @@ for (const driver of drivers) {
         if (answer.text.includes('THE-END-OF-IT')) problems.push(`${path}: a whole value`);
       }
       assert.deepEqual(problems, []);
-      assert.ok(shown > 40, `${shown} of ${paths.length} pages were shown`);
+      assert.ok(rendered > 40, `${rendered} of ${paths.length} pages were rendered`);
     });
 
-    test('a page counts for its organization', async () => {
+    test("attributes a page's bytes to its organization", async () => {
       held.length = 0;
       const answer = await admin.get('/setup/o/acme/data/leads?columns=description&columns=company');
       assert.equal(answer.status, 200);
@@ -194,13 +194,13 @@ for (const driver of drivers) {
       assert.deepEqual(held, [[acme.id, bytes]]);
     });
 
-    test('a value that is cut off can be had whole, before and after each change', async () => {
+    test('a truncated value links to the full value, before and after each change', async () => {
       const page = await admin.get(`/setup/o/acme/data/leads/${lead}`);
       const links = [...page.text.matchAll(/<a href="([^"]*\/value\?[^"]*)" aria-label="([^"]*)"/g)].map(
         ([, href = '', label = '']) => [readable(href), readable(label)] as const,
       );
-      const linkOf = (wanted: RegExp) =>
-        links.find(([, label]) => wanted.test(label))?.[0] ?? assert.fail(links.join('\n'));
+      const linkOf = (pattern: RegExp) =>
+        links.find(([, label]) => pattern.test(label))?.[0] ?? assert.fail(links.join('\n'));
       for (const [label, start] of [
         [/^Show full value of Description$/, `version ${versions} <`],
         [/^Show full value of Last name$/, 'lead<'],
@@ -222,7 +222,7 @@ for (const driver of drivers) {
         assert.equal((await admin.get(path.replace(/\?.*/, query))).status, 404, query);
     });
 
-    test('the history is paged to its end, whatever its values are', async () => {
+    test('the history can be paged to its end', async () => {
       let next: string | undefined = `/setup/o/acme/data/leads/${lead}`;
       let changes = 0;
       let pages = 0;
@@ -237,7 +237,7 @@ for (const driver of drivers) {
       assert.ok(pages > 3, `${pages} pages`);
     });
 
-    test('a long value cannot be edited in a form, and stays when others are edited', async () => {
+    test('a long value cannot be edited in a form, and is kept when other fields are edited', async () => {
       const edit = `/setup/o/acme/data/leads/${lead}/edit`;
       const form = await admin.get(edit);
       assert.match(form.text, /can only be changed through the API/);

@@ -1,5 +1,5 @@
-// Tenant isolation of the admin UI: every page that one organization can reach, and every form on it, requested for
-// another organization with the same IDs, shows nothing of the first one and changes no row of it.
+// Tenant isolation of the admin UI: requests every page and form of one organization for another organization with the
+// same IDs. The pages must not show the first organization's data, and the forms must not change its rows.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
@@ -31,14 +31,14 @@ import { type Answer, onBothDrivers } from '../support/instance.ts';
 import { command, makePerson } from '../support/people.ts';
 import { formNames, openScreens } from '../support/screens.ts';
 
-/** A form of acme, with the values that its administrator would send. */
+/** One of acme's forms, with the values that its administrator would submit. */
 interface SentForm {
   readonly action: string;
   readonly fields: Readonly<Record<string, string>>;
 }
 
 const missing = '987654321';
-/** Columns whose text is shown on pages; in acme's rows each contains "acme". */
+/** Columns shown on pages. In acme's rows, each of them contains "acme". */
 const shownColumns = ['name', 'email', 'url', 'event_id', 'error', 'payload', 'body', 'actor_name'];
 const inBeta = (path: string): string =>
   path
@@ -46,9 +46,9 @@ const inBeta = (path: string): string =>
     .replace('/setup/organizations/acme', '/setup/organizations/beta');
 
 onBothDrivers('two organizations in the admin UI', (instance) => {
-  /** An administrator of beta alone. */
+  /** An administrator of beta only. */
   let neighbour: Visitor;
-  /** An administrator of both organizations: the path of a page decides which one is meant. */
+  /** An administrator of both organizations, where only the path identifies the organization. */
   let both: Visitor;
   const links = new Set<string>();
   const forms: SentForm[] = [];
@@ -64,10 +64,10 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     );
     return rows.map(({ name }) => name).sort();
   };
-  /** A hash of acme's rows in each table, in one statement. */
+  /** Hashes acme's rows in each table, in one statement. */
   const rowsOfAcme = async () => {
     const hashes = (await tablesWith('organization_id'))
-      // Which names a caller used is counted in memory and stored later.
+      // Usage is counted in memory and stored later.
       .filter((name) => name !== 'crm_name_uses')
       .map(
         (name) => sql`select ${sql.lit(name)} as name,
@@ -81,7 +81,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       .execute(tablesOf(instance().database));
     return Object.fromEntries(rows.map(({ name, hash }) => [name, hash]));
   };
-  /** Follows the links of a page, one for each kind, and collects the forms of the pages. */
+  /** Follows one link of each kind and collects the forms. */
   const crawl = async (admin: Visitor, starts: readonly string[]) => {
     const kinds = new Set<string>();
     const actions = new Set<string>();
@@ -125,7 +125,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       }
     }
     const own = administratorOf(acme);
-    for (const form of formNames.filter((each) => each.startsWith('/setup/o/'))) {
+    for (const form of formNames.filter((name) => name.startsWith('/setup/o/'))) {
       const { action, fields } = await screens.ready(form, own);
       forms.push({ action, fields });
     }
@@ -163,7 +163,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     );
   });
 
-  test('the crawl reaches the pages of every section and of every resource', () => {
+  test('the crawl reaches every section and resource', () => {
     const { resources } = instance();
     const reached = [...links].map((link) => new URL(link, instance().url).pathname);
     for (const { name } of resources) {
@@ -185,10 +185,10 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     assert.ok(forms.length > 50, `${forms.length} forms`);
   });
 
-  test('no page of one shows anything of the other, and IDs of the other look like missing ones', async () => {
+  test("no page shows the other organization's data, and its IDs look like missing ones", async () => {
     for (const link of links) {
       const path = inBeta(link);
-      // What an address says may be repeated on its page.
+      // A page may repeat parts of its URL.
       if (path.includes('acme')) continue;
       const answer = await neighbour.get(path);
       assert.ok([200, 303, 400, 404].includes(answer.status), `${path}: ${answer.status}`);
@@ -196,11 +196,11 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       assert.ok(!(answer.headers.get('location') ?? '').includes('acme'), path);
       if (!/\d/.test(path)) continue;
       const none = await neighbour.get(path.replace(/\d+(?=[^\d]*$)/, missing));
-      assert.equal(answer.status, none.status, `${path} looks like a missing one`);
+      assert.equal(answer.status, none.status, `${path} responds like a missing one`);
     }
   });
 
-  test('what the forms call checks the organization too, not only the pages before it', async () => {
+  test('the functions behind the forms check the organization, too', async () => {
     const before = await rowsOfAcme();
     const { config, database } = instance();
     const actor = command(instance());
@@ -248,7 +248,7 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
     }
   });
 
-  test('no form of one changes a row of the other, and IDs of the other look like missing ones', async () => {
+  test("no form changes the other organization's rows, and its IDs look like missing ones", async () => {
     const before = await rowsOfAcme();
     const steady = (answer: Answer) => problemOf(answer).replaceAll(/\d+/g, 'n');
     const sent: string[] = [];
@@ -256,14 +256,14 @@ onBothDrivers('two organizations in the admin UI', (instance) => {
       const _csrf = await by.token('/setup/me');
       for (const { action, fields } of forms) {
         const path = inBeta(action);
-        // Those of an organization as a whole name no row of another.
+        // Forms for a whole organization contain no row IDs.
         if (path.startsWith('/setup/organizations/')) continue;
         const typed = { word: 'erase', ...fields, _csrf };
         const answer = await by.post(path, typed);
         if (by === neighbour) assert.ok(!readable(answer.text).includes('acme'), `${path}: ${answer.text}`);
         if (fields.id !== undefined) {
           const none = await by.post(path, { ...typed, id: missing });
-          const problems = [answer, none].map((each) => [each.status, steady(each)]);
+          const problems = [answer, none].map((response) => [response.status, steady(response)]);
           assert.deepEqual(problems, Array(2).fill([400, steady(none)]), `${path} ${JSON.stringify(fields)}`);
         }
         if (/\/data\/\w+\/\d/.test(path)) assert.equal(answer.status, 404, path);

@@ -1,4 +1,4 @@
-// Lists of the setup: searched, ordered and paged by their address, which an action comes back to.
+// Lists of the admin UI: their URL contains search, order and page, and actions return to it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -33,7 +33,7 @@ const rowsOf = ({ text }: Answer): string[] =>
 const linkIn = ({ text }: Answer, label: string): string =>
   readable(new RegExp(`<a[^>]*href="([^"]*)"[^>]*>${label}<`).exec(text)?.[1] ?? '');
 
-test('a page has fifty rows; order and search continue to the next one', async () => {
+test('a page has fifty rows, and links to the next one keep order and search', async () => {
   const first = await admin.get(`${keys}?q=robot&sort=Name&dir=desc`);
   assert.deepEqual([rowsOf(first).length, rowsOf(first)[0]], [50, 'Robot 69']);
   assert.match(first.text, /1–50 of 60/);
@@ -45,17 +45,17 @@ test('a page has fifty rows; order and search continue to the next one', async (
     assert.equal(rowsOf(await admin.get(`${keys}?${odd}`)).length > 0, true, odd);
 });
 
-test('after an action people are where they were; what is revoked is out of the way, and named', async () => {
-  const place = 'q=robot+1&sort=Name';
-  const list = await admin.get(`${keys}?${place}`);
+test('an action returns to the same list, which hides and names the revoked key', async () => {
+  const query = 'q=robot+1&sort=Name';
+  const list = await admin.get(`${keys}?${query}`);
   assert.ok(rowsOf(list).includes('Robot 12'));
   const question = await admin.get(
     readable(/href="([^"]*)" aria-label="Revoke Robot 12"/.exec(list.text)?.[1] ?? ''),
   );
-  assert.match(readable(question.text), new RegExp(`href="${keys}\\?${place.replace('+', '\\+')}">Cancel`));
+  assert.match(readable(question.text), new RegExp(`href="${keys}\\?${query.replace('+', '\\+')}">Cancel`));
   const form = formsOf(question).find(({ action }) => action === `${keys}/revoke`) ?? assert.fail();
   const done = await admin.post(form.action, form.values);
-  assert.equal(done.headers.get('location'), `${keys}?${place}&done=key-revoked`);
+  assert.equal(done.headers.get('location'), `${keys}?${query}&done=key-revoked`);
   const after = await admin.get(done.headers.get('location') ?? '');
   assert.match(after.text, /<strong>Robot 12<\/strong> revoked\./);
   assert.ok(!rowsOf(after).includes('Robot 12'));
@@ -64,11 +64,11 @@ test('after an action people are where they were; what is revoked is out of the 
   assert.match(
     again.text,
     /role="status"><strong>It<\/strong> revoked\./,
-    'the name is not part of the address, and reported once',
+    'the name is not part of the URL and is shown only once',
   );
 });
 
-test('an address that leads elsewhere is not a location to come back to', async () => {
+test('an invalid return URL is ignored', async () => {
   const form = formsOf(await admin.get(`${keys}/create?at=${encodeURIComponent('"><script>')}`)).find(
     ({ action }) => action === `${keys}/create`,
   );
@@ -79,17 +79,17 @@ test('an address that leads elsewhere is not a location to come back to', async 
   assert.equal(answer.headers.get('location'), `${keys}?done=key-revoked`);
 });
 
-test('the pages of the activity have every line once, and so has the CSV', async () => {
+test('activity pages and their CSV file contain every line once', async () => {
   const activity = '/setup/o/acme/activity';
-  const made = [];
+  const created = [];
   for (const count of [500, 500, 37]) {
     const records = Array.from({ length: count }, () => ({ last_name: 'Line' }));
     const { json } = await instance.call('POST /api/v1/leads/batch', { key: acme.key, body: { records } });
-    made.push(...(json.results as { id: number }[]).map(({ id }) => String(id)));
+    created.push(...(json.results as { id: number }[]).map(({ id }) => String(id)));
   }
-  assert.equal(made.length, 1037);
-  made.reverse();
-  // The newest lines of the batches: their order within a transaction is the rows' order.
+  assert.equal(created.length, 1037);
+  created.reverse();
+  // Within a transaction, activity lines have the order of the rows.
   const shown: string[] = [];
   for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
     const page = await admin.get(path);
@@ -98,17 +98,17 @@ test('the pages of the activity have every line once, and so has the CSV', async
     shown.push(...rows);
     path = linkIn(page, 'Next page');
   }
-  assert.deepEqual(shown, made.slice(0, shown.length));
+  assert.deepEqual(shown, created.slice(0, shown.length));
   const csv = await admin.get(`${activity}/export?action=create&object=leads`);
   const ids = csv.text
     .trimEnd()
     .split('\n')
     .slice(1)
     .map((line) => line.split(',').at(-1));
-  assert.deepEqual(ids, made);
+  assert.deepEqual(ids, created);
 });
 
-test('activity is filtered by who, what, which and when', async () => {
+test('activity is filtered by actor, action, object, record and time', async () => {
   const activity = '/setup/o/acme/activity';
   const count = async (query: string) => rowsOf(await admin.get(`${activity}?${query}`)).length;
   const all = await count('');

@@ -1,4 +1,4 @@
-// Mail: invitations and links to reset a password go to the address alone; what fails never breaks a page.
+// Email: invitations and reset links are sent only to the email address, and failures never break a page.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -54,7 +54,7 @@ onBothDrivers(
     const accept = ({ path, code }: { path: string; code: string }, password = chosen) =>
       visitor(instance()).submit(path, path, { code, password });
     let callers = 0;
-    /** Each from an address of its own, of which there is a bound. */
+    /** Requests a reset from a new IP address, because requests are limited per IP address. */
     const forgot = async (email: string) => {
       const browser = visitor(instance());
       const _csrf = await browser.token('/setup/forgot');
@@ -71,7 +71,7 @@ onBothDrivers(
     const user = (email: string) => transaction(instance().database, (tables) => findUserBy(tables, email));
     const first = (mail: Arrived) => linksIn(mail)[0] ?? assert.fail(mail.text);
 
-    test('an invitation is mailed, the inviter sees no code, and who accepts it has proven the address', async () => {
+    test('an invitation is mailed, its code is hidden from the inviter, and accepting it verifies the user', async () => {
       const email = `${fresh('guest')}@people.example`;
       const answer = await invite(email);
       assert.equal(answer.status, 303);
@@ -83,10 +83,10 @@ onBothDrivers(
       assert.ok(!answer.text.includes(code) && !answer.text.includes(path));
       assert.equal((await accept({ path, code })).status, 303);
       assert.notEqual((await user(email)).verified_at, null);
-      assert.equal((await accept({ path, code })).status, 400, 'once');
+      assert.equal((await accept({ path, code })).status, 400, 'an invitation works once');
     });
 
-    test('a user that somebody made before is left alone by the mailed invitation to the same address', async () => {
+    test('a mailed invitation does not affect an existing user with the same email address', async () => {
       const squatter = await makePerson(instance(), [{ organization: beta }]);
       await invite(squatter.email);
       assert.equal((await accept(first(await mailTo(squatter.email)))).status, 303);
@@ -99,7 +99,7 @@ onBothDrivers(
     });
 
     for (const mode of ['refuse', 'drop'] as const) {
-      test(`where the server ${mode}s the mail, link and code are shown, and prove nothing`, async () => {
+      test(`if the server ${mode}s the email, the page shows link and code, and accepting does not verify the user`, async () => {
         const email = `${fresh('guest')}@people.example`;
         server.mode = mode;
         const answer = await invite(email).finally(() => {
@@ -112,13 +112,14 @@ onBothDrivers(
         );
         assert.ok(!answer.text.includes(mailPassword));
         const { pathname: path } = new URL(shownIn(answer, 'link'));
-        for (const mail of mailsTo(email)) assert.equal((await accept(first(mail))).status, 400, 'void');
+        for (const mail of mailsTo(email))
+          assert.equal((await accept(first(mail))).status, 400, 'the mailed code is invalid');
         assert.equal((await accept({ path, code: shownIn(answer, 'invitation-code') })).status, 303);
         assert.equal((await user(email)).verified_at, null);
       });
     }
 
-    test('a forgotten password: the same page for every address, one mail for the one that is known', async () => {
+    test('a forgotten password: every email address gets the same page, and only a known one gets an email', async () => {
       const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
       const session = await logIn(instance(), person);
       const answers = [];
@@ -131,14 +132,14 @@ onBothDrivers(
       const mail = await mailTo(person.email);
       assert.equal(mail.subject, 'Reset your password');
       const link = first(mail);
-      assert.ok(!(await dump(instance())).includes(link.code), 'stored as a hash');
+      assert.ok(!(await dump(instance())).includes(link.code), 'the code is stored as a hash');
       assert.equal(
         problemOf(await reset({ ...link, code: 'AAAA-BBBB-CCCC-DDDD' })).slice(0, 27),
         'this link cannot be used: t',
       );
       assert.equal(problemOf(await reset(link, 'short')), 'the password must have 8 to 256 characters');
       assert.equal((await reset(link)).headers.get('location'), '/setup/login?done=password-reset');
-      assert.equal((await reset(link, 'another password yet')).status, 400, 'once');
+      assert.equal((await reset(link, 'another password yet')).status, 400, 'a link works once');
       assert.equal((await login(person.email, person.password)).status, 401);
       assert.equal((await login(person.email, chosen)).status, 200);
       for (const headers of [session.byCookie, session.byToken]) {
@@ -149,7 +150,7 @@ onBothDrivers(
       }
     });
 
-    test('a link ends after an hour, and with the first that is used; three are mailed within an hour', async () => {
+    test('links expire after an hour or when another one is used; at most three are mailed per hour', async () => {
       const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
       for (let count = 1; count <= 3; count++) {
         await forgot(person.email);
@@ -173,7 +174,7 @@ onBothDrivers(
       assert.deepEqual(statuses, [400, 303, 400]);
     });
 
-    test('unverified users of one address: a link for each, and the one that is taken is verified', async () => {
+    test('unverified users with one email address get a link each, and using a link verifies its user', async () => {
       const { email } = await makePerson(instance(), [{ organization: acme }]);
       await makePerson(instance(), [{ organization: beta }], { email });
       await forgot(email);
@@ -187,7 +188,7 @@ onBothDrivers(
       assert.notEqual((await user(id)).verified_at, null);
     });
 
-    test('a disabled user is mailed nothing', async () => {
+    test('disabled users get no email', async () => {
       const [off, on] = [
         await makePerson(instance(), [{ organization: acme }]),
         await makePerson(instance(), [{ organization: acme }]),
@@ -201,7 +202,7 @@ onBothDrivers(
       assert.deepEqual(mailsTo(off.email), []);
     });
 
-    test('a page that asks for a mail needs its token, and comes from here', async () => {
+    test('reset requests require a token and the same origin', async () => {
       const browser = visitor(instance());
       const _csrf = await browser.token('/setup/forgot');
       const email = `${fresh('person')}@people.example`;
@@ -216,8 +217,8 @@ onBothDrivers(
   { environment: { ...environment, TRUSTED_PROXIES: '1' } },
 );
 
-describe('mail, when the configuration changes', () => {
-  test('the pages follow it, and nothing but its address is needed', async () => {
+describe('email after configuration changes', () => {
+  test('pages follow the current configuration', async () => {
     const folder = temporaryFolder();
     const file = join(folder.path, 'config.yaml');
     const { hostname, port } = new URL(server.url);
@@ -248,7 +249,7 @@ describe('mail, when the configuration changes', () => {
     }
   });
 
-  test('without public_url no mail with a link is sent, and administrators pass links on', async () => {
+  test('without public_url no links are mailed, and administrators pass them on', async () => {
     const { PUBLIC_URL: _, ...rest } = environment;
     const instance = await startInstance('embedded', { environment: rest });
     try {
@@ -270,14 +271,14 @@ describe('mail, when the configuration changes', () => {
       assert.match((await admin.get(page)).text, /Reset password/);
       const { rows } = await sql<{ resets: string }>`
         select count(*)::text as resets from crm_resets`.execute(tablesOf(instance.database));
-      assert.equal(rows[0]?.resets, '0', 'no link was made');
+      assert.equal(rows[0]?.resets, '0', 'no reset was created');
       assert.equal(server.arrived.length, before);
     } finally {
       await instance.close();
     }
   });
 
-  test('too many requests of one address have to wait, regardless of the recipient', async () => {
+  test('limits requests per IP address, regardless of the recipient', async () => {
     const instance = await startInstance('embedded', { environment });
     try {
       const statuses = [];

@@ -1,4 +1,4 @@
-// Mistakes on the setup screens: each gets a clear message on its page, and nothing is half done.
+// Invalid input in the admin UI: each error has a clear message on its page and leaves the data unchanged.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -23,7 +23,7 @@ const lastOne = 'this is the last administrator. Make another member an administ
 const gone = 'this item no longer exists';
 const shortPassword = 'the password must have 8 to 256 characters';
 
-/** What is sent where, and by whom; by acme's administrator by default. */
+/** A form submission, by default by acme's administrator. */
 interface Attempt {
   readonly page: string;
   readonly form: string;
@@ -31,7 +31,7 @@ interface Attempt {
   readonly by?: Visitor;
 }
 
-describe('mistakes on the setup screens', () => {
+describe('invalid input in the admin UI', () => {
   let instance: Instance;
   let acme: Organization;
   let admin: Visitor;
@@ -125,14 +125,14 @@ describe('mistakes on the setup screens', () => {
   });
   const key = (fields: Attempt['fields']) =>
     at('keys', 'create', { name: 'k', profile: readOnly, expires: 'never', ...fields });
-  const inUse = (what: string) => `this profile is in use by ${what}. Change their profile first.`;
+  const inUse = (users: string) => `this profile is in use by ${users}. Change their profile first.`;
   const wrongLogin = 'Wrong email or password';
 
   const cases: Readonly<
     Record<string, [make: () => Attempt | Promise<Attempt>, problem: string, status?: number]>
   > = {
     'login: a wrong password': [() => login({}), wrongLogin, 401],
-    'login: an unknown address': [() => login({ email: 'nobody@people.example' }), wrongLogin, 401],
+    'login: an unknown email address': [() => login({ email: 'nobody@people.example' }), wrongLogin, 401],
     'login: nothing': [() => login({ email: '', password: '' }), wrongLogin, 401],
     'login: 10 kB': [() => login({ email: long, password: long }), wrongLogin, 401],
     'login: NUL': [() => login({ email: 'a\0b@c.example', password: 'a\0b' }), wrongLogin, 401],
@@ -142,28 +142,28 @@ describe('mistakes on the setup screens', () => {
     'invitation: a code of 10 kB': [() => accept(undefined, { code: long }), unusable],
     'invitation: expired': [() => accept(expire), unusable],
     'invitation: used': [() => accept(use), unusable],
-    'invitation: taken back': [
+    'invitation: canceled': [
       () =>
         accept(({ email }) =>
           tablesOf(instance.database).deleteFrom('crm_invites').where('email', '=', email).execute(),
         ),
       unusable,
     ],
-    'invitation: none of that name': [
+    'invitation: an unknown name': [
       async () => ({ ...(await accept()), page: '/setup/invite/none', form: '/setup/invite/none' }),
       unusable,
     ],
-    'invitation: a name with NUL': [
+    'invitation: a name with a NUL character': [
       async () => ({ ...(await accept()), page: '/setup/invite/%00', form: '/setup/invite/%00' }),
       unusable,
     ],
     'invitation: a short password': [() => accept(undefined, { password: '1234567' }), shortPassword],
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
-    'invitation: a known person without their password': [
+    'invitation: a known user with a wrong password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
       '{email} already has an account here. Enter its password.',
     ],
-    'invitation: a member by now': [
+    'invitation: already a member': [
       () =>
         accept(({ email }) =>
           makePerson(instance, [{ organization: acme }], { email, password: 'one of their own' }),
@@ -172,24 +172,27 @@ describe('mistakes on the setup screens', () => {
     ],
 
     'key: no name': [() => key({ name: '' }), badName],
-    'key: a name of blanks': [() => key({ name: ' \t ' }), badName],
+    'key: a blank name': [() => key({ name: ' \t ' }), badName],
     'key: a name of 10 kB': [() => key({ name: long }), badName],
-    'key: a name with NUL': [() => key({ name: 'a\0b' }), badName],
+    'key: a name with a NUL character': [() => key({ name: 'a\0b' }), badName],
     'key: no profile': [() => key({ profile: '' }), 'choose a profile'],
-    'key: a profile that is none': [() => key({ profile: '999999999' }), 'this profile does not exist'],
-    'key: a profile beyond numbers': [() => key({ profile: '9'.repeat(30) }), gone],
+    'key: an unknown profile': [() => key({ profile: '999999999' }), 'this profile does not exist'],
+    'key: a profile ID out of range': [() => key({ profile: '9'.repeat(30) }), gone],
     'key: no expiry': [() => key({ expires: '' }), 'choose when the key expires'],
-    'key: an expiry that is none': [() => key({ expires: '31' }), 'choose when the key expires'],
-    'key: an expiry that objects have': [() => key({ expires: 'toString' }), 'choose when the key expires'],
+    'key: an invalid expiry': [() => key({ expires: '31' }), 'choose when the key expires'],
+    'key: an expiry named like an inherited property': [
+      () => key({ expires: 'toString' }),
+      'choose when the key expires',
+    ],
     'key: revoked twice': [
       async () => at('keys', 'revoke', { id: await revoked() }),
       'key {id} is already revoked',
     ],
-    'key: none to revoke': [
+    'key: an unknown one revoked': [
       () => at('keys', 'revoke', { id: '999999999' }),
       'key {id} does not exist in this organization',
     ],
-    'key: no id to revoke': [() => at('keys', 'revoke', { id: "1' or '1'='1" }), gone],
+    'key: an invalid ID revoked': [() => at('keys', 'revoke', { id: "1' or '1'='1" }), gone],
     'key: a revoked one rotated': [
       async () => at('keys', 'rotate', { id: await revoked(), overlap: '1h' }),
       'this key does not exist or is not live',
@@ -199,11 +202,11 @@ describe('mistakes on the setup screens', () => {
         at('keys', 'rotate', { id: (await acme.makeKey({ expiresAt: new Date(1) })).id, overlap: '1h' }),
       'this key does not exist or is not live',
     ],
-    'key: rotated with no overlap': [
+    'key: rotated without an overlap': [
       async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: '' }),
       'choose how long the old key stays valid',
     ],
-    'key: rotated with an overlap that objects have': [
+    'key: rotated with an overlap named like an inherited property': [
       async () => at('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: 'constructor' }),
       'choose how long the old key stays valid',
     ],
@@ -221,23 +224,23 @@ describe('mistakes on the setup screens', () => {
       '{own} is already a member of this organization',
     ],
     'member: the last administrator removed': [() => alone('remove', (id) => ({ id })), lastOne],
-    'member: the last administrator made a reader': [
+    'member: the last administrator demoted': [
       () => alone('change', (id, profile) => ({ id, profile })),
       lastOne,
     ],
-    'member: none to remove': [
+    'member: an unknown one removed': [
       () => at('members', 'remove', { id: '999999999' }),
       'this member does not exist',
     ],
-    'member: none to change': [
+    'member: an unknown one changed': [
       () => at('members', 'change', { id: '999999999', profile: readOnly }),
       'this member does not exist',
     ],
-    'member: changed to no profile': [
+    'member: changed to an unknown profile': [
       () => at('members', 'change', { id: own.id, profile: '999999999' }),
       'this profile does not exist',
     ],
-    'member: a used invitation taken back': [
+    'member: a used invitation canceled': [
       async () => at('members', 'cancel', { id: await idOfInvite((invite) => use({ ...invite })) }),
       'this invitation is no longer open',
     ],
@@ -256,20 +259,20 @@ describe('mistakes on the setup screens', () => {
       () => at('profiles', 'delete', { id: readOnly }),
       'the profile "read-only" cannot be changed',
     ],
-    'profile: none to delete': [
+    'profile: an unknown one deleted': [
       () => at('profiles', 'delete', { id: '999999999' }),
       'this profile does not exist',
     ],
-    'profile: an action that is none': [
+    'profile: an unknown action': [
       async () =>
         at('profiles', 'change', { id: await screens.newProfile(), grant: ['leads:list', 'leads:fly'] }),
       'action "fly" does not exist. Available: list, read, create, update, delete, *.',
     ],
-    'profile: an object that is none': [
+    'profile: an unknown object': [
       async () => at('profiles', 'change', { id: await screens.newProfile(), grant: 'crm_users:read' }),
       'object "crm_users" does not exist. Available: {objects}, events, *.',
     ],
-    'profile: more grants than there are': [
+    'profile: too many grants': [
       async () =>
         at('profiles', 'change', {
           id: await screens.newProfile(),
@@ -299,42 +302,42 @@ describe('mistakes on the setup screens', () => {
     ],
 
     'integration: no name': [() => integration({ name: '' }), badName],
-    'integration: a name of blanks': [() => integration({ name: ' \t ' }), badName],
+    'integration: a blank name': [() => integration({ name: ' \t ' }), badName],
     'integration: a name of 10 kB': [() => integration({ name: long }), badName],
-    'integration: a name with NUL': [() => integration({ name: 'a\0b' }), badName],
+    'integration: a name with a NUL character': [() => integration({ name: 'a\0b' }), badName],
     ...Object.fromEntries(
       ['', 'carrier', 'toString', '__proto__', 'WhatsApp', long].map(
         (provider): [string, [() => Attempt, string]] => [
-          `integration: of provider "${provider.slice(0, 20)}"`,
+          `integration: unknown provider "${provider.slice(0, 20)}"`,
           [() => integration({ provider }), 'this provider does not exist'],
         ],
       ),
     ),
     'integration: no secret': [() => integration({ secret: '' }), 'App secret is required'],
-    'integration: a secret of blanks': [() => integration({ secret: ' \t ' }), 'App secret is required'],
+    'integration: a blank secret': [() => integration({ secret: ' \t ' }), 'App secret is required'],
     'integration: Lead Ads without a token': [
       () => integration({ provider: 'meta-lead-ads', token: ' ' }),
       'Page access token is required',
     ],
-    'integration: neither on nor off': [
+    'integration: an invalid state': [
       async () => at('integrations', 'switch', { id: await bot(), to: 'toString' }),
       'to must be on or off',
     ],
-    'integration: new secrets, all blank': [
+    'integration: blank new secrets': [
       async () => at('integrations', 'secrets', { id: await bot(), secret: ' ', token: '' }),
       'Enter a new secret.',
     ],
     ...Object.fromEntries(
       ['switch', 'secrets', 'remove'].flatMap((form): [string, [() => Attempt, string]][] => [
         [
-          `integration: none to ${form}`,
+          `integration: ${form} with an unknown ID`,
           [
             () => at('integrations', form, { id: '999999999', to: 'on', secret: 's' }),
             'this integration does not exist',
           ],
         ],
         [
-          `integration: no id to ${form}`,
+          `integration: ${form} with an invalid ID`,
           [() => at('integrations', form, { id: "1' or '1'='1", to: 'on', secret: 's' }), gone],
         ],
       ]),
@@ -347,20 +350,23 @@ describe('mistakes on the setup screens', () => {
       },
       'this integration does not exist',
     ],
-    'delivery: none to replay': [
+    'delivery: an unknown one replayed': [
       () => at('deliveries', 'replay', { id: '999999999' }),
       'inbox item 999999999 does not exist in this organization',
     ],
-    'delivery: no id to replay': [() => at('deliveries', 'replay', { id: '-1' }), gone],
-    'delivery: a number beyond numbers': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],
+    'delivery: an invalid ID replayed': [() => at('deliveries', 'replay', { id: '-1' }), gone],
+    'delivery: an ID out of range replayed': [() => at('deliveries', 'replay', { id: '9'.repeat(30) }), gone],
 
-    'password: two that differ': [
+    'password: the repetition differs': [
       () => password({ again: 'another passwort' }),
       'the new passwords do not match',
     ],
-    'password: a wrong current one': [() => password({ current: 'wrong' }), 'the current password is wrong'],
-    'password: a short one': [() => password({ new: '1234567', again: '1234567' }), shortPassword],
-    'password: one of 10 kB': [() => password({ new: long, again: long }), shortPassword],
+    'password: wrong current password': [
+      () => password({ current: 'wrong' }),
+      'the current password is wrong',
+    ],
+    'password: too short': [() => password({ new: '1234567', again: '1234567' }), shortPassword],
+    'password: 10 kB': [() => password({ new: long, again: long }), shortPassword],
   };
   for (const [name, [make, problem, status = 400]] of Object.entries(cases)) {
     test(name, async () => {
@@ -368,18 +374,18 @@ describe('mistakes on the setup screens', () => {
       const before = await dump(instance);
       const answer = await by.submit(page, form, fields);
       assert.equal(answer.status, status, readable(answer.text));
-      const told = problemOf(answer)
+      const message = problemOf(answer)
         .replace(/guest-\d+@people\.example/, '{email}')
         .replace(own.email, '{own}')
         .replace(/^key \d+ /, 'key {id} ')
         .replace(instance.resources.map((resource) => resource.name).join(', '), '{objects}');
-      assert.equal(told, problem);
-      assert.ok(answer.text.length < 100_000, 'the page does not repeat what it was sent');
-      assert.ok((await dump(instance)) === before, 'nothing is half done');
+      assert.equal(message, problem);
+      assert.ok(answer.text.length < 100_000, 'the page does not repeat the input');
+      assert.ok((await dump(instance)) === before, 'no data has changed');
       assert.match(
         answer.text,
         /<form[^>]* action="\/setup\/(?!logout")|<p class="above">/,
-        'a form to try again, or the way back',
+        'the page has a form or a link back',
       );
     });
   }

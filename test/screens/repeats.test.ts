@@ -1,4 +1,4 @@
-// Things done repeatedly or concurrently on the setup screens: guesses, double clicks, two tabs, two administrators.
+// Repeated and concurrent actions in the admin UI: guesses, double clicks, two tabs, two administrators.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -15,7 +15,7 @@ import { type Instance, type Organization, startInstance } from '../support/inst
 import { dump, fresh, logIn, makePerson, type Node, secondNode } from '../support/people.ts';
 import { openScreens, type Screens } from '../support/screens.ts';
 
-/** A form, and where its answer shows a secret. */
+/** A form, and the ID of the element that shows the secret in its response. */
 interface Sent {
   readonly page: string;
   readonly form: string;
@@ -23,7 +23,7 @@ interface Sent {
   readonly shows: string;
 }
 
-describe('repeated and concurrent actions on the setup screens', () => {
+describe('repeated and concurrent actions in the admin UI', () => {
   let instance: Instance;
   let acme: Organization;
   let admin: Visitor;
@@ -44,7 +44,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     shows: 'plaintext',
   });
 
-  test('login: too many attempts', async () => {
+  test('limits login attempts', async () => {
     const node = await secondNode(instance);
     try {
       const person = await makePerson(instance, [{ organization: acme }]);
@@ -61,7 +61,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     }
   });
 
-  test('an invitation is not a way to guess the password of a known user', async () => {
+  test('limits password attempts of a known user with an invitation', async () => {
     const node = await secondNode(instance);
     try {
       const { path, code, email } = await screens.invitation();
@@ -75,7 +75,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     }
   });
 
-  test('an invitation that was mistaken is good for another try, once', async () => {
+  test('an invitation can be retried after an error, and is used only once', async () => {
     const { path: page, code } = await screens.invitation();
     const form = page;
     const by = visitor(instance);
@@ -101,7 +101,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     assert.equal((await rows.where('organization_id', '=', org.id).execute()).length, 1);
   });
 
-  describe('a form sent twice makes one thing', () => {
+  describe('a form submitted twice has one effect', () => {
     let node: Node;
     before(async () => {
       node = await secondNode(instance);
@@ -143,7 +143,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     const again =
       'this form was already submitted. Its result was shown only once. Revoke it if you did not save it.';
     for (const [name, make] of Object.entries(twice)) {
-      test(`${name}, by a reload`, async () => {
+      test(`${name}: reload`, async () => {
         const { page, form, fields, shows } = await make();
         const _csrf = await admin.token(page);
         const first = await admin.post(form, { ...fields, _csrf });
@@ -155,9 +155,9 @@ describe('repeated and concurrent actions on the setup screens', () => {
         assert.ok((await dump(instance)) === before);
         if (shows === '') return;
         assert.ok(!second.text.includes(secret), 'shown once');
-        assert.ok(!before.includes(secret), 'stored nowhere');
+        assert.ok(!before.includes(secret), 'never stored');
       });
-      test(`${name}, to two nodes concurrently`, async () => {
+      test(`${name}: concurrently on two nodes`, async () => {
         const { page, form, fields } = await make();
         const _csrf = await admin.token(page);
         const elsewhere = visitor(node);
@@ -168,7 +168,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
       });
     }
 
-    test('a form is remembered for two days, and forgotten after that', async () => {
+    test('a submitted form is remembered for two days', async () => {
       const { page, form, fields } = key(fresh('key'));
       const _csrf = await admin.token(page);
       assert.equal((await admin.post(form, { ...fields, _csrf })).status, 200);
@@ -181,18 +181,18 @@ describe('repeated and concurrent actions on the setup screens', () => {
           .set({ sent_at: new Date(Date.now() - hours * hour) })
           .execute();
       await age(47);
-      const known = await count();
+      const previous = await count();
       assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
-      // The claim of another form removes what is old.
+      // Submitting another form deletes old entries.
       const sendOther = () => admin.submit(page, form, { ...fields, name: fresh('key') });
       assert.equal((await sendOther()).status, 200);
-      assert.equal(await count(), known + 1);
+      assert.equal(await count(), previous + 1);
       await age(49);
       assert.equal((await sendOther()).status, 200);
       assert.equal(await count(), 1);
     });
 
-    test('another form of the same page may still be sent', async () => {
+    test('another form on the same page can still be submitted', async () => {
       const { page, form, fields } = key(fresh('key'));
       const _csrf = await admin.token(page);
       assert.equal((await admin.post(form, { ...fields, _csrf })).status, 200);
@@ -201,7 +201,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
       assert.equal((await admin.post(rotate, { id, overlap: '1h', _csrf })).status, 200);
     });
 
-    test('a mistake can be fixed on the same page', async () => {
+    test('an error can be corrected on the same page', async () => {
       const { page, form, fields } = key('');
       const _csrf = await admin.token(page);
       assert.equal((await admin.post(form, { ...fields, _csrf })).status, 400);
@@ -209,7 +209,7 @@ describe('repeated and concurrent actions on the setup screens', () => {
     });
   });
 
-  test('two tabs: what the other did is said, and a session ended there is no failure', async () => {
+  test('two tabs: ending a session or logging out again succeeds', async () => {
     const { browser, ...person } = await screens.administrator();
     const { session } = await logIn(instance, person);
     const _csrf = await browser.token('/setup/me');

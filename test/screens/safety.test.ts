@@ -1,4 +1,4 @@
-// What guards the setup screens: headers, cookies, form tokens, who comes in, and where people are sent.
+// Security of the admin UI: headers, cookies, redirects after the login, and secrets in URLs.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { administratorOf, formsOf, shownIn, type Visitor, visitor } from '../support/forms.ts';
@@ -9,7 +9,7 @@ import { openScreens, type Screens, sections } from '../support/screens.ts';
 const csp =
   "default-src 'none';script-src 'self';style-src 'self';img-src 'self' data:;form-action 'self';frame-ancestors 'none';base-uri 'none'";
 
-describe('setup screens', () => {
+describe('security of the admin UI', () => {
   let instance: Instance;
   let acme: Organization;
   let admin: Visitor;
@@ -66,25 +66,21 @@ describe('setup screens', () => {
       assert.doesNotMatch(
         answer.text,
         /(?:src|href|action)="(?!\/(?!\/)|data:,|#content")/,
-        'only addresses of this origin',
+        'only URLs of this origin',
       );
       for (const [form] of answer.text.matchAll(/<form(?![^>]* method="post")[\s\S]*?<\/form>/g)) {
-        assert.match(
-          form,
-          /^<form role="search"[^>]* method="get"/,
-          'only what is searched for is put into an address',
-        );
+        assert.match(form, /^<form role="search"[^>]* method="get"/, 'only search forms use GET');
         assert.doesNotMatch(form, /_csrf|password/);
       }
     };
     for (const [path, status, signedIn] of pages) {
-      test(`GET ${path} ${signedIn ? 'signed in' : 'by a stranger'} → ${status}`, async () => {
+      test(`GET ${path} ${signedIn ? 'logged in' : 'logged out'} → ${status}`, async () => {
         const answer = await (signedIn ? admin : visitor(instance)).get(path);
         assert.equal(answer.status, status);
         check(answer);
       });
     }
-    test('a refused form, a bad one, and one that is too large', async () => {
+    test('a rejected, an invalid and an oversized form', async () => {
       const bad = await admin.submit('/setup/o/acme/keys', '/setup/o/acme/keys/revoke', { id: 'x' });
       const large = await admin.post('/setup/login', { email: 'x'.repeat(300_000) });
       const foreign = await admin.post('/setup/login', {});
@@ -115,7 +111,7 @@ describe('setup screens', () => {
     }
   });
 
-  test('cookies of the forms: for scripts closed, for this site’s setup only, with TLS off loopback', async () => {
+  test('form cookies are HttpOnly and limited to /setup, and Secure except on loopback', async () => {
     for (const [host, secure] of [
       ['127.0.0.1:80', false],
       ['crm.example', true],
@@ -131,7 +127,7 @@ describe('setup screens', () => {
     }
   });
 
-  describe('after the login, users stay on this site', () => {
+  describe('the login redirects only within this site', () => {
     const targets: readonly [next: string, location: string][] = [
       ['/setup/me', '/setup/me'],
       ['/setup/o/acme/keys?done=key-revoked', '/setup/o/acme/keys?done=key-revoked'],
@@ -164,14 +160,14 @@ describe('setup screens', () => {
         const browser = visitor(instance);
         const page = `/setup/login?next=${encodeURIComponent(next)}`;
         const [form] = formsOf(await browser.get(page));
-        assert.equal(form?.values.next, location, 'in the form already');
+        assert.equal(form?.values.next, location, 'the form already contains the safe URL');
         const { email, password } = administratorOf(acme);
         const answer = await browser.post('/setup/login', { ...form?.values, next, email, password });
         assert.equal(answer.status, 303);
         assert.equal(answer.headers.get('location'), location);
       });
     }
-    test('next given twice, or as an object', async () => {
+    test('a repeated "next", or one as an object', async () => {
       for (const query of ['next=/setup/me&next=//elsewhere.example', 'next[x]=//elsewhere.example']) {
         const [form] = formsOf(await visitor(instance).get(`/setup/login?${query}`));
         assert.equal(form?.values.next, '/setup');
@@ -179,7 +175,7 @@ describe('setup screens', () => {
     });
   });
 
-  test('a changed password is in the activity, and every session ends', async () => {
+  test('changing the password is recorded in the activity and ends every session', async () => {
     const own = await screens.administrator();
     const changed = await own.browser.submit('/setup/me', '/setup/me/password', {
       current: own.password,
@@ -195,11 +191,11 @@ describe('setup screens', () => {
     ]);
   });
 
-  test('no secret stands in an address', async () => {
+  test('no URL contains a secret', async () => {
     const own = await screens.administrator();
     const { path, code } = await screens.invitation();
-    const made = await screens.ready('/setup/o/acme/keys/create', own);
-    const key = await own.browser.submit(made.page, made.action, made.fields);
+    const form = await screens.ready('/setup/o/acme/keys/create', own);
+    const key = await own.browser.submit(form.page, form.action, form.fields);
     const plaintext = shownIn(key, 'plaintext');
     assert.match(plaintext, /^crm_/);
     const bot = { provider: 'whatsapp', name: 'Bot', secret: 'the-secret-of-the-bot' };
@@ -222,7 +218,7 @@ describe('setup screens', () => {
     ];
     for (const answer of answers) {
       const addresses = [...answer.text.matchAll(/(?:href|src|action)="([^"]*)"/g)].map(
-        ([, each]) => each ?? '',
+        ([, url]) => url ?? '',
       );
       for (const address of [...addresses, answer.headers.get('location') ?? '', path]) {
         for (const secret of secrets) assert.ok(!address.includes(secret), address);
@@ -231,8 +227,8 @@ describe('setup screens', () => {
     }
     const shows = (secret: string) => answers.filter(({ text }) => text.includes(secret)).length;
     assert.equal(shows(plaintext), 1, 'the key is shown once');
-    assert.equal(shows(verifyToken), 1, 'the verify token too');
-    assert.equal(shows(bot.secret), 0, 'a provider’s secret never');
-    assert.ok(!(await dump(instance)).includes(bot.secret), 'it is stored encrypted');
+    assert.equal(shows(verifyToken), 1, 'the verify token is shown once');
+    assert.equal(shows(bot.secret), 0, 'a provider’s secret is never shown');
+    assert.ok(!(await dump(instance)).includes(bot.secret), 'the secret is stored encrypted');
   });
 });

@@ -123,7 +123,7 @@ describe('DATABASE_PASSWORD_FILE', () => {
 });
 
 describe('values of config.yaml that come from the environment are checked', () => {
-  const told = (text: string, environment: Record<string, string>) => {
+  const errorsOf = (text: string, environment: Record<string, string>) => {
     try {
       parseSettings({ file: 'config.yaml', text }, environment);
       return [];
@@ -141,10 +141,10 @@ describe('values of config.yaml that come from the environment are checked', () 
   ]) {
     test(`PUBLIC_URL=${value}`, () => {
       const message = 'PUBLIC_URL must be an origin such as https://crm.example';
-      assert.deepEqual(told('public_url: "${PUBLIC_URL}"', { PUBLIC_URL: value }), [
+      assert.deepEqual(errorsOf('public_url: "${PUBLIC_URL}"', { PUBLIC_URL: value }), [
         `config.yaml:1:13  ${message}`,
       ]);
-      const [line = ''] = told('read_only: false', { PUBLIC_URL: value });
+      const [line = ''] = errorsOf('read_only: false', { PUBLIC_URL: value });
       assert.ok(line.endsWith(message), 'even if the file does not mention it');
     });
   }
@@ -155,21 +155,21 @@ describe('values of config.yaml that come from the environment are checked', () 
     'http://[::1]:3000',
     ' ',
   ])
-    test(`PUBLIC_URL=${value} is valid`, () => assert.deepEqual(told('', { PUBLIC_URL: value }), []));
+    test(`PUBLIC_URL=${value} is valid`, () => assert.deepEqual(errorsOf('', { PUBLIC_URL: value }), []));
 
   for (const value of ['unknown', 'CRM', 'a@b@c', 'CRM <unknown>']) {
     test(`mail.from: ${value}`, () => {
       const expected = 'an email address with or without a name, such as CRM <crm@example.org>';
-      assert.deepEqual(told('mail: { from: "${MAIL_FROM}" }', { MAIL_FROM: value }), [
+      assert.deepEqual(errorsOf('mail: { from: "${MAIL_FROM}" }', { MAIL_FROM: value }), [
         `config.yaml:1:15  MAIL_FROM must be ${expected}`,
       ]);
-      assert.deepEqual(told(`mail: { from: "${value}" }`, {}), [
+      assert.deepEqual(errorsOf(`mail: { from: "${value}" }`, {}), [
         `config.yaml:1:15  from must be ${expected}`,
       ]);
     });
   }
   for (const value of ['crm@example.org', 'CRM <crm@example.org>', '"Crm, Inc." <crm@localhost>', ''])
-    test(`mail.from: ${value} is valid`, () => assert.deepEqual(told('', { MAIL_FROM: value }), []));
+    test(`mail.from: ${value} is valid`, () => assert.deepEqual(errorsOf('', { MAIL_FROM: value }), []));
 
   test('crm check rejects an invalid PUBLIC_URL', async () =>
     assertRefused(

@@ -128,7 +128,7 @@ describe('missing and unusable paths are reported in one line with their locatio
     ['export leads --org demo', '', 'file', '… already exists. Pass --force to replace it.'],
   ];
   crmTable(
-    cases.map((each) => [`${each[0]} ${each[1]} ${each[2]}`, each] as const),
+    cases.map((row) => [`${row[0]} ${row[1]} ${row[2]}`, row] as const),
     ([args, variable, path]) => [
       [...args.split(' '), ...(variable === '' ? [at(path)] : [])],
       variable === '' ? {} : { [variable]: at(path) },

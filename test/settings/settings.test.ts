@@ -211,11 +211,11 @@ describe('a running service reloads its file', () => {
   afterEach(() => assert.doesNotMatch(service.stderr(), /[a-z]+-secret/));
 
   const methods: readonly [string, (settings: string | object) => void][] = [
-    ['written again', (settings) => file.write(settings)],
+    ['written in place', (settings) => file.write(settings)],
     ['replaced by another file', (settings) => file.replace(settings)],
   ];
   for (const [name, change] of methods) {
-    test(`${name}: reloaded; an invalid file is rejected and the previous settings stay; a valid file is loaded again`, async () => {
+    test(`${name}: reloads a valid file, keeps the previous settings if it is invalid, and recovers`, async () => {
       change(withSecret('one-partner-secret', 'zero-partner-secret'));
       await becomes('one-partner-secret', 400);
       assert.equal(await status('zero-partner-secret'), 400, 'both for a while');

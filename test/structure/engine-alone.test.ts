@@ -1,4 +1,4 @@
-// The engine's own tests pass where there are no plugins, webhooks and app on disk.
+// The engine's own tests pass without plugins, webhooks and app on disk.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { type Imports, readImports } from '../support/imports.ts';
 import { temporaryFolder } from '../support/instance.ts';
 import { project } from '../support/process.ts';
 
-/** Everything that a file imports, directly or not, and itself. */
+/** A file and everything that it imports, directly or indirectly. */
 function reached(imports: Imports, file: string, found = new Set<string>()): ReadonlySet<string> {
   if (found.has(file)) return found;
   found.add(file);
@@ -17,7 +17,7 @@ function reached(imports: Imports, file: string, found = new Set<string>()): Rea
   return found;
 }
 
-test('the engine passes its own tests by itself', async () => {
+test('the engine passes its own tests without other code', async () => {
   const imports = readImports('app', 'engine', 'plugins', 'webhooks', 'test');
   const isOfEngine = (file: string) => /^(?:engine|test)\//.test(file);
   const own = [...imports.keys()].filter(

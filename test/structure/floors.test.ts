@@ -1,4 +1,4 @@
-// The house as docs/architecture.md shows it: who may import whom.
+// The module structure in docs/architecture.md: which rooms can import which.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,21 +8,24 @@ import { circles, type Imports, readImports } from '../support/imports.ts';
 const root = join(import.meta.dirname, '../..');
 const floors = ['engine', 'plugins', 'webhooks', 'app'] as const;
 
-/** The rooms of the table, the lowest first. */
+/** The rooms in the table, lowest first. */
 const rooms = [
   ...readFileSync(join(root, 'docs/architecture.md'), 'utf8').matchAll(
     /^\| `((?:engine|plugins|webhooks|app)\/[\w./-]*)` /gm,
   ),
 ].map(([, room = '']) => room);
 
-/** The room of a file: the folder or file of the table that contains it, or the folder it is in if the table lacks it. */
+/**
+ * The room of a file: the folder or file in the table that contains it, or its own folder if the table lacks
+ * it.
+ */
 function roomOf(file: string): string {
   return (
     rooms.find((room) => file === room || (room.endsWith('/') && file.startsWith(room))) ?? dirname(file)
   );
 }
 
-/** What breaks the rules, in words. */
+/** Describes every violation of the rules. */
 function violations(imports: Imports): readonly string[] {
   const found: string[] = [];
   for (const [file, targets] of imports) {
@@ -41,12 +44,12 @@ function violations(imports: Imports): readonly string[] {
   return [...found, ...circles(imports).map((circle) => `a circle: ${circle.join(' → ')}`)];
 }
 
-describe('the house', () => {
+describe('the module structure', () => {
   const imports = readImports(...floors);
 
-  test('every module is seen, and every room of the table has some', () => {
-    assert.ok(imports.size > 200, `only ${imports.size} modules were seen`);
-    assert.ok([...imports.values()].flat().length > 500, 'imports were not seen');
+  test('every room in the table has modules', () => {
+    assert.ok(imports.size > 200, `only ${imports.size} modules were found`);
+    assert.ok([...imports.values()].flat().length > 500, 'imports were not found');
     const seen = new Set([...imports.keys()].map(roomOf));
     assert.deepEqual(
       rooms.filter((room) => !seen.has(room)),
@@ -54,11 +57,11 @@ describe('the house', () => {
     );
   });
 
-  test('arrows go up the table, through an index, and never in a circle', () => {
+  test('imports follow the table, use an index and contain no circle', () => {
     assert.deepEqual(violations(imports), []);
   });
 
-  test('floors stand on one another in their order', () => {
+  test('rooms are in the order of their floors', () => {
     const order = rooms.map((room) => floors.findIndex((floor) => room.startsWith(floor)));
     assert.deepEqual(order, order.toSorted());
   });
@@ -69,7 +72,7 @@ describe('the house', () => {
     ['a circle', 'engine/fields/field.ts', 'engine/fields/index.ts', /a circle/],
     ['a room that the table lacks', 'plugins/unknown/x.ts', 'engine/errors.ts', /no such room/],
   ] as const) {
-    test(`${name} is found`, () => {
+    test(`detects ${name}`, () => {
       const broken = new Map([...imports, [file, [...(imports.get(file) ?? []), target]]]);
       assert.ok(violations(broken).some((text) => expected.test(text)));
     });

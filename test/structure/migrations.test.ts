@@ -1,4 +1,5 @@
-// Instances of their own take the platform's migrations from this package, and write those of resources themselves.
+// Separate instances take the platform's migrations from this package and write those of their resources
+// themselves.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { migrationSequences } from '../../engine/schema/sequences.ts';
 const folder = join(projectFolder, 'migrations');
 const names = readdirSync(folder).filter((name) => /^Migration\d+.*\.json$/.test(name));
 
-test('no migration changes tables of the platform and of resources', () => {
+test('no migration changes both platform tables and resource tables', () => {
   for (const name of names) {
     const { tables, api = {} } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as Record<
       'tables' | 'api',
@@ -19,12 +20,12 @@ test('no migration changes tables of the platform and of resources', () => {
     const platform = changed.filter((each) => each.startsWith('crm_'));
     assert.ok(
       platform.length === 0 || platform.length === changed.length,
-      `${name}: write two, one after the other`,
+      `${name}: write two migrations instead`,
     );
   }
 });
 
-test('an instance has the migrations of the platform, then its own', () => {
+test("an instance runs the platform's migrations before its own", () => {
   const own = join(import.meta.dirname, 'none');
   const [platform, mine] = migrationSequences({ migrations: own, platformMigrations: folder });
   assert.ok(platform?.files.has('Migration20261121091450_initial'));

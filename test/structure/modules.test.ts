@@ -1,4 +1,4 @@
-// What every module promises, by the registry: a new one is covered unasked.
+// What every module in the registry guarantees. New modules are covered automatically.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,14 +17,14 @@ const pages = ['administrators', 'api', 'maintainers', 'partners']
   .map((name) => readFileSync(join(project, `docs/${name}.md`), 'utf8'))
   .join('\n');
 
-test('the variables of effects are read, and documented', () => {
+test('the variables of effects are read and documented', () => {
   for (const [name, variable] of Object.entries(effectVariables)) {
     assert.equal(variables[name as keyof typeof variables], variable);
     assert.ok(administrators.includes(`\`${variable.name}\``));
   }
 });
 
-test('checks have names of their own, and name what they need once', () => {
+test('checks have unique names and list each dependency once', () => {
   const names = checks.map(({ name }) => name);
   assert.deepEqual([...new Set(names)], names);
   for (const { name, needs } of checks) assert.deepEqual([...new Set(needs)], needs, name);
@@ -37,7 +37,7 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
       assert.equal(folders.length, 1, name);
     });
 
-    test('has tables that begin with crm_ and are used by no other module', () => {
+    test('has tables that start with crm_ and are not used by other modules', () => {
       for (const { meta } of tables) {
         assert.match(meta.tableName, /^crm_[a-z_]+$/);
         const owners = modules.filter(({ tables: all = [] }) =>
@@ -50,14 +50,14 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
       }
     });
 
-    test('has variables that are read, and documented with what they mean', () => {
+    test('has variables that are read and documented', () => {
       for (const [key, variable] of Object.entries(own)) {
         assert.equal(variables[key as keyof typeof variables], variable, `${variable.name} is not read`);
         assert.match(administrators, new RegExp(`\`${variable.name}\``));
       }
     });
 
-    test('has commands that say what they do, print JSON, and are documented', async () => {
+    test('has commands with a description, JSON output and documentation', async () => {
       const program = new Command('crm');
       const nothing = () => assert.fail('describing a command runs nothing');
       await commands?.({ program, config: nothing, run: nothing, withInstance: nothing });
@@ -77,14 +77,14 @@ for (const { name, tables = [], variables: own = {}, openApi, commands } of modu
       }
     });
 
-    test('describes operations with names of their own', () => {
+    test('describes operations with unique names', () => {
       const names = [...modules.values()].flatMap(({ openApi: each }) => operationIds(each));
       for (const id of operationIds(openApi)) assert.equal(names.filter((each) => each === id).length, 1, id);
     });
   });
 }
 
-/** The names of the operations of a fragment. */
+/** The operation names of an OpenAPI fragment. */
 const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =>
   Object.values(fragment?.paths ?? {}).flatMap((path) =>
     Object.values(path as Readonly<Record<string, { readonly operationId?: string }>>).flatMap(
@@ -92,7 +92,7 @@ const operationIds = (fragment: (typeof modules)[number]['openApi']): string[] =
     ),
   );
 
-describe('the routes of modules', () => {
+describe('module routes', () => {
   let instance: Instance;
   let routes: readonly Route[];
   before(async () => {
@@ -102,14 +102,14 @@ describe('the routes of modules', () => {
   });
   after(() => instance.close());
 
-  test('each is in the description, or in a page of the documentation', async () => {
+  test('are in the description or the documentation', async () => {
     const document = (await instance.call('GET /docs/openapi.json')).json as {
       paths: Record<string, unknown>;
     };
     const missing = routes.filter(({ url }) => {
       if (/^\/(?:setup|docs)(?:\/|$)/.test(url)) return false;
       const path = url.replaceAll(/:(\w+)/g, '{$1}');
-      // The page names providers in a list, and their address once.
+      // The page lists the providers and names their URL once.
       const words = url
         .replace(/\/:.*$/, '')
         .replace(/^(\/webhooks\/channels)\/([\w-]+)$/, (all, start, provider) =>

@@ -1,4 +1,5 @@
-// Test support: watches the lowest place where statements reach a database, to see whether each holds a slot of the admission.
+// Test support: watches the lowest layer at which statements reach a database and checks whether each statement holds
+// an admission slot.
 import type { PGlite } from '@electric-sql/pglite';
 import type { Pool, PoolClient } from 'pg';
 import type { TextRows } from '../../engine/database/database.ts';
@@ -6,24 +7,24 @@ import { pgInternals } from '../../engine/database/pg-internals.ts';
 import { slotState } from '../../engine/database/requests.ts';
 import type { Instance } from './instance.ts';
 
-/** What reached the database. */
+/** Statements that reached the database. */
 export interface Watched {
-  /** Statements that requests sent without a slot. */
+  /** Statements sent by requests without a slot. */
   readonly outside: string[];
-  /** Statements that no request sent. */
+  /** Statements not sent by a request. */
   readonly background: string[];
-  /** Statements that held a slot. */
+  /** Statements sent while holding a slot. */
   readonly inside: string[];
-  /** Slots that were taken: the kind of work and the organization. */
+  /** Acquired slots, as kind of work and organization. */
   readonly slots: string[];
-  /** Bytes that each statement or transaction read. */
+  /** Number of bytes read by each statement or transaction. */
   readonly bytes: number[];
   readonly stop: () => unknown;
 }
 
 type Anything = (...given: never[]) => unknown;
 
-/** Watches the statements of an instance. */
+/** Watches an instance's statements. */
 export async function watchAdmission({ database }: Instance): Promise<Watched> {
   const seen: Watched = {
     outside: [],
@@ -101,21 +102,21 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   return seen;
 }
 
-/** Parses messages of PostgreSQL's protocol into the statement that runs. */
+/** Parses PostgreSQL protocol messages and returns the text of the statement that they execute. */
 function protocolReader(): (message: Uint8Array) => string | undefined {
   const texts = new Map<string, string>();
   return (message) => {
     const type = String.fromCharCode(message[0] ?? 0);
     const parts = stringsOf(message);
     if (type === 'Q') return parts[0];
-    // A named statement is parsed once and then bound by its name.
+    // A named statement is parsed once and bound by name afterwards.
     if (type === 'P') texts.set(parts[0] ?? '', parts[1] ?? '');
     if (type === 'B') return texts.get(parts[1] ?? '') ?? parts[1];
     return undefined;
   };
 }
 
-/** Returns the strings of a message, each of which ends with a zero byte, after its type and length. */
+/** Returns a message's zero-terminated strings, which follow its type and length. */
 const stringsOf = (message: Uint8Array): string[] =>
   Buffer.from(message).subarray(5).toString('latin1').split('\0');
 
@@ -139,7 +140,7 @@ function watchEmbedded(
   }
 }
 
-/** The length of the texts and bytes in a result. */
+/** Returns the total length of the texts and bytes in a result. */
 function sizeOf(result: unknown): number {
   if (typeof result === 'string') return result.length;
   if (ArrayBuffer.isView(result)) return result.byteLength;

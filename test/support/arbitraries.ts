@@ -1,4 +1,5 @@
-// Generators for property tests (fast-check). JSON is made as text, so that it holds numbers that JavaScript cannot.
+// Generators for property tests (fast-check). JSON is generated as text, so that it can contain numbers that
+// JavaScript cannot represent.
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import type { Field } from '../../engine/fields/field.ts';
@@ -7,7 +8,7 @@ import { objectText } from './reading.ts';
 
 const powers = [0n, 1n, 10n, 2n ** 31n, 2n ** 32n, 2n ** 53n, 2n ** 63n, 2n ** 64n];
 
-/** Integers, mostly near where some representation ends. */
+/** Integers, mostly near the limits of a representation. */
 export const edgyInteger: Arbitrary<bigint> = fc.oneof(
   fc.bigInt({ min: -1000n, max: 1000n }),
   fc
@@ -19,10 +20,10 @@ export const edgyInteger: Arbitrary<bigint> = fc.oneof(
 const digits = (max: number) =>
   fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: max }).map((list) => list.join(''));
 
-/** Any JSON number, as text: long, tiny, huge, with and without fraction and exponent. */
+/** Any JSON number as text: long, tiny or huge, with or without a fraction and an exponent. */
 export const jsonNumber: Arbitrary<string> = fc.oneof(
   edgyInteger.map(String),
-  // The database would keep their last zero, which other ways to write them have not.
+  // The database would keep their trailing zero, which other notations of the same numbers do not have.
   fc.constantFrom('10e-001', '-1697840e-001'),
   fc
     .double({ noDefaultInfinity: true, noNaN: true })
@@ -40,7 +41,7 @@ export const jsonNumber: Arbitrary<string> = fc.oneof(
     ),
 );
 
-/** JSON that no field takes, or that harms careless readers. */
+/** JSON that no field accepts or that breaks careless parsers. */
 export const oddJson: Arbitrary<string> = fc.oneof(
   fc.constantFrom(
     '"\\u0000"',
@@ -82,7 +83,10 @@ const wellFormed = fc
   .string({ unit: 'grapheme', maxLength: 40 })
   .filter((text) => text.isWellFormed() && !text.includes('\0'));
 
-/** JSON texts by a type's JSON format, otherwise by its JSON type. Types of other kinds are given by their examples. */
+/**
+ * JSON texts by JSON format, or by JSON type if the type has no format. Other types are represented by their
+ * examples.
+ */
 const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
   int32: fc.integer().map(String),
   int64: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String),
@@ -95,10 +99,10 @@ const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
   string: wellFormed.map((text) => JSON.stringify(text)),
 };
 
-/** Ids that references may be given, by the resource that they point to. */
+/** IDs that references can use, by target resource. */
 export type KnownIds = Readonly<Record<string, readonly string[]>>;
 
-/** A JSON text that a field most likely takes. */
+/** Returns a JSON text that the field most likely accepts. */
 function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
   if (to !== undefined) return fc.constantFrom('null', ...(ids[to] ?? []));
   const generated = byFormat[String(type.json.format ?? type.json.type)];
@@ -106,14 +110,14 @@ function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
   return generated === undefined ? values : fc.oneof(values, generated, generated);
 }
 
-/** A JSON text that a field does not take. */
+/** Returns a JSON text that the field rejects. */
 const wrongValue = ({ type }: Field): Arbitrary<string> =>
   fc.oneof(fc.constantFrom(...wrongValues(type)), oddJson);
 
 /**
- * Bodies of POST and PUT: some writable fields right, others absent or null; at times a wrong one, a read-only
- * or unknown key, or the same key twice.
- * @param wrong further entries that are wrong, such as references to other organizations' records
+ * Returns POST and PUT bodies: some writable fields are valid, others absent or null. Occasionally a value is
+ * invalid, a key read-only or unknown, or a key is repeated.
+ * @param wrong additional invalid entries, for example references to another organization's records
  */
 export function bodyText(
   { definition: { fields } }: Resource,

@@ -1,4 +1,4 @@
-// axe, run on a page in a browser.
+// Runs axe on a page in a browser.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,26 +12,32 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
-/** Colors are all that differs between light and dark, and these are axe's rules about them. */
+/** axe's color rules. Light and dark mode differ only in color. */
 export const ofColors = ['color-contrast', 'link-in-text-block'];
 
-/** What axe finds serious or critical on a page, as lines. @param rules those that count; default: all */
+/**
+ * Returns axe's serious and critical violations on a page, one per line.
+ * @param rules the rules to check; default: all
+ */
 export async function objections(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
   const runOnly = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } };
   const options = JSON.stringify({ resultTypes: ['violations'], ...runOnly });
-  // It describes the elements of what it lists: of what is right, their number is enough.
+  // axe describes every element that it lists. For passed rules, the count is enough.
   const { violations, passed } = (await page.evaluate(
     `axe.run(document, ${options})
       .then(({ violations, passes }) => ({ violations, passed: passes.length }))`,
   )) as { violations: Violation[]; passed: number };
-  assert.ok(passed > (rules === undefined ? 5 : 0), 'axe looked');
+  assert.ok(passed > (rules === undefined ? 5 : 0), 'axe checked the page');
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
 
-/** Looks at a page: axe, and its width, which must not exceed the window's. Where SCREENSHOTS names a folder, keeps a picture. */
+/**
+ * Checks a page with axe and checks that it is not wider than the window. Saves a screenshot if SCREENSHOTS names a
+ * folder.
+ */
 export async function look(page: Page, name: string): Promise<void> {
   assert.deepEqual(await objections(page), [], name);
   const overflow = await page.evaluate('document.documentElement.scrollWidth - window.innerWidth');

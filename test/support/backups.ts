@@ -1,4 +1,4 @@
-// Backups: an instance as its migrations made it, served in this process, and backup files that are changed on purpose.
+// Backup helpers: serves a migrated instance in this process and reads and modifies backup files.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -11,17 +11,17 @@ import { createDemo, type Demo } from '../../plugins/operations/demo/demo.ts';
 import { type Answer, type Call, send } from './instance.ts';
 import type { Storage } from './process.ts';
 
-/** An instance that is served in this process. */
+/** An instance served in this process. */
 export interface Served extends Pick<Opened, 'config' | 'resources' | 'database'> {
   readonly app: FastifyInstance;
-  /** What an empty database got; undefined for one that was not empty. */
+  /** The demo data, or undefined if the database was not empty. */
   readonly demo: Demo | undefined;
   readonly url: string;
   readonly call: (request: string, call?: Call) => Promise<Answer>;
   readonly close: () => Promise<void>;
 }
 
-/** Serves what a storage holds; an empty one gets the demo organization. */
+/** Serves a storage. Creates the demo organization if it is empty. */
 export async function served(
   { environment }: Pick<Storage, 'environment'>,
   more: Readonly<Record<string, string>> = {},
@@ -43,11 +43,11 @@ export async function served(
   };
 }
 
-/** The lines of a backup. */
+/** Returns a backup's lines. */
 export const linesIn = (file: string): string[] =>
   gunzipSync(readFileSync(file)).toString('utf8').trimEnd().split('\n');
 
-/** Writes lines as a backup that says of itself that it is whole. */
+/** Writes lines as a backup with a valid checksum. */
 export function writeLines(file: string, lines: readonly string[]): void {
   const [before, last] = [lines.slice(0, -1), lines.at(-1) ?? ''];
   const sha256 = createHash('sha256')
@@ -57,7 +57,7 @@ export function writeLines(file: string, lines: readonly string[]): void {
   writeFileSync(file, gzipSync(`${[...before, JSON.stringify({ end: { ...end, sha256 } })].join('\n')}\n`));
 }
 
-/** The rows of a table in a backup, by the names of their columns. */
+/** Returns a table's rows in a backup, keyed by column name. */
 export function rowsIn(file: string, table: string): Record<string, string | null>[] {
   const lines = linesIn(file);
   const { tables } = JSON.parse(lines[0] ?? '') as {

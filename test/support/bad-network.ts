@@ -1,12 +1,12 @@
-// Test support: what may lie between a client and an instance, and lose requests or responses.
+// Test support: a network between a client and an instance that loses requests or responses.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
 /**
- * What becomes of a request: `drop`: it is cut off unsent; `lose`: it is carried out, and its response cut off; `half`: that
- * response is cut in its middle; a response of the network's own.
+ * Outcome of a request: `drop` cuts it off before it is forwarded, `lose` forwards it and drops the response, `half`
+ * truncates the response. A Reply is sent instead of the instance's response.
  */
 export type Fate = 'pass' | 'drop' | 'lose' | 'half' | Reply;
 interface Reply {
@@ -15,7 +15,7 @@ interface Reply {
   readonly body?: string;
 }
 
-/** A request that came. */
+/** A request that reached the network. */
 export interface Arrived {
   readonly method: string;
   readonly path: string;
@@ -26,14 +26,14 @@ export interface Arrived {
 
 export interface Network {
   readonly url: string;
-  /** All requests, those that are lost too. */
+  /** All requests, including lost ones. */
   readonly arrived: Arrived[];
-  /** Says what becomes of each request from now on. */
+  /** Decides the outcome of each subsequent request. */
   decide: (request: Arrived) => Fate;
   readonly close: () => Promise<void>;
 }
 
-/** Opens a network to an instance. */
+/** Opens a network in front of an instance. */
 export async function badNetwork(target: string): Promise<Network> {
   const server = createServer(async (request, response) => {
     const body = await buffer(request);

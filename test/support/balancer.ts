@@ -1,13 +1,13 @@
-// A balancer as operators put in front of several nodes: it asks each whether it is ready, and passes connections on.
+// A load balancer in front of several nodes. It checks their readiness and forwards connections.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** A node behind it. */
+/** A node behind the balancer. */
 export interface Backend {
-  /** Where it serves. */
+  /** Service URL. */
   readonly url: string;
-  /** Where its /readyz is. */
+  /** URL of the admin port, which serves /readyz. */
   readonly admin: string;
 }
 
@@ -15,14 +15,14 @@ export interface Balancer {
   readonly url: string;
   readonly add: (node: Backend) => void;
   readonly remove: (node: Backend) => void;
-  /** Whether new connections are passed to a node. */
+  /** Returns whether new connections are forwarded to a node. */
   readonly uses: (node: Backend) => boolean;
-  /** How many connections found no node that took them. */
+  /** Returns the number of connections that no node accepted. */
   readonly lost: () => number;
   readonly close: () => Promise<void>;
 }
 
-/** How often each node is asked whether it is ready. */
+/** Interval of the readiness checks. */
 const checkMs = 100;
 
 export async function startBalancer(): Promise<Balancer> {

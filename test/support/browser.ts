@@ -1,22 +1,25 @@
-// A real browser on a real instance. Whatever a page does wrong by itself, in any test, fails that test.
+// A real browser on a real instance. Script errors, policy violations and requests to other origins fail the test.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { chromiumPath, launch } from './chromium.ts';
 import { type Driver, type Instance, startInstance } from './instance.ts';
 
-/** Pages on an instance. */
+/** An instance and its pages. */
 export interface World {
   readonly instance: Instance;
-  /** A browser of its own: with its own cookies. Closed after the test. */
+  /** Opens a page in a new browser context with its own cookies. It is closed after the test. */
   readonly open: (options?: BrowserContextOptions) => Promise<Page>;
 }
 
-/** The browser of all suites of this process; each page has a context of its own. */
+/** Shared by all suites in this process; each page has its own context. */
 let launched: Promise<Browser> | undefined;
 after(async () => (await launched)?.close());
 
-/** Runs a suite in the system's Chromium. Without one it is skipped loudly; with CI=true that is a failure. */
+/**
+ * Runs a suite in the system's Chromium. If Chromium is missing, the suite is skipped with a warning, or fails if
+ * CI=true.
+ */
 export function inBrowser(
   name: string,
   suite: (world: () => World) => void,
@@ -47,7 +50,7 @@ export function inBrowser(
       watched = [];
       const problems = all.flatMap((each) => each.problems());
       await Promise.all(all.map((each) => each.context.close()));
-      assert.deepEqual(problems, [], 'what pages did wrong by themselves');
+      assert.deepEqual(problems, [], 'unexpected requests, dialogs or errors');
     });
     after(() => instance.close());
     suite(() => ({
@@ -62,7 +65,7 @@ export function inBrowser(
   });
 }
 
-/** Collects requests to other origins, dialogs, errors of scripts and consoles, and violations of policies. */
+/** Collects requests to other origins, dialogs, script and console errors, and policy violations. */
 async function watch(context: BrowserContext, origin: string): Promise<() => string[]> {
   const problems: string[] = [];
   const errors: { text: string; url: string }[] = [];
@@ -73,7 +76,7 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
   `);
   context.on('request', (request) => {
     const url = request.url();
-    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) problems.push(`asked for ${url}`);
+    if (!url.startsWith(`${origin}/`) && !/^(data|blob|about):/.test(url)) problems.push(`requested ${url}`);
   });
   context.on('response', (response) => {
     if (response.request().isNavigationRequest()) refused.add(response.url());
@@ -86,7 +89,7 @@ async function watch(context: BrowserContext, origin: string): Promise<() => str
   context.on('console', (message) => {
     if (message.type() === 'error') errors.push({ text: message.text(), url: message.location().url });
   });
-  // A page that is itself an error page stands in the console too; the tests look at its status.
+  // The console also reports pages with an error status. The tests check the status themselves.
   const isOfPage = ({ text, url }: { text: string; url: string }) =>
     /^Failed to load resource: .* status of 4\d\d/.test(text) && refused.has(url);
   return () => [

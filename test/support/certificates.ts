@@ -1,21 +1,24 @@
-// Certificates for tests of TLS, made by openssl when they are needed.
+// Certificates for TLS tests, created by openssl on demand.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Paths of what was made in a folder. */
+/** Paths of the created files. */
 export interface Certificates {
-  /** The authority that signed the server's and the client's certificate. */
+  /** The certificate authority that signed the server and client certificates. */
   readonly authority: string;
-  /** Another authority, which signed neither. */
+  /** A certificate authority that signed neither of them. */
   readonly stranger: string;
-  /** For `localhost`, not for an IP address. */
+  /** Valid for `localhost`, but not for an IP address. */
   readonly server: { readonly cert: string; readonly key: string };
-  /** For the role `postgres`. */
+  /** Valid for the role `postgres`. */
   readonly client: { readonly cert: string; readonly key: string };
 }
 
-/** Makes the certificates. @param owner the user who runs the server, so that its key is its own */
+/**
+ * Creates the certificates.
+ * @param owner the user who runs the server and must own its key
+ */
 export function makeCertificates(folder: string, owner: { uid: number; gid: number }): Certificates {
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];

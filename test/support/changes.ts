@@ -1,6 +1,6 @@
-// Test support: what history and the change feed show.
+// Test support: entries of the history and the change feed.
 
-/** A change of a record. */
+/** A change to a record. */
 export interface Change {
   readonly position: string;
   readonly actor: { readonly kind: string; readonly id: number | null; readonly name: string | null };

@@ -1,7 +1,7 @@
-// Deliveries of each channel's provider, with valid signatures.
+// Deliveries from each channel's provider, with valid signatures.
 import { type Added, metaSignature, twilioSignature } from './partners.ts';
 
-/** Public origin of the instance, which Twilio signs. */
+/** Public origin of the instance, which is part of Twilio's signature. */
 export const publicUrl = 'https://crm.example';
 
 /** A provider's deliveries and the expected responses. */
@@ -60,7 +60,7 @@ export const whatsappBody = (value: object): string =>
     ],
   });
 
-/** Returns a Lead Ads delivery. IDs are passed as JSON, so that numbers of any size are possible. */
+/** Returns a Lead Ads delivery. IDs are passed as JSON, so that integers of any size are possible. */
 export const leadgenBody = (...values: { leadgen: string; form?: string; ad?: string }[]): string =>
   `{"object":"page","entry":[{"id":"9","time":1767225600,"changes":[${values
     .map(
@@ -80,7 +80,7 @@ export const twilioForm = (id: string, text: string): Record<string, string> => 
   NumMedia: '0',
 });
 
-/** All providers. Event IDs must be digits, because Lead Ads and Telegram use numbers. */
+/** All providers. Event IDs must consist of digits, because Lead Ads and Telegram use integers. */
 export const providers: readonly Sends[] = [
   {
     ...meta,

@@ -1,4 +1,4 @@
-// The system's Chromium, for tests and for pictures.
+// The system's Chromium, for tests and screenshots.
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 
@@ -12,13 +12,13 @@ const usualPaths = [
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ];
 
-/** The system's Chromium: CHROMIUM_PATH, otherwise its usual path; undefined if it is missing. */
+/** Returns the path of the system's Chromium: CHROMIUM_PATH or the usual path. Returns undefined if it is missing. */
 export function chromiumPath(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   return (given === undefined || given === '' ? usualPaths : [given]).find((path) => existsSync(path));
 }
 
-/** Starts Chromium. It can reach this machine only: no other name resolves. */
+/** Starts Chromium. It can only reach this machine, because no other host name resolves. */
 export function launch(): Promise<Browser> {
   const executablePath = chromiumPath();
   if (executablePath === undefined) throw new Error('no Chromium: install it or set CHROMIUM_PATH');
@@ -35,13 +35,13 @@ export function launch(): Promise<Browser> {
   });
 }
 
-/** Logs in by the form, and waits for the page after it. */
+/** Logs in with the form and waits for the next page. */
 export async function logIn(page: Page, email: string, password = 'a long enough password'): Promise<void> {
   await page.goto('/setup/login');
   await page.getByLabel('Email address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in', exact: true }).click();
-  // On a phone it is in the drawer.
+  // On a phone, the link is in the drawer.
   await page
     .getByRole('button', { name: 'Log out', exact: true, includeHidden: true })
     .waitFor({ state: 'attached' });

@@ -1,4 +1,4 @@
-// Test support: a client as its users have it, packed and installed next to a program.
+// Test support: a client as its users get it, packed and installed next to a program.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,13 +6,13 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { project } from './process.ts';
 
-/** Compilers by their versions; the generators' one is there once its packages are. */
+/** Compilers by version. The generators' compiler is available only if their packages are installed. */
 export const compilers: readonly (readonly [version: string, path: string])[] = [
   ['7', join(project, 'node_modules/typescript')],
   ['5.9', join(project, 'test/clients/node_modules/typescript')],
 ];
 
-/** Strict in every way that users may be. */
+/** Every strict option that users might enable. */
 const compilerOptions = {
   target: 'es2023',
   lib: ['es2023', 'dom', 'dom.iterable'],
@@ -28,17 +28,21 @@ const compilerOptions = {
   rootDir: '.',
 };
 
-/** A folder with the packed client in its node_modules. */
+/** A folder with the packed client in node_modules. */
 export interface Installed {
   readonly folder: string;
-  /** The files in the package. */
+  /** The package's files. */
   readonly files: readonly string[];
-  /** Writes programs and compiles them, with each compiler that is there, into the folder `compiled`. */
+  /** Writes programs and compiles them with each available compiler into the folder `compiled`. */
   readonly compile: (programs: Readonly<Record<string, string>>) => Promise<void>;
   readonly remove: () => void;
 }
 
-/** Runs a program. @returns its output @throws with its output if it fails */
+/**
+ * Runs a program.
+ * @returns its output
+ * @throws an error with its output if it fails
+ */
 export async function runProgram(cwd: string, program: string, ...args: readonly string[]): Promise<string> {
   const PATH = `${dirname(process.execPath)}:${process.env.PATH}`;
   const { stdout } = await promisify(execFile)(program, args, { cwd, env: { ...process.env, PATH } }).catch(
@@ -47,11 +51,11 @@ export async function runProgram(cwd: string, program: string, ...args: readonly
   return stdout;
 }
 
-/** Packs the client in a folder, with npm as its author would, and installs it. */
+/** Packs the client with npm, as its author would, and installs it in a folder. */
 export async function install(client: string): Promise<Installed> {
   const cache = join(project, 'node_modules/.cache');
   mkdirSync(cache, { recursive: true });
-  // Among the packages of the project, so that the client's own script finds a compiler.
+  // Within the project, so that the client's build script finds a compiler.
   const folder = mkdtempSync(join(cache, 'client-'));
   const source = join(folder, 'source');
   cpSync(client, source, { recursive: true });

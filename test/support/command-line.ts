@@ -1,4 +1,4 @@
-// Test support: commands of modules on an instance that is open already, without a process for each.
+// Test support: runs modules' commands on an open instance without starting a process for each command.
 import { Command } from '@commander-js/extra-typings';
 import { modules } from '../../app/modules.ts';
 import { buildService } from '../../app/serve/build.ts';
@@ -7,7 +7,11 @@ import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.t
 import { configuredSlugs, readSettings } from '../../webhooks/settings/index.ts';
 import type { Instance } from './instance.ts';
 
-/** Runs a command. @returns what it would print @throws what it failed with */
+/**
+ * Runs a command.
+ * @returns its output
+ * @throws the error with which it failed
+ */
 export async function runCommand(
   { config, resources, database }: Instance,
   args: readonly string[],
@@ -33,6 +37,6 @@ export async function runCommand(
   }
   await program.parseAsync([...args], { from: 'user' });
   const [result, ...more] = await Promise.all(results);
-  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is not one command`);
+  if (result === undefined || more.length > 0) throw new Error(`${args.join(' ')} is not a single command`);
   return result;
 }

@@ -1,13 +1,13 @@
-// The process that a test file has for commands of the command line; it starts with the first of them.
+// A test file's process for CLI commands. It is started with the first command.
 import { type ChildProcess, fork } from 'node:child_process';
 import { after } from 'node:test';
 import type { TextRows } from '../../engine/database/database.ts';
 import type { Command, Ended, Query } from './commands.ts';
 
-/** No command takes this long, so one that does hangs. */
+/** A command that takes longer hangs. */
 export const limitMs = 120_000;
 
-/** What a process needs of this one's environment; nothing that configures the service. */
+/** Returns the environment variables that a process needs, without any that configure the service. */
 export const inherited = (): Readonly<Record<string, string>> =>
   Object.fromEntries(
     ['PATH', 'HOME', 'TMPDIR', 'NODE_COMPILE_CACHE'].flatMap((name) => {
@@ -25,10 +25,16 @@ let child: ChildProcess | undefined;
 const waiting: Waiting[] = [];
 after(() => child?.disconnect());
 
-/** Runs a command once those before it have ended. @throws when it does not end, or ends the process */
+/**
+ * Runs a command after the previous ones have finished.
+ * @throws if it hangs or terminates the process
+ */
 export const runCommand = async (command: Command): Promise<Ended> => (await outcomeOf(command)) as Ended;
 
-/** Runs a query on the database that the environment names. @throws when it fails */
+/**
+ * Runs a query on the database that the environment configures.
+ * @throws if it fails
+ */
 export const runQuery = async (environment: Query['environment'], query: string): Promise<TextRows> =>
   (await outcomeOf({ environment, query })) as TextRows;
 

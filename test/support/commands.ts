@@ -1,26 +1,26 @@
-// Runs commands of the command line in one process, one after another, each with arguments, an environment, a working
-// folder and a standard input of its own; queries too. Messages of the parent hold them, messages to it the outcomes.
+// Runs CLI commands and queries one after another in one process. Each command has its own arguments, environment,
+// working directory and standard input. The parent sends them as messages and receives the outcomes as messages.
 import { Readable } from 'node:stream';
 import { readConfig } from '../../app/config.ts';
 import type { TextRows } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 
-/** What to run. */
+/** A command to run. */
 export interface Command {
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** The whole of standard input. */
+  /** The complete standard input. */
   readonly input: string;
 }
 
-/** A query for a database that no other process has open. */
+/** A query on a database that no other process has opened. */
 export interface Query {
   readonly environment: Command['environment'];
   readonly query: string;
 }
 
-/** How it ended and what it wrote. */
+/** A command's outcome and output. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
@@ -53,7 +53,7 @@ async function outcome({ args, environment, cwd, input }: Command): Promise<Ende
   };
   process.exitCode = 0;
   try {
-    // Each address is a module of its own, so the command line starts over; what it imports is there already.
+    // Each specifier loads a new module, so the command line starts afresh. Its imports are already loaded.
     await import(`${commandLine}?${started++}`);
   } catch (cause) {
     if (cause !== exited) throw cause;
@@ -76,7 +76,7 @@ async function rows({ environment, query }: Query): Promise<TextRows> {
 
 let last: Promise<unknown> = Promise.resolve();
 process.on('message', (work: Command | Query) => {
-  // A failure that is not the command's own ends this process.
+  // Unexpected failures, as opposed to a failing command, end this process.
   last = last.then(async () => process.send?.(await ('query' in work ? rows(work) : outcome(work))));
 });
 process.on('disconnect', () => exit(0));

@@ -1,4 +1,4 @@
-// Test support: a copy of an organization's records, kept by the change feed alone.
+// Test support: a copy of an organization's records, maintained only with the change feed.
 import assert from 'node:assert/strict';
 import type { Answer } from './instance.ts';
 
@@ -12,7 +12,7 @@ interface Change {
   readonly after: Values | null;
 }
 
-/** Follows the feed from its first change. */
+/** Follows the change feed from its first change. */
 export class Copy {
   readonly #get: (path: string) => Promise<Answer>;
   readonly #known = new Map<string, Change>();
@@ -20,17 +20,17 @@ export class Copy {
   #last: readonly [transaction: bigint, id: bigint] = [0n, 0n];
   #next = '';
 
-  /** @param get asks any node */
+  /** @param get sends a GET request to any node */
   constructor(get: (path: string) => Promise<Answer>) {
     this.#get = get;
   }
 
-  /** Reads on, until there is nothing more after what is written is written. */
+  /** Reads the feed until writing is done and no more changes follow. */
   async follow(isDone: () => boolean): Promise<void> {
     for (;;) {
       const wasDone = isDone();
       const answer = await this.#get(`/events?wait=1&after=${this.#next}`);
-      // Many wait, or a node is gone for a moment.
+      // The service is overloaded or a node is temporarily unavailable.
       if (answer.status >= 500) continue;
       assert.equal(answer.status, 200, answer.text);
       const changes = answer.json.data as readonly Change[];
@@ -50,12 +50,12 @@ export class Copy {
     this.#last = [transaction, id];
     const record = `${change.resource} ${change.id}`;
     const once = `${record} v${change.version}`;
-    assert.ok(!this.#seen.has(once), `${once} comes twice`);
+    assert.ok(!this.#seen.has(once), `${once} was received twice`);
     this.#seen.add(once);
     if (change.version > (this.#known.get(record)?.version ?? 0)) this.#known.set(record, change);
   }
 
-  /** The records of a resource, by their ids. */
+  /** Returns a resource's records by ID. */
   recordsOf(resource: string): Readonly<Record<string, Values>> {
     return Object.fromEntries(
       [...this.#known.values()].flatMap(({ resource: name, id, after }) =>
@@ -64,7 +64,7 @@ export class Copy {
     );
   }
 
-  /** What the database has of it, without joined fields. */
+  /** Returns the records in the database, without joined fields. */
   async stored(resource: string): Promise<Readonly<Record<string, Values>>> {
     const found: [string, Values][] = [];
     for (let path: string | undefined = `/api/v1/${resource}?sort=id&dir=asc`; path !== undefined; ) {

@@ -1,4 +1,4 @@
-// Every response that a test gets is held to the description of the API; the runner collects which were seen.
+// Checks every response that a test receives against the API description. The runner collects the responses seen.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,48 +10,48 @@ import type { Resource } from '../../engine/compile/compile.ts';
 type Json = Readonly<Record<string, unknown>>;
 const object = (value: unknown): Json => (value ?? {}) as Json;
 
-/** The part of a response that is described. */
+/** The described parts of a response. */
 interface Response {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** What is served at an address. */
+/** The service behind a URL. */
 interface Served {
-  /** The same for the same description; undefined where tests change what resources there are. */
+  /** Equal for equal descriptions. */
   readonly key: string;
-  /** Whether it is the shipped API, all of which some test must see. */
+  /** Whether this is the shipped API, which the tests must cover completely. */
   readonly shipped: boolean;
   readonly config: Config;
   readonly resources: readonly Resource[];
 }
 
-/** Headers of HTTP itself, or of every response of the service, which no operation describes. */
+/** HTTP's own headers and those of every response, which operations do not describe. */
 const transport =
   /^(access-control-.*|cache-control|connection|content-encoding|content-length|content-type|date|keep-alive|transfer-encoding|vary|x-content-type-options|accept-patch)$/;
 
 const served = new Map<string, Served>();
 const made = new Map<string, Promise<Description>>();
-/** Statuses and codes that the shipped API describes, and those that were seen. */
+/** Statuses and codes that the shipped API describes, and those that occurred. */
 const described = new Set<string>();
 const seen = new Set<string>();
 
-/** Holds the responses of an address to the description of what is served there. */
+/** Checks responses from this URL against the service's description. */
 export function describe(url: string, service: Served): void {
   served.set(url, service);
 }
 
-/** Holds the responses of an address to what is served at another. */
+/** Checks responses from this URL against the description for another URL. */
 export function describeLike(url: string, other: string): void {
   const service = served.get(other);
   if (service !== undefined) served.set(url, service);
 }
 
-/** Holds them to nothing: what a test throws itself is in no description. */
+/** Stops checking responses from this URL, for example because the test throws undescribed errors. */
 export const forgetDescription = (url: string): boolean => served.delete(url);
 
-/** The description of what is served at an address. */
+/** Returns the description of the service at a URL. */
 export function descriptionOf(url: string): Promise<Description> {
   const service = served.get(url);
   assert.ok(service, url);
@@ -60,7 +60,7 @@ export function descriptionOf(url: string): Promise<Description> {
   return known;
 }
 
-/** Fails if a response is not as its description says. */
+/** Fails if a response does not match its description. */
 export async function assertDescribed(
   url: string,
   method: string,
@@ -73,14 +73,14 @@ export async function assertDescribed(
   description.check(method, place, response, new URLSearchParams(query).get('fields') === null);
 }
 
-/** Resources share their operations, so what one of them responds was seen of all. */
+/** Resources share their operations, so a response from one of them counts for all. */
 const keyOf = (method: string, template: string, status: string | number) =>
   `${method.toUpperCase()} ${template.replace(/^(\/api\/v1\/)\w+/, '$1R')} ${status}`;
 
-/** A description, ready to check responses. */
+/** A description that can check responses. */
 export class Description {
   readonly document: Json;
-  // The linters validate the schemas themselves.
+  // The linters validate the schemas.
   readonly #ajv = ajvFor({ validateSchema: false, meta: false });
   readonly #validators = new Map<string, ValidateFunction>();
   readonly #paths: readonly (readonly [template: string, pattern: RegExp, item: Json])[];
@@ -94,7 +94,7 @@ export class Description {
       components: { schemas: inAjv(withWholeRecords(object(schemas)), 'whole') },
     });
     this.#paths = Object.entries(object(document.paths))
-      // Templates after what they would match too.
+      // Literal paths precede templates that would match them too.
       .sort(([a], [b]) => Number(a.includes('{')) - Number(b.includes('{')))
       .map(([template, item]) => [
         template,
@@ -103,7 +103,7 @@ export class Description {
       ]);
   }
 
-  /** A part that may be a reference. */
+  /** Resolves a part of the document that can be a reference. */
   resolved(part: unknown): Json {
     const { $ref } = object(part);
     if (typeof $ref !== 'string') return object(part);
@@ -115,7 +115,7 @@ export class Description {
     );
   }
 
-  /** Every operation. */
+  /** Returns every operation. */
   operations(): readonly { readonly template: string; readonly method: string; readonly operation: Json }[] {
     return this.#paths.flatMap(([template, , item]) =>
       Object.entries(item)
@@ -124,7 +124,7 @@ export class Description {
     );
   }
 
-  /** What it says, as the runner counts it. */
+  /** Returns the described responses in the runner's notation. */
   all(): readonly string[] {
     return this.operations().flatMap(({ template, method, operation }) =>
       Object.entries(object(operation.responses)).flatMap(([status, response]) => [
@@ -134,27 +134,28 @@ export class Description {
     );
   }
 
-  /** The examples of an error response, by their codes. */
+  /** Returns the examples of an error response by error code. */
   #errorsOf({ content }: Json): Json {
     const { schema, examples } = object(object(content)['application/json']);
     return object(schema).$ref === '#/components/schemas/Error' ? object(examples) : {};
   }
 
   /**
-   * @param path without parameters
-   * @param isWhole whether records must have all of their fields, because the request did not choose any
-   * @throws AssertionError if a response is not as described
+   * Checks a response.
+   * @param path without query parameters
+   * @param isWhole whether records must be complete because the request did not choose fields
+   * @throws AssertionError if the response does not match the description
    */
   check(method: string, path: string, response: Response, isWhole = false): void {
     const [template, , item] = this.#paths.find(([, pattern]) => pattern.test(path)) ?? [];
     if (template === undefined || item === undefined) return;
     const { status, headers, text } = response;
     const known = Object.keys(item).filter((name) => 'responses' in object(item[name]));
-    // HEAD is described in words: as GET, without the body.
+    // HEAD is described in prose: like GET, without a body.
     const isHead = method === 'HEAD' && known.includes('get');
     const name = isHead ? 'get' : method.toLowerCase();
     if (!known.includes(name)) {
-      // Any other method of a path: 405 is described with those that it has.
+      // Other methods get 405, which is described with the path's methods.
       if (status !== 405) return;
       seen.add('405 method_not_allowed');
       for (const other of known) seen.add(keyOf(other, template, 405));
@@ -172,7 +173,7 @@ export class Description {
       return;
     }
     const type = (headers.get('content-type') ?? '').split(';')[0] ?? '';
-    assert.ok(Object.hasOwn(contents, type), `${place} has another Content-Type: ${type}`);
+    assert.ok(Object.hasOwn(contents, type), `${place} has an undescribed Content-Type: ${type}`);
     if (type !== 'application/json') return;
     const body: unknown = JSON.parse(text);
     const { schema } = object(contents[type]);
@@ -183,11 +184,14 @@ export class Description {
     const errors = this.#errorsOf(described);
     if (Object.keys(errors).length === 0) return;
     const { code } = object(body);
-    assert.ok(Object.hasOwn(errors, String(code)), `${place} is not described with the code ${code}`);
+    assert.ok(Object.hasOwn(errors, String(code)), `${place} has an undescribed code: ${code}`);
     seen.add(`${status} ${code}`);
   }
 
-  /** Returns the validator of a response's schema. @param of which of the two sets of components it refers to */
+  /**
+   * Returns the validator for a response's schema.
+   * @param of the set of components to which the schema refers
+   */
   #validator(place: string, schema: unknown, of: 'api' | 'whole'): ValidateFunction {
     const key = `${of} ${place}`;
     const known = this.#validators.get(key);
@@ -201,11 +205,11 @@ export class Description {
     const names = Object.keys(described);
     for (const name of names) {
       if (this.resolved(described[name]).required === true)
-        assert.ok(headers.has(name), `${place} has no ${name}`);
+        assert.ok(headers.has(name), `${place} lacks the header ${name}`);
     }
     const known = names.map((name) => name.toLowerCase());
     for (const [name] of headers) {
-      assert.ok(known.includes(name) || transport.test(name), `${place} has ${name}, which is not described`);
+      assert.ok(known.includes(name) || transport.test(name), `${place} has an undescribed header: ${name}`);
     }
   }
 }
@@ -217,9 +221,9 @@ async function describedBy({ config, resources, shipped }: Served): Promise<Desc
   return made;
 }
 
-/** An Ajv that knows what the description uses, independently of the engine. */
+/** Returns an Ajv that supports the formats and keywords in the description, independently of the engine. */
 export function ajvFor(options: Options = {}): Ajv2020 {
-  // Decimals may be beyond what JavaScript's numbers hold; then they are parsed as Infinity.
+  // Decimals can exceed the range of JavaScript numbers. They are then parsed as Infinity.
   const ajv = new Ajv2020({ strict: true, strictNumbers: false, allowUnionTypes: true, ...options });
   ajv.addVocabulary(['components', 'x-extensible-enum', 'example']);
   const dateTime =
@@ -237,11 +241,14 @@ export function ajvFor(options: Options = {}): Ajv2020 {
   return ajv;
 }
 
-/** Returns a part of the document with references as Ajv resolves them. @param id the document's ID in Ajv */
+/**
+ * Returns a part of the document with references rewritten for Ajv.
+ * @param id the document's ID in Ajv
+ */
 export const inAjv = (part: unknown, id = 'api'): unknown =>
   JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', `"$ref":"${id}#/`));
 
-/** Requires of projections what complete records have: a request without `fields` gets every field. */
+/** Makes all fields of a projection required: a request without `fields` gets every field. */
 const withWholeRecords = (schemas: Json): Json =>
   Object.fromEntries(
     Object.entries(schemas).map(([name, schema]) => {
@@ -250,7 +257,7 @@ const withWholeRecords = (schemas: Json): Json =>
     }),
   );
 
-// The runner of all files reads what each of them saw.
+// The runner reads the responses seen by each file.
 const folder = process.env.TEST_TEMPLATES;
 if (folder !== undefined) {
   process.once('exit', () => {

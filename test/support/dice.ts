@@ -1,6 +1,6 @@
-// Test support: numbers that look like chance, and come again with the same seed.
+// Test support: reproducible pseudorandom numbers.
 
-/** Numbers from 0 to 1 that follow from a seed. */
+/** Returns a generator of numbers from 0 to 1 that depend only on the seed. */
 export function diceOf(seed: number): () => number {
   let state = seed;
   return () => {

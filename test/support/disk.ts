@@ -1,4 +1,4 @@
-// A disk of its own that can be filled: tmpfs, which only root may mount, and not everywhere.
+// A small disk that tests can fill: tmpfs, which only root can mount, and not on every machine.
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,16 +6,19 @@ import { join } from 'node:path';
 
 /** A small file system. */
 export interface Disk {
-  /** An empty folder on it. */
+  /** An empty folder on the disk. */
   readonly path: string;
-  /** Leaves no byte free. */
+  /** Fills the disk completely. */
   readonly fill: () => void;
-  /** Frees what {@link fill} has taken. */
+  /** Frees the space used by {@link fill}. */
   readonly free: () => void;
   readonly remove: () => void;
 }
 
-/** Mounts a disk of some size. @returns undefined where this machine does not permit it */
+/**
+ * Mounts a disk.
+ * @returns undefined if this machine does not permit it
+ */
 export function mountDisk(megabytes: number): Disk | undefined {
   const path = mkdtempSync(join(tmpdir(), 'crm-disk-'));
   try {

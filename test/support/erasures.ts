@@ -1,10 +1,10 @@
-// Test support: searches for a person and erasures, which run in the background.
+// Test support: searches for a person and erasures, both of which run in the background.
 import assert from 'node:assert/strict';
 import { problemOf, type Visitor } from './forms.ts';
 import type { Answer } from './instance.ts';
 import { until } from './process.ts';
 
-/** The page of a search or an erasure when it is over. */
+/** Returns the page of a finished search or erasure. */
 export async function settled(browser: Visitor, sent: Answer): Promise<Answer> {
   assert.equal(sent.status, 303, problemOf(sent));
   const location = sent.headers.get('location') ?? assert.fail();
@@ -15,7 +15,7 @@ export async function settled(browser: Visitor, sent: Answer): Promise<Answer> {
       answer = await browser.get(location);
       return false;
     },
-    'the end of the erasure',
+    'finish the search or erasure',
     60_000,
   );
   return answer;

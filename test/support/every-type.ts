@@ -8,15 +8,15 @@ export const types: readonly (readonly [name: string, type: FieldType])[] =
 export const stored = types.filter(([, type]) => type.columns !== undefined);
 export const computed = types.filter(([, type]) => type.columns === undefined);
 
-/** The first type that refers to records, and the first whose text others can show. */
+/** The first type that references records, and the first whose text can be joined into other records. */
 export const referring = stored.find(([, type]) => type.refers)?.[0] ?? '';
 export const textual = stored.find(([, type]) => type.text !== undefined)?.[0] ?? '';
 
-/** YAML of a field; `options` are further keys, each after a comma. */
+/** Returns the YAML of a field. `options` are additional keys, each preceded by a comma. */
 export const line = (field: string, typeName: string, options = '') =>
   `  ${field}: { type: ${typeName}${options} }`;
 
-/** The keys without which a type is not a valid nullable field of the resource `loose`. */
+/** Returns the keys that a type requires to be a valid nullable field of the resource `loose`. */
 export const needs = (type: FieldType): string =>
   type.joins
     ? `, through: n_${referring}, show: [n_${textual}]`
@@ -28,7 +28,9 @@ const identity = [
   line('organization_id', 'int64', ', read_only: true, set: organization'),
 ];
 
-/** Fields of every type: n_… nullable, p_… plain with the type's empty value, c_… computed. */
+/**
+ * Fields of every type: n_… is nullable, p_… is not nullable and defaults to the type's empty value, c_… is computed.
+ */
 export const looseFields = [
   ...identity,
   ...stored.map(([name, type]) => line(`n_${name}`, name, needs(type))),
@@ -42,7 +44,7 @@ const tightFields = [
   ...stored.filter(([, type]) => !type.refers).map(([name]) => line(`r_${name}`, name, ', required: true')),
 ].join('\n');
 
-/** Two resources that have every field type, whichever there are: `loose` and `tight`. */
+/** Two resources with all registered field types: `loose` and `tight`. */
 export const everyType: readonly Source[] = [
   {
     file: 'loose.yaml',
@@ -51,7 +53,7 @@ export const everyType: readonly Source[] = [
   { file: 'tight.yaml', text: tightFields },
 ];
 
-/** Further values by JSON format or type: where rounding, sign or length would show. */
+/** Additional values by JSON format or type that would reveal errors in rounding, sign or length. */
 const edges: Readonly<Record<string, readonly string[]>> = {
   int64: ['9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'],
   number: ['12345678901234.56', '-0.000000000000000000001', '123456789012345678901234567890.123456789'],
@@ -66,13 +68,16 @@ const edges: Readonly<Record<string, readonly string[]>> = {
   string: [JSON.stringify('x'.repeat(5000)), '"\\u2028 \\\\ \\" /"', '"null"'],
 };
 
-/** JSON texts that a type must take; for references only null, for other ids depend on what is stored. */
+/**
+ * Returns JSON texts that a type must accept. For references only null, because other IDs depend on the stored
+ * records.
+ */
 export function valuesOf({ json, examples, refers }: FieldType): string[] {
   const more = refers ? [] : (edges[String(json.format ?? json.type)] ?? []);
   return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
 }
 
-/** Texts by JSON format that are one step beyond what the format allows. */
+/** Texts by JSON format that are just outside what the format allows. */
 export const beyond: Readonly<Record<string, readonly string[]>> = {
   'date-time': [
     '2026-03-01T24:00:00Z',
@@ -102,7 +107,7 @@ export const beyond: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** A JSON text of each kind. */
+/** One JSON text of each kind. */
 export const kinds: Readonly<Record<string, string>> = {
   string: '"some text"',
   number: '7',
@@ -111,7 +116,7 @@ export const kinds: Readonly<Record<string, string>> = {
   array: '[]',
 };
 
-/** JSON texts of every kind that a type is not, and numbers and texts that it cannot hold. */
+/** Returns JSON texts of every other kind, and numbers and texts outside the type's range. */
 export function wrongValues({ json }: FieldType): string[] {
   const kind = json.type === 'integer' ? 'number' : String(json.type);
   const wrong = Object.entries(kinds)

@@ -1,4 +1,4 @@
-// What a fault needs: a service under load on a database of its own, and what became of both.
+// Runs faults on a service under load with its own database, and checks the outcome for both.
 import { type Findings, type Load, startLoad } from './ledger.ts';
 import { type Environment, type Service, serve, until } from './process.ts';
 
@@ -6,31 +6,31 @@ import { type Environment, type Service, serve, until } from './process.ts';
 export interface World {
   readonly load: Load;
   readonly service: () => Service;
-  /** Does some work during which no write is expected to succeed. */
+  /** Runs work during which no write is expected to succeed. */
   readonly lasting: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Starts the service again, after it has ended. */
+  /** Restarts the service after it has stopped. */
   readonly restart: () => Promise<void>;
 }
 
-/** A fault, and how it is made. */
+/** A fault and how to cause it. */
 export interface Fault {
-  /** Makes the fault and takes it away again. */
+  /** Causes the fault and ends it. */
   readonly strike: (world: World) => Promise<void>;
-  /** How often. */
+  /** Number of repetitions. */
   readonly rounds: number;
-  /** Acknowledged writes before each time, at most; as many again follow the last. */
+  /** Maximum number of acknowledged writes before each fault. The same number follows the last fault. */
   readonly writes: number;
 }
 
-/** What a fault has done. */
+/** Outcome of a fault. */
 export interface Outcome extends Findings {
-  /** Time without an acknowledged write, beyond the fault itself. */
+  /** Longest time without an acknowledged write, not counting the fault itself. */
   readonly longestOutageMs: number;
 }
 
 const clients = 8;
 
-/** Runs a fault on a service that works, and compares what is stored with what was acknowledged. */
+/** Runs a fault on a working service and compares the stored records with the acknowledged writes. */
 export async function runFault(
   { strike, rounds, writes }: Fault,
   environment: Environment,
@@ -66,7 +66,7 @@ export async function runFault(
     await acknowledge(writes);
     await load.stop();
     const gaps = load.gaps();
-    // What is there after one start is there after the next.
+    // What is stored after the first start must still be stored after the second.
     await service.kill();
     await world.restart();
     const findings = await load.check(service, key);
@@ -77,7 +77,7 @@ export async function runFault(
   }
 }
 
-/** How much of a gap lies outside the faults. */
+/** Returns how much of a gap lies outside the faults. */
 function beyond(
   [from, to]: readonly [number, number],
   faults: readonly (readonly [number, number])[],

@@ -1,4 +1,4 @@
-// A browser without scripts: keeps cookies, finds the forms on a page, and sends them as a browser would.
+// A browser without scripts. It keeps cookies, finds the forms on a page and submits them like a browser.
 import assert from 'node:assert/strict';
 import { type Answer, type Instance, type Organization, send } from './instance.ts';
 import type { Person } from './people.ts';
@@ -6,27 +6,27 @@ import type { Person } from './people.ts';
 type Fields = Readonly<Record<string, string | readonly string[]>>;
 type Headers = Readonly<Record<string, string>>;
 
-/** A form as a page has it. */
+/** A form on a page. */
 export interface Form {
   readonly action: string;
-  /** What it holds before the user types: hidden fields, and those with a value. */
+  /** Values before the user types: hidden fields and prefilled fields. */
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** Somebody with a browser. */
+/** A browser session. */
 export interface Visitor {
-  /** Its cookies by name, kept from answer to answer; tests may change them. */
+  /** Cookies by name, kept between responses. Tests can change them. */
   readonly cookies: Map<string, string>;
   readonly get: (path: string, headers?: Headers) => Promise<Answer>;
-  /** Posts fields as they are, from a page of the same origin unless the headers say otherwise. */
+  /** Posts fields unchanged, from a page of the same origin unless the headers override it. */
   readonly post: (path: string, fields: Fields, headers?: Headers) => Promise<Answer>;
-  /** Opens a page and sends the form on it that goes to an address; its hidden fields go along. */
+  /** Opens a page and submits its form with this action, including the hidden fields. */
   readonly submit: (page: string, action: string, fields?: Fields) => Promise<Answer>;
-  /** The token of the forms on a page. */
+  /** Returns the CSRF token of a page's forms. */
   readonly token: (page: string) => Promise<string>;
 }
 
-/** The character that a page wrote as an entity. */
+/** Characters by their HTML entity. */
 const entities: Readonly<Record<string, string>> = {
   '&amp;': '&',
   '&lt;': '<',
@@ -36,11 +36,11 @@ const entities: Readonly<Record<string, string>> = {
   '&#x3D;': '=',
   '&#x60;': '`',
 };
-/** Text of a page as a reader sees it. */
+/** Returns a page's text as a reader sees it. */
 export const readable = (html: string): string =>
   html.replace(/&(?:amp|lt|gt|quot|#x27|#x3D|#x60);/g, (entity) => entities[entity] ?? entity);
 
-/** Every form of a page. */
+/** Returns all POST forms on a page. */
 export function formsOf({ text }: Pick<Answer, 'text'>): Form[] {
   return [...text.matchAll(/<form[^>]* method="post"[^>]* action="([^"]*)"[^>]*>([\s\S]*?)<\/form>/g)].map(
     ([, action = '', inside = '']) => ({
@@ -58,15 +58,15 @@ export function formsOf({ text }: Pick<Answer, 'text'>): Form[] {
   );
 }
 
-/** What a page says went wrong. */
+/** Returns the error message on a page. */
 export const problemOf = ({ text }: Answer): string =>
   readable(/<p class="problem" role="alert">([^<]*)<\/p>/.exec(text)?.[1] ?? '');
 
-/** What a page shows in a field that can only be read, such as a new key. */
+/** Returns the value of a read-only field, for example a new key. */
 export const shownIn = ({ text }: Answer, id: string): string =>
   readable(new RegExp(`<textarea id="${id}"[^>]* readonly[^>]*>([^<]*)<`).exec(text)?.[1] ?? '');
 
-/** Opens a browser on an instance. */
+/** Opens a browser session on an instance. */
 export function visitor({ url }: Pick<Instance, 'url'>): Visitor {
   const cookies = new Map<string, string>();
   const ask = async (request: string, headers: Headers, body?: string): Promise<Answer> => {
@@ -109,7 +109,7 @@ export function visitor({ url }: Pick<Instance, 'url'>): Visitor {
   };
 }
 
-/** Opens a browser and logs a person in by the form. */
+/** Opens a browser session and logs in with the form. */
 export async function signIn(
   instance: Pick<Instance, 'url'>,
   { email, password }: Pick<Person, 'email' | 'password'>,
@@ -120,14 +120,14 @@ export async function signIn(
   return browser;
 }
 
-/** The value of a choice on a page, by its text. */
+/** Returns the value of a page's option with this text. */
 export async function optionOf(browser: Visitor, page: string, text: string): Promise<string> {
   const html = (await browser.get(page)).text;
   const all = [...html.matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)];
   return all.find(([, , name]) => name === text)?.[1] ?? assert.fail(`no ${text} on ${page}`);
 }
 
-/** The person who made the administrator's key of an organization. */
+/** Returns the user who created an organization's administrator key. */
 export const administratorOf = ({ slug, user }: Organization): Person => ({
   id: user,
   email: `admin@${slug}.example`,

@@ -1,11 +1,11 @@
-// IDs that meet: rows of different tables with the same number, as they occur in any database that is old enough.
+// Aligned IDs: rows in different tables with the same ID, as they occur in any database that is old enough.
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import type { Instance } from './instance.ts';
 
 let next = 5_000_000;
 
-/** Lets the IDs of several tables continue at one number, higher than any so far, and returns it. */
+/** Restarts the IDs of several tables at the same unused value and returns it. */
 export async function alignIds(
   { database }: Pick<Instance, 'database'>,
   tables: readonly string[],

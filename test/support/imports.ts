@@ -1,14 +1,17 @@
-// Who imports whom, from the source itself: also what is imported only as a type.
+// Reads the import graph from the source, including type-only imports.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { parseSync } from 'oxc-parser';
 
 const project = join(import.meta.dirname, '../..');
 
-/** Files by path from the project's root, each with the project's files that it imports. */
+/** Files by path relative to the project root, each with the project files that it imports. */
 export type Imports = ReadonlyMap<string, readonly string[]>;
 
-/** @param folders whose TypeScript files are read, from the project's root */
+/**
+ * Reads the imports of TypeScript files.
+ * @param folders the folders to read, relative to the project root
+ */
 export function readImports(...folders: readonly string[]): Imports {
   const files = folders.flatMap((folder) =>
     readdirSync(join(project, folder), { recursive: true, encoding: 'utf8' })
@@ -33,7 +36,7 @@ function importsOf(file: string): readonly string[] {
   return [...new Set(relative)].map((name) => normalize(join(dirname(file), name)));
 }
 
-/** The circles among so many nodes: each a list of what leads back to its first. */
+/** Returns the cycles in a graph, each as a list of nodes that starts and ends with the same node. */
 export function circles(arrows: ReadonlyMap<string, Iterable<string>>): readonly (readonly string[])[] {
   const found: string[][] = [];
   const done = new Set<string>();

@@ -29,39 +29,39 @@ import { type Content, copyFolder } from './templates.ts';
 
 export type Driver = 'embedded' | 'postgresql';
 
-/** Those that this run is about: both, or the one that the fast run names. */
+/** Drivers tested in this run: both, or the one that TEST_DRIVERS names. */
 export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).filter(
   (driver) => (process.env.TEST_DRIVERS ?? driver) === driver,
 );
 
-/** An answer as a client sees it. */
+/** A response as a client sees it. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body as JSON; throws where it is none. */
+  /** The body parsed as JSON. Throws if it is not JSON. */
   readonly json: Record<string, unknown>;
 }
 
-/** What to send; `body` is sent as JSON unless it is a string or bytes. */
+/** A request's options. `body` is sent as JSON unless it is a string or bytes. */
 export interface Call {
   readonly key?: string;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A whole service on a port of its own, on a database of its own. */
+/** A complete service with its own port and database. */
 export interface Instance {
   readonly driver: Driver;
   readonly config: Config;
   readonly resources: readonly Resource[];
   readonly database: Database;
   readonly app: FastifyInstance;
-  /** Origin, without a slash at the end. */
+  /** Origin without a trailing slash. */
   readonly url: string;
-  /** `call('GET /api/v1/leads', { key })`. */
+  /** Sends a request, for example `call('GET /api/v1/leads', { key })`. */
   readonly call: (request: string, call?: Call) => Promise<Answer>;
-  /** Makes an organization with an administrator's key (of a user) and returns how to make more. */
+  /** Creates an organization with a user and an administrator key. */
   readonly organization: (slug: string) => Promise<Organization>;
   readonly close: () => Promise<void>;
 }
@@ -69,13 +69,13 @@ export interface Instance {
 export interface Organization {
   readonly id: string;
   readonly slug: string;
-  /** An administrator's key, made by a user. */
+  /** An administrator key created by the user. */
   readonly key: string;
-  /** That user's id. */
+  /** The user's ID. */
   readonly user: string;
-  /** A further key, with a profile of its own that holds just these grants. */
+  /** Creates a key with a new profile that has exactly these grants. */
   readonly keyWith: (grants: readonly Grant[]) => Promise<string>;
-  /** A further key with a built-in profile and options. */
+  /** Creates a key with a built-in profile. */
   readonly makeKey: (options?: {
     profile?: string;
     user?: string | null;
@@ -83,15 +83,16 @@ export interface Organization {
   }) => Promise<{ id: string; key: string }>;
 }
 
-/** A temporary folder. */
+/** Creates a temporary folder. */
 export function temporaryFolder(): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'crm-test-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
 /**
- * Starts a service. Its tables come from the compiled model; migrations have tests of their own.
- * @param options `ownServer`: on a PostgreSQL server of its own, since transactions of other databases hold a change feed back
+ * Starts a service. Its tables are created from the compiled model, because migrations have their own tests.
+ * @param options `ownServer` starts a separate PostgreSQL server, because transactions in other databases delay the
+ * change feed
  */
 export async function startInstance(
   driver: Driver,
@@ -101,7 +102,7 @@ export async function startInstance(
   const environment = {
     PORT: '0',
     DATA_DIR: join(folder.path, 'data'),
-    // Everything is searched for secrets (secrets.ts).
+    // All output is searched for secrets (secrets.ts).
     ...(options.environment?.LOG_LEVEL === undefined && {
       LOG_LEVEL: 'debug',
       LOG_REQUESTS: 'true',
@@ -134,7 +135,7 @@ export async function startInstance(
   const app = await buildService({ config, resources, database, secrets: instanceSecrets(config) });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
-  // What a rate limit adds is described where there is one.
+  // A rate limit adds to the description.
   const key = `${tables.key} ${rateLimit !== undefined}`;
   describeResponses(url, { key, shipped, config, resources });
   return {
@@ -232,7 +233,7 @@ async function makeOrganization(database: Database, config: Config, slug: string
 
 let ownServer: Promise<{ url: string; stop: () => Promise<void> }> | undefined;
 
-/** The PostgreSQL server of this test run; a single file run by itself starts its own. */
+/** Returns the URL of this run's PostgreSQL server. A file that is run by itself starts its own. */
 export async function postgresServer(): Promise<string> {
   const shared = process.env.TEST_POSTGRES_URL;
   if (shared !== undefined) return shared;
@@ -244,7 +245,7 @@ after(async () => {
   await (await ownServer)?.stop();
 });
 
-/** Runs a suite against a service on each driver. The instance is there once the tests run. */
+/** Runs a suite against a service on each driver. The instance is available only once the tests run. */
 export function onBothDrivers(
   name: string,
   suite: (instance: () => Instance, driver: Driver) => void,

@@ -1,51 +1,52 @@
-// Load on a service, with a ledger of every write: what was acknowledged must be there, what was not may be.
+// Load on a service, with a ledger of every write. Acknowledged writes must be stored; unacknowledged writes might
+// be.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Instance } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, walk } from './reading.ts';
 
-/** A record that a client makes, changes and deletes; exclusively. */
+/** A record that only one client creates, changes and deletes. */
 interface Entry {
   readonly name: string;
   id: string;
-  /** The versions that may be stored; undefined stands for no record. More than one where a response was missing. */
+  /** Versions that can be stored, or undefined for no record. There are several if a response was missing. */
   states: readonly (number | undefined)[];
 }
 
-/** Where requests go at the moment; it changes with each restart. */
+/** The current target of requests. It changes with each restart. */
 export interface Target {
   readonly url: string;
   readonly key: string;
 }
 
-/** What became of the load. */
+/** Outcome of the load. */
 export interface Findings {
   readonly requests: number;
-  /** Writes that had a response of success. */
+  /** Number of writes with a successful response. */
   readonly acknowledged: number;
-  /** Requests without one. */
+  /** Number of requests without a successful response. */
   readonly failed: number;
-  /** Acknowledged writes that are not there as they were sent. */
+  /** Acknowledged writes that are not stored as they were sent. */
   readonly lost: readonly string[];
-  /** Records that are there twice, or that were not sent. */
+  /** Records that are stored twice or were never sent. */
   readonly doubled: readonly string[];
-  /** Responses that no fault explains, such as 400. */
+  /** Responses that no fault explains, for example 400. */
   readonly wrong: readonly string[];
 }
 
 /** A running load. */
 export interface Load {
   readonly acknowledged: () => number;
-  /** Requests without a response of success. */
+  /** Returns the number of requests without a successful response. */
   readonly failed: () => number;
-  /** Times without an acknowledged write, longer than 20 ms, as performance.now() tells time. */
+  /** Returns the periods longer than 20 ms without an acknowledged write, in performance.now() time. */
   readonly gaps: () => readonly (readonly [from: number, to: number])[];
-  /** Lets requests in flight end and begins no further ones. */
+  /** Waits for requests in flight and sends no more. */
   readonly stop: () => Promise<void>;
-  /** Compares what a service has with the ledger, once the load is stopped. */
+  /** Compares the service's records with the ledger after the load has stopped. */
   readonly check: (service: Pick<Instance, 'call'>, key: string) => Promise<Findings>;
 }
 
-/** No request takes this long, so that a client that waits longer has found a hang. */
+/** A request that takes longer hangs. */
 const waitMs = 20_000;
 const shortestGapMs = 20;
 const path = '/api/v1/leads';
@@ -54,18 +55,18 @@ const bodyOf = (name: string, version: number) => ({
   last_name: name,
   rating: 'load',
   lead_score: version,
-  // Of any length, so that what is cut shows.
+  // Varies in length to reveal truncation.
   description: '☃'.repeat((version * 37 + name.length) % 300),
 });
 
-/** The version that a record is, if every part of it says so. */
+/** Returns a record's version if all of its fields agree on it. */
 function versionOf(record: ExactRecord): number | undefined {
   const version = Number(numberText(record.lead_score));
   const body = bodyOf(String(record.last_name), version);
   return record.description === body.description && record.rating === body.rating ? version : undefined;
 }
 
-/** Begins a load of some clients, each of which sends one request after another. */
+/** Starts a load of several clients, each of which sends one request at a time. */
 export function startLoad(target: () => Target, clients: number): Load {
   const ledger: Entry[] = [];
   const counts = { requests: 0, acknowledged: 0, failed: 0 };
@@ -75,7 +76,7 @@ export function startLoad(target: () => Target, clients: number): Load {
   let last = performance.now();
   let stopped = false;
 
-  /** The text of a successful response; undefined if there was no response, so that its outcome is unknown. */
+  /** Returns the text of a successful response, or undefined if there was no response and the outcome is unknown. */
   async function send(method: string, id: string, body?: object): Promise<string | undefined> {
     const { url, key } = target();
     counts.requests++;
@@ -91,14 +92,17 @@ export function startLoad(target: () => Target, clients: number): Load {
       if (response.status === 404) lost.push(`${method} ${id}: ${text}`);
       else if (response.status < 500) wrong.push(`${method} ${id}: ${response.status} ${text}`);
     } catch {
-      // Cut off, refused or timed out: the fault, seen by a client.
+      // Disconnected, rejected or timed out: the fault as a client sees it.
     }
     counts.failed++;
     await pause(100);
     return undefined;
   }
 
-  /** Sends a write. @returns whether it was acknowledged; if not, the record is left as it may be */
+  /**
+   * Sends a write.
+   * @returns whether it was acknowledged; if not, the entry keeps every possible state
+   */
   async function write(entry: Entry, method: string, next: number | undefined): Promise<boolean> {
     const before = entry.states;
     entry.states = [...before, next];

@@ -1,7 +1,9 @@
-// Test support: what a service in this process writes into its log.
+// Test support: the log of a service in this process.
 import { search } from './secrets.ts';
 
-/** Everything that is logged while some work is done, one object a line. The service needs a LOG_LEVEL that has it. */
+/**
+ * Returns the log entries written during the work, one object per line. The service's LOG_LEVEL must include them.
+ */
 export async function logged(work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
   const { write } = process.stderr;
   let text = '';

@@ -1,6 +1,6 @@
-// Passwords cost tests little: test/run.ts loads this before a test file. argon2 hashes them as the service asks, with
-// its own parameters in the text of the hash, but with a hundredth of the memory; what passwords cost has tests that
-// call for their real cost. Hashes that another process made are compared as they are.
+// Cheap password hashing for tests, which test/run.ts loads before a test file. argon2 uses a hundredth of the
+// memory, but states the service's parameters in the hash. Tests of the real cost enable it explicitly. Hashes
+// without the salt prefix below, for example from a service in another process, are verified at their stated cost.
 import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
@@ -18,21 +18,24 @@ interface Argon2 {
 
 let real = false;
 
-/** The hashes that this process has computed: their stated cost, and whether the password fits into a block or so. */
+/** Hashes computed by this process: their stated cost, and whether the password is short or long. */
 const computed: string[] = [];
 const longestPassword = 1024;
 const record = (cost: string, password: string | Buffer): void => {
   computed.push(`${cost}, ${password.length <= longestPassword ? 'a short' : 'a long'} password`);
 };
 
-/** The hashes that are computed while some work is done: what logins cost, and how long they take, follows from them. */
+/** Returns the hashes computed during the work. They determine the cost and duration of a login. */
 export async function hashesDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
   const before = computed.length;
   await work();
   return computed.slice(before);
 }
 
-/** From here on, hashes cost what they cost in the service. @returns how to end that */
+/**
+ * Enables the service's real hashing cost.
+ * @returns a function that disables it
+ */
 export function realCost(): () => void {
   real = true;
   return () => {
@@ -41,7 +44,7 @@ export function realCost(): () => void {
 }
 
 const [stated, low] = ['m=19456,p=1,t=2', 'm=192,p=1,t=1'];
-/** The salts of hashes of low cost begin so. */
+/** Prefix of the salts in low-cost hashes. */
 const mark = Buffer.from('lowcost ');
 
 if (isMainThread) {

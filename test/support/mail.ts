@@ -1,10 +1,10 @@
-// A mail server on loopback that keeps what it is sent.
+// A mail server on loopback that keeps all received messages.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { SMTPServer } from 'smtp-server';
 
-/** A message as it arrived. */
+/** A received message. */
 export interface Arrived {
   readonly from: string;
   readonly to: string;
@@ -14,16 +14,16 @@ export interface Arrived {
 
 /** A mail server. */
 export interface MailServer {
-  /** What SMTP_URL is set to. */
+  /** Value for SMTP_URL. */
   readonly url: string;
   readonly arrived: Arrived[];
-  /** `refuse` takes no recipient; `drop` takes the message, and says that it has not. */
+  /** `refuse` rejects every recipient; `drop` accepts the message but responds with an error. */
   mode: 'accept' | 'refuse' | 'drop';
 }
 
 export const mailPassword = 'the-password-of-the-mail-server';
 
-/** Starts a server that is stopped after the tests of the file. */
+/** Starts a server that is stopped after the file's tests. */
 export async function startMailServer(): Promise<MailServer> {
   const arrived: Arrived[] = [];
   const failure = () => Object.assign(new Error('not now'), { responseCode: 451 });
@@ -61,7 +61,7 @@ export async function startMailServer(): Promise<MailServer> {
   return made;
 }
 
-/** The links and codes in a mail, in their order. */
+/** Returns the links and codes in a message, in order. */
 export const linksIn = ({ text }: Arrived): { path: string; code: string }[] => {
   const codes = [...text.matchAll(/[A-Z2-9]{4}(?:-[A-Z2-9]{4}){3}/g)].map(([code]) => code);
   return [...text.matchAll(/https?:\/\/\S+/g)].map(([link], index) => ({

@@ -1,12 +1,12 @@
-// Test support: what /metrics says, read as Prometheus does.
+// Test support: parses /metrics like Prometheus.
 
-/** One value. */
+/** A sample. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** The values of one name, which may be a part of a histogram. */
+/** Returns the samples with a name, which can be part of a histogram. */
 export const samplesOf = (text: string, name: string): Sample[] =>
   [...text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'))].map(([, labels = '', value]) => ({
     labels: Object.fromEntries(
@@ -18,7 +18,7 @@ export const samplesOf = (text: string, name: string): Sample[] =>
 export const sumOf = (samples: readonly Sample[]): number =>
   samples.reduce((sum, { value }) => sum + value, 0);
 
-/** Every metric, with its type and what is said of it. */
+/** Returns every metric with its type and help text. */
 export const familiesOf = (text: string) =>
   [...text.matchAll(/^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)$/gm)].map(([, name = '', help, type]) => ({
     name,

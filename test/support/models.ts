@@ -1,4 +1,4 @@
-// Test support: a database whose tables follow definitions of a test's own, by migrations.
+// Test support: a database whose tables follow a test's own definitions and migrations.
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import '../../app/migration-imports.ts';
@@ -19,7 +19,7 @@ import { type Driver, temporaryFolder } from './instance.ts';
 import { migratedStorage, project } from './process.ts';
 import { sourcesWith } from './sources.ts';
 
-/** A database, definitions and migrations of a test's own, with one organization. */
+/** Creates a database with one organization, and the test's own definitions and migrations. */
 export async function modelWith(driver: Driver) {
   const folder = temporaryFolder();
   const migrations = join(folder.path, 'migrations');
@@ -40,27 +40,27 @@ export async function modelWith(driver: Driver) {
     database,
     sql,
     resources: () => resources,
-    /** Writes definitions besides the shipped ones. */
+    /** Writes definitions in addition to the shipped ones. */
     write: (files: Readonly<Record<string, string>>) => {
       const more = Object.entries(files).map(([name, text]) => ({ file: `${name}.yaml`, text }));
       resources = compileResource(checkSources([...shipped, ...more]), apiPrefix, []);
     },
-    /** What the definitions change since the last migration. */
+    /** Returns the difference between the definitions and the last migration. */
     change: () => changeOf(config, modelOf(resources)),
-    /** Writes a migration. Its name counts, because several may be made in one second. */
+    /** Creates a migration. Its name contains a counter, because several can be created within one second. */
     create: async (intent: Intent = {}) => {
       const name = `m${String(++made).padStart(3, '0')}`;
       const { file, statements } = await createMigration(config, modelOf(resources), name, intent);
       last = file;
       return statements;
     },
-    /** Removes the last migration, which was not applied. */
+    /** Removes the last migration, which has not been applied. */
     discard: async () => {
       if (last === undefined) return;
       rmSync(last);
       rmSync(last.replace(/\.ts$/, '.json'), { force: true });
     },
-    /** Every record as responses have it. */
+    /** Returns every record as in responses. */
     records: async (name: string): Promise<readonly unknown[]> => {
       const resource = resources.find((each) => each.name === name);
       if (resource === undefined) throw new Error(name);

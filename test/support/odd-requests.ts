@@ -1,17 +1,17 @@
-// Requests as careless and hostile clients send them, over real sockets: the fetch of Node would repair many.
+// Requests from careless and hostile clients, over real sockets, because Node's fetch would repair many of them.
 import { Agent, request as httpRequest } from 'node:http';
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { bodyText, edgyInteger, type KnownIds, oddJson } from './arbitraries.ts';
 import type { Answer } from './instance.ts';
 
-/** A request as it goes onto the wire. */
+/** A request as sent over the network. */
 export interface OddRequest {
   readonly method: string;
-  /** Printable Latin-1 without spaces; nothing is escaped. */
+  /** Printable Latin-1 without spaces, sent unescaped. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Latin-1 stands for bytes. */
+  /** Latin-1 represents bytes. */
   readonly body: Buffer | undefined;
   /** Whether the body is sent in chunks, without Content-Length. */
   readonly chunked: boolean;
@@ -24,7 +24,7 @@ const anyMethod = fc.constantFrom(
   ...['UNKNOWN', 'get'],
 );
 
-/** Text that a request line can hold, with every way to write a character. */
+/** Text that a request line can contain, with all notations for characters. */
 const junk = fc.oneof(
   fc.string({ maxLength: 12 }).map(encodeURIComponent),
   fc
@@ -71,7 +71,7 @@ const id = (ids: readonly string[]) =>
     often(1, fc.constantFrom('01', '+1', '1.0', '1e3', '0x10', ' 1', '-0', '9'.repeat(300))),
   );
 
-/** Method and path; most of them belong together. */
+/** Method and path, which usually belong together. */
 const line = (
   resources: readonly Resource[],
   ids: readonly string[],
@@ -176,7 +176,7 @@ const query = (resources: readonly Resource[]) => {
   );
 };
 
-/** Header values hold tab and printable Latin-1. */
+/** Header values consist of tabs and printable Latin-1. */
 const headerValue = fc
   .string({
     unit: fc
@@ -311,7 +311,7 @@ const body = (resources: readonly Resource[], ids: KnownIds): Arbitrary<Buffer |
   );
 };
 
-/** Requests of any kind, most of them with a key and to paths that exist. */
+/** Generates requests of any kind, most of them with a key and an existing path. */
 export function oddRequests(
   resources: readonly Resource[],
   keys: readonly string[],
@@ -329,23 +329,23 @@ export function oddRequests(
     .map(({ line: [method, path], query, ...rest }) => {
       const target = `${path}${query}`.replace(/[^\x21-\xff]/g, '_');
       const head = target.length + Object.values(rest.headers).join('').length;
-      // A head that is refused before it is understood gets an answer with a body, also where it is a HEAD.
+      // A request rejected while its head is parsed gets a response with a body, even if its method is HEAD.
       const understood = head < 10_000 && /^\/[\x21-\x7e]*$/.test(target);
       return { ...rest, path: target, method: method === 'HEAD' && !understood ? 'GET' : method };
     });
 }
 
-/** A request in one line, for the message of a failure. */
+/** Formats a request as one line for failure messages. */
 export const inOneLine = ({ method, path, headers, body, chunked }: OddRequest): string =>
   `${method} ${path.slice(0, 300)} ${JSON.stringify(headers).slice(0, 500)} ${chunked ? 'chunked ' : ''}${JSON.stringify(body?.toString('latin1').slice(0, 500))}`;
 
-/** Sends requests from a few connections that stay open, as long-lived clients do. */
+/** Sends requests over a few keep-alive connections, like long-lived clients. */
 export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer>; close: () => void } {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   const { hostname, port } = new URL(url);
   const send = ({ method, path, headers, body, chunked }: OddRequest) =>
     new Promise<Answer>((resolve, reject) => {
-      // Node's client frames the bodies of GET, HEAD and DELETE only if the length is set.
+      // Node's client frames the bodies of GET, HEAD and DELETE requests only if the length is set.
       const framing = chunked
         ? { 'transfer-encoding': 'chunked' }
         : { 'content-length': String(body?.length) };
@@ -359,7 +359,7 @@ export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer
         headers: { ...headers, ...length },
         timeout: 10_000,
       });
-      request.on('timeout', () => request.destroy(new Error('no answer within 10 s')));
+      request.on('timeout', () => request.destroy(new Error('no response within 10 s')));
       request.on('error', reject);
       request.on('response', (response) => {
         const parts: Buffer[] = [];

@@ -1,23 +1,23 @@
-// A real OpenID Connect provider, on loopback: every visitor logs in as the account that the test sets.
+// A real OpenID Connect provider on loopback. Every visitor logs in with the account set by the test.
 import { createServer } from 'node:http';
 import { exportJWK, generateKeyPair } from 'jose';
 import Provider from 'oidc-provider';
 
-/** What the provider says of an account. */
+/** The provider's claims about an account. */
 interface Account {
   readonly email?: string;
   readonly email_verified?: unknown;
 }
 
-/** A provider that runs. */
+/** A running provider. */
 export interface OpenIdProvider {
   readonly issuer: string;
   readonly secret: string;
-  /** Takes a client: the instance at an address. */
+  /** Registers an instance as a client, with its redirect URL. */
   readonly serve: (redirect: string) => Promise<void>;
-  /** Who comes next, by subject; undefined: somebody who cancels. */
+  /** Sets the subject of the next login, or undefined for a user who cancels it. */
   readonly comes: (subject: string | undefined, account?: Account) => void;
-  /** Follows a login from its first address to the one that leads back. */
+  /** Follows a login from its first URL to the redirect URL. */
   readonly follow: (address: string) => Promise<URL>;
   readonly close: () => Promise<void>;
 }

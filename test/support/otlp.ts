@@ -1,33 +1,33 @@
-// Test support: a collector of OpenTelemetry on loopback, which reads the protocol buffers that it gets.
+// Test support: an OpenTelemetry collector on loopback that parses the protocol buffers it receives.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** A span as it was received. */
+/** A received span. */
 export interface ReceivedSpan {
   readonly trace: string;
   readonly id: string;
   readonly parent: string;
   readonly name: string;
-  /** 2: of a server, 3: of a client. */
+  /** 2 is a server span, 3 a client span. */
   readonly kind: number;
   /** Nanoseconds since 1970. */
   readonly start: bigint;
   readonly end: bigint;
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** 2: an error. */
+  /** 2 is an error. */
   readonly status: number;
-  /** Of what sent it. */
+  /** Attributes of the sender's resource. */
   readonly resource: Readonly<Record<string, string | number>>;
 }
 
-/** A collector that listens. */
+/** A running collector. */
 export interface Collector {
   readonly url: string;
   readonly spans: readonly ReceivedSpan[];
   readonly requests: readonly { readonly path: string; readonly headers: IncomingHttpHeaders }[];
-  /** Responds with this status from now on. */
+  /** Sets the status of subsequent responses. */
   readonly respond: (status: number) => void;
   readonly close: () => Promise<void>;
 }
@@ -61,7 +61,7 @@ export async function startCollector(): Promise<Collector> {
 
 type Field = Buffer | bigint;
 
-/** The fields of a message, by their numbers. */
+/** Returns a message's fields by field number. */
 function fieldsOf(message: Buffer): Map<number, Field[]> {
   const fields = new Map<number, Field[]>();
   let at = 0;
@@ -96,7 +96,7 @@ const messages = (fields: Map<number, Field[]>, number: number): Map<number, Fie
 const first = (fields: Map<number, Field[]>, number: number) => fields.get(number)?.[0];
 const hex = (field: Field | undefined) => (Buffer.isBuffer(field) ? field.toString('hex') : '');
 
-/** Numbers of the fields are those of opentelemetry/proto. */
+/** Field numbers are defined in opentelemetry/proto. */
 const attributesOf = (fields: Map<number, Field[]>, number: number) =>
   Object.fromEntries(
     messages(fields, number).map((pair) => {

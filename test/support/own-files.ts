@@ -1,11 +1,11 @@
-// Test support: definitions and migrations of a test's own, as a maintainer has them after a clone.
+// Test support: a test's own definitions and migrations, as a maintainer has them after cloning.
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from './instance.ts';
 import { project } from './process.ts';
 
-/** Copies the shipped definitions and migrations into a folder, to be edited there. */
+/** Copies the shipped definitions and migrations into a folder, where the test can edit them. */
 export function ownFiles() {
   const { path, remove } = temporaryFolder();
   for (const folder of ['resources', 'migrations']) {
@@ -15,11 +15,11 @@ export function ownFiles() {
   return {
     path,
     environment: { RESOURCES_DIR: join(path, 'resources'), MIGRATIONS_DIR: join(path, 'migrations') },
-    /** Changes a text that must be there. */
+    /** Replaces a text in a file. Fails if the file does not contain it. */
     edit: (name: string, from: string | RegExp, to: string) => {
       const text = readFileSync(file(name), 'utf8');
       const changed = text.replace(from, to);
-      assert.notEqual(changed, text, `${from} in ${name}`);
+      assert.notEqual(changed, text, `${name} does not contain ${from}`);
       writeFileSync(file(name), changed);
     },
     add: (name: string, text: string) => writeFileSync(file(name), text),

@@ -1,4 +1,4 @@
-// People: how they come to be, how they log in, and requests that fetch would repair before sending them.
+// Users: creating them, logging them in, and requests that fetch would repair before sending.
 
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
@@ -17,27 +17,27 @@ import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.t
 import { describeLike } from './described.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
-/** What tests do themselves is done by the command line. */
+/** The tests' own actions are attributed to the command line. */
 export const command = ({ config }: Pick<Instance, 'config'>): Actor => commandLine(config);
 
-/** Somebody who has a login. */
+/** A user with a login. */
 export interface Person {
   readonly id: string;
   readonly email: string;
   readonly password: string;
 }
 
-/** A part in an organization: what a profile made for it grants, everything where nothing is said. */
+/** Membership in an organization, with the grants of its new profile. Default: all grants. */
 export interface Part {
   readonly organization: { readonly id: string };
   readonly grants?: readonly Grant[];
 }
 
 let names = 0;
-/** A name that no other has in this process. */
+/** Returns a name that is unique in this process. */
 export const fresh = (what: string): string => `${what}-${++names}`;
 
-/** Makes a person with a part in each of the organizations; in none, too. */
+/** Creates a user who is a member of these organizations, possibly of none. */
 export async function makePerson(
   instance: Instance,
   parts: readonly Part[],
@@ -65,7 +65,7 @@ export async function makePerson(
   return { id, email, password };
 }
 
-/** Someone who no longer belongs to an organization. */
+/** Creates a user who is no longer a member of any organization. */
 async function outsider(
   instance: Instance,
   email: string,
@@ -78,21 +78,21 @@ async function outsider(
   return person;
 }
 
-/** A login as a client keeps it. */
+/** A login as a client stores it. */
 export interface LoggedIn {
   /** The cookie's value. */
   readonly cookie: string;
   readonly token: string;
   readonly jti: string;
-  /** Id of the session. */
+  /** The session's ID. */
   readonly session: string;
-  /** Headers of a page of the same origin. */
+  /** Headers for requests from a page of the same origin. */
   readonly byCookie: Readonly<Record<string, string>>;
-  /** Headers of a program. */
+  /** Headers for requests from a program. */
   readonly byToken: Readonly<Record<string, string>>;
 }
 
-/** Logs a person in over HTTP. */
+/** Logs a user in over HTTP. */
 export async function logIn(
   instance: Instance,
   { email, password }: Pick<Person, 'email' | 'password'>,
@@ -121,14 +121,14 @@ export async function logIn(
   };
 }
 
-/** The cookie that a browser is remembered by, as a response sets it: `name=value`. */
+/** Returns the cookie that identifies a known device, as set by a response: `name=value`. */
 export const deviceOf = (answer: Answer): string =>
   answer.headers
     .getSetCookie()
     .find((each) => each.includes('crm_device='))
-    ?.split(';')[0] ?? assert.fail('no device is remembered');
+    ?.split(';')[0] ?? assert.fail('the response sets no device cookie');
 
-/** The value of the session cookie that a response sets; besides that, it remembers the device at most. */
+/** Returns the session cookie's value. The only other cookie that the response can set is the device cookie. */
 export function cookieOf(answer: Answer): string {
   const all = answer.headers.getSetCookie();
   const [cookie = '', ...more] = all.filter((each) => !each.includes('crm_device='));
@@ -136,14 +136,16 @@ export function cookieOf(answer: Answer): string {
   return /^(?:__Host-)?crm_session=([^;]*)/.exec(cookie)?.[1] ?? assert.fail(`no session in "${cookie}"`);
 }
 
-/** A further node of an instance. */
+/** An additional node of an instance. */
 export interface Node {
   readonly url: string;
   readonly call: (request: string, call?: Call) => Promise<Answer>;
   readonly close: () => Promise<void>;
 }
 
-/** Starts a second node: on PostgreSQL with connections of its own; the embedded database has but one process. */
+/**
+ * Starts a second node. On PostgreSQL it has its own connections; the embedded database only supports one process.
+ */
 export async function secondNode(
   { config, resources, database, driver, url: first }: Instance,
   changes: Partial<Config> = {},
@@ -169,8 +171,8 @@ export async function secondNode(
 }
 
 /**
- * Sends a request whose head is exactly the one given: fetch chooses Host itself and joins repeated headers.
- * @param head names and values by turns
+ * Sends a request with exactly these headers. fetch sets Host itself and joins repeated headers.
+ * @param head alternating names and values
  */
 export function exchange(
   url: string,
@@ -209,14 +211,14 @@ export function exchange(
   });
 }
 
-/** What an answer tells a caller, without what differs from answer to answer. */
+/** Returns what a response reveals to a caller, without the parts that differ between responses. */
 export const told = ({ status, headers, text }: Answer) => ({
   status,
   text: text.replace(/"request_id":"[^"]*"/, ''),
   headers: [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id'),
 });
 
-/** Every row of every table, as text; without when things were last used, which is written now and then. */
+/** Returns every row of every table as text, without the times of last use, which are updated occasionally. */
 export async function dump({ database }: Instance): Promise<string> {
   const tables = tablesOf(database);
   const { rows } = await sql<{ name: string }>`
@@ -229,13 +231,13 @@ export async function dump({ database }: Instance): Promise<string> {
     }>`select (to_jsonb(t) - 'last_seen_at' - 'last_used_at')::text as line from ${sql.table(name)} t`.execute(
       tables,
     );
-    // Sorted, for a row that is written again moves within its table.
+    // Sorted, because an updated row moves within its table.
     texts.push(`${name}:`, ...all.rows.map(({ line }) => line).sort());
   }
   return texts.join('\n');
 }
 
-/** The activity of an organization, oldest first; ids as text. */
+/** Returns an organization's activity, oldest first, with IDs as text. */
 export async function activityOf({ database }: Instance, organization: string) {
   const rows = await tablesOf(database)
     .selectFrom('crm_ledger')
@@ -254,15 +256,15 @@ export async function activityOf({ database }: Instance, organization: string) {
 }
 
 /**
- * Asks again and again until something is so.
- * @throws when it is not so although it was asked later than the limit; how long an answer takes does not count
+ * Polls until a condition is met.
+ * @throws if a check that started after the limit fails; the duration of a check does not count
  */
 export async function soonerThan(limitMs: number, isSo: () => Promise<boolean>): Promise<void> {
   const start = performance.now();
   for (;;) {
     const asked = performance.now() - start;
     if (await isSo()) return;
-    assert.ok(asked <= limitMs, `still not so after ${Math.round(asked)} ms`);
+    assert.ok(asked <= limitMs, `the condition was not met after ${Math.round(asked)} ms`);
     await pause(50);
   }
 }

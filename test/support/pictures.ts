@@ -1,11 +1,11 @@
-// Pictures of pages for people to compare: at 1280 and 390, light and dark, in the folder that SCREENSHOTS names.
+// Screenshots for visual comparison: at widths of 1280 and 390, light and dark, in the folder that SCREENSHOTS names.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 
 const folder = process.env.SCREENSHOTS ?? '';
 
-/** Takes the four pictures of a page as it is, if they are wanted, and leaves it as it was. */
+/** Takes the four screenshots of a page if SCREENSHOTS is set, and restores the page's state. */
 export async function takePictures(
   page: Page,
   name: string,

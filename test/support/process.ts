@@ -1,4 +1,4 @@
-// Test support: the command line and the service as real processes, each with an environment of its own.
+// Test support: the command line and the service as real processes, each with its own environment.
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -20,47 +20,47 @@ export { connected } from './postgres.ts';
 
 export type Environment = Readonly<Record<string, string>>;
 
-/** The project's folder. */
+/** The project folder. */
 export const project = fileURLToPath(new URL('../..', import.meta.url));
-/** What Node is given to run the command line, as the npm scripts do. */
+/** Node's arguments to run the command line, as in the npm scripts. */
 const commandLine = [join(project, 'app/main.ts')];
 
-/** How a process ended and what it wrote. */
+/** A process's exit status and output. */
 export interface Outcome {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** Standard output as JSON; throws where it is anything else. */
+  /** Standard output parsed as JSON. Throws if it is not JSON. */
   readonly json: Record<string, unknown>;
 }
 
-/** A process that may still run. */
+/** A process that might still be running. */
 export interface Process {
   readonly pid: number;
   readonly ended: Promise<Outcome>;
   readonly stdout: () => string;
   readonly stderr: () => string;
-  /** Sends a signal; does nothing once it has ended. */
+  /** Sends a signal. Does nothing once the process has ended. */
   readonly signal: (name: NodeJS.Signals) => void;
-  /** Kills it with SIGKILL, together with the processes that it has started, also if it has ended, and waits for its end. */
+  /** Kills the process and all processes that it started with SIGKILL, even if it has ended, and waits for their end. */
   readonly kill: () => Promise<Outcome>;
 }
 
-/** A service that listens. */
+/** A service that accepts requests. */
 export interface Service extends Process {
   readonly url: string;
-  /** What `serve --json` printed. */
+  /** Output of `serve --json`. */
   readonly printed: Readonly<Record<string, unknown>>;
   readonly call: (request: string, call?: Call) => Promise<Answer>;
 }
 
 export interface Options {
-  /** What comes on standard input; it is closed after that. */
+  /** Content of standard input, which is closed afterwards. */
   readonly input?: string;
-  /** Working folder; default: the project's. */
+  /** Working directory. Default: the project folder. */
   readonly cwd?: string;
-  /** What Node runs; default: the command line. */
+  /** Node's arguments. Default: the command line. */
   readonly program?: readonly string[];
 }
 
@@ -70,7 +70,7 @@ after(() => Promise.all([...running].map((process) => process.kill())));
 /** Variable that marks a process and all processes that it starts. */
 const mark = 'CRM_TEST_PROCESS';
 
-/** Starts the command line. It sees the given environment and nothing else that configures it. */
+/** Starts the command line. Its configuration consists only of the given environment. */
 export function start(args: readonly string[], environment: Environment, options: Options = {}): Process {
   const id = randomUUID();
   const child = spawn(process.execPath, [...(options.program ?? commandLine), ...args], {
@@ -110,7 +110,7 @@ export function start(args: readonly string[], environment: Environment, options
   return started;
 }
 
-/** Returns the IDs of the processes that a process has started; none where the system does not tell. */
+/** Returns the IDs of a process's children, or an empty list if the system does not provide them. */
 export function childrenOf(pid: number): number[] {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
@@ -139,7 +139,7 @@ function killIfAlive(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended already.
+    // The process has already ended.
   }
 }
 
@@ -163,12 +163,12 @@ const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
   },
 });
 
-/** A command in a process of its own: that it ends by itself is a part of the test. */
+/** Runs a command in a separate process, to check that it exits by itself. */
 export const apart: Options = { program: commandLine };
 
 /**
- * Runs a command to its end: in the process that this one has for commands, for most of a command's time is its start;
- * with a program or a lock to hold, in one of its own.
+ * Runs a command and waits for it to end. It runs in the file's process for commands, because startup takes most of a
+ * command's time. With the option `program`, it runs in a separate process.
  */
 export async function crm(
   args: readonly string[],
@@ -189,7 +189,7 @@ export async function crm(
   return ended;
 }
 
-/** Runs a command with --json that must succeed: one JSON object on standard output and not a word more. */
+/** Runs a command with --json that must succeed and print exactly one JSON object. */
 export async function crmJson(
   args: readonly string[],
   environment: Environment,
@@ -198,17 +198,17 @@ export async function crmJson(
   return jsonOf(await crm([...args, '--json'], environment, options), `crm ${args.join(' ')}`);
 }
 
-/** The one JSON object of a command that must have succeeded with --json. */
+/** Checks that a command with --json succeeded and returns the JSON object that it printed. */
 export function jsonOf(outcome: Outcome, command = 'the command'): Record<string, unknown> {
   assert.deepEqual([outcome.code, outcome.stderr], [0, ''], `${command}: ${outcome.stderr}`);
   assert.match(outcome.stdout, /^\{.*\}\n$/);
   return outcome.json;
 }
 
-/** Arguments of a command and its environment. */
+/** A command's arguments and environment. */
 export type Command = readonly [args: readonly string[], environment: Environment];
 
-/** Runs the command of each case, and gives each test the outcome of its own. */
+/** Runs each case's command and declares a test that checks its outcome. */
 export function crmTable<Case>(
   cases: readonly (readonly [name: string, value: Case])[],
   command: (value: Case) => Command,
@@ -223,7 +223,7 @@ export function crmTable<Case>(
   }
 }
 
-/** Checks that a command was refused with one message, in JSON or not, and nothing on standard output. */
+/** Checks that a command failed with one message, as JSON or text, and an empty standard output. */
 export function assertRefused(
   { code, signal, stdout, stderr: written }: Outcome,
   message: string | RegExp,
@@ -234,17 +234,20 @@ export function assertRefused(
     : written;
   if (typeof message === 'string') assert.equal(stderr, `crm: ${message}\n`);
   else {
-    assert.match(stderr, /^crm: [^\n]+\n$/, 'one line');
+    assert.match(stderr, /^crm: [^\n]+\n$/, 'prints one line');
     assert.match(stderr, message);
   }
 }
 
-/** Starts the service on a free port and waits until it says where it listens. */
+/** Starts the service on a free port and waits until it prints its URL. */
 export async function serve(environment: Environment, options?: Options): Promise<Service> {
   return listening(start(['serve', '--json'], { PORT: '0', ...environment }, options));
 }
 
-/** Waits until a service that was started with --json listens. @throws when it ends instead */
+/**
+ * Waits until a service started with --json listens.
+ * @throws if it ends instead
+ */
 export async function listening(process: Process): Promise<Service> {
   const ended = process.ended.then(({ code, signal, stderr }) => {
     throw new Error(`the service ended with ${code ?? signal}: ${stderr}`);
@@ -255,7 +258,10 @@ export async function listening(process: Process): Promise<Service> {
   return { ...process, printed, url, call: (request, call) => send(url, request, call) };
 }
 
-/** Waits for a condition. @throws if it is not met in time; without a promised time, that is long even on a busy machine */
+/**
+ * Waits for a condition.
+ * @throws if it is not met in time; the default limit is long enough for a busy machine
+ */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
@@ -263,28 +269,28 @@ export async function until(
 ): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < end, `${what}: not within ${withinMs} ms`);
+    assert.ok(performance.now() < end, `${what}: timed out after ${withinMs} ms`);
     await pause(10);
   }
 }
 
-/** A database that no process has used yet, and what names it. */
+/** An unused database and the environment that configures it. */
 export interface Storage {
   readonly driver: Driver;
   readonly environment: Environment;
-  /** Folder of the embedded database; on PostgreSQL one that must never come to be. */
+  /** The embedded database's folder. On PostgreSQL, a folder that must never be created. */
   readonly folder: string;
   readonly remove: () => Promise<void>;
 }
 
-/** An empty database of a driver; the embedded one has no folder yet. */
+/** Creates an empty database. The embedded database's folder does not exist yet. */
 export const emptyStorage = (driver: Driver): Promise<Storage> => storageWith(driver);
 
-/** A database without a table; the embedded one has its folder already. */
+/** Creates a database without tables. The embedded database's folder already exists. */
 export const unmigratedStorage = (driver: Driver): Promise<Storage> =>
   storageWith(driver, { key: 'nothing', fill: async () => {} });
 
-/** What `crm migrate` leaves. */
+/** A database after `crm migrate`. */
 export const migrated: Content = {
   key: 'migrated',
   fill: async (environment) => {
@@ -292,10 +298,13 @@ export const migrated: Content = {
   },
 };
 
-/** A database that has every migration and no organization, as `crm migrate` leaves it. */
+/** Creates a database with all migrations and no organization, as after `crm migrate`. */
 export const migratedStorage = (driver: Driver): Promise<Storage> => storageWith(driver, migrated);
 
-/** The same on a PostgreSQL server of its own, since transactions of other databases hold a change feed back. */
+/**
+ * Like {@link migratedStorage}, but on a separate PostgreSQL server, because transactions in other databases delay
+ * the change feed.
+ */
 export async function storageOfItsOwn(driver: Driver): Promise<Storage & { readonly server?: Server }> {
   if (driver === 'embedded') return migratedStorage(driver);
   const server = await startPostgres();
@@ -327,7 +336,7 @@ async function storageWith(driver: Driver, content?: Content, server?: string): 
   };
 }
 
-/** Runs SQL on a database, without a migration or a look at its version. The folder must not be in use. */
+/** Runs SQL on a database without migrating it or checking its version. The folder must not be in use. */
 export async function onDatabase<T>(
   environment: Environment,
   work: (query: (text: string) => Promise<TextRows>) => Promise<T>,
@@ -340,18 +349,18 @@ export async function onDatabase<T>(
   }
 }
 
-/** Rows of one query; its columns must be text. */
+/** Returns a query's rows. All columns must be text. */
 export const rows = (environment: Environment, text: string): Promise<TextRows> =>
   onDatabase(environment, (query) => query(text));
 
 /**
- * Rows of one query, read by the process for commands: an embedded database that recovers from a crash leaves a timer
- * behind, and this process would never end.
+ * Returns a query's rows, read by the process for commands. An embedded database that recovers from a crash leaves a
+ * timer behind, which would keep this process from ending.
  */
 export const rowsApart = (environment: Environment, text: string): Promise<TextRows> =>
   runQuery(environment, text);
 
-/** Every row of every table as a JSON text, in an order that depends on the rows alone. */
+/** Returns every row of every table as JSON text, in an order that depends only on the rows. */
 export const contents = (environment: Environment): Promise<Record<string, string[]>> =>
   onDatabase(environment, async (query) => {
     const tables = await query(

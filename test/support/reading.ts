@@ -1,6 +1,6 @@
 import type { Answer, Instance } from './instance.ts';
 
-/** A JSON value with each number as the text that stood for it. */
+/** A JSON value in which each number is represented by its text. */
 export type Exact =
   | null
   | boolean
@@ -9,33 +9,35 @@ export type Exact =
   | readonly Exact[]
   | { readonly [key: string]: Exact };
 
-/** A record, field by field. */
+/** A record's fields. */
 export type ExactRecord = Readonly<Record<string, Exact>>;
 
 type Reviver = (this: unknown, key: string, value: unknown) => unknown;
 
-/** Reads JSON without rounding: a number becomes `{ number: "its text" }`. Independent of the engine's own reader. */
+/**
+ * Parses JSON without rounding: a number becomes `{ number: "its text" }`. Independent of the engine's own parser.
+ */
 export function exact(text: string): Exact {
   const reviver = (_key: string, value: unknown, context?: { source?: string }) =>
     typeof value === 'number' ? { number: context?.source ?? '' } : value;
   return JSON.parse(text, reviver as Reviver) as Exact;
 }
 
-/** Reads a record's JSON without rounding. */
+/** Parses a record's JSON without rounding. */
 export const exactRecord = (text: string): ExactRecord => exact(text) as ExactRecord;
 
-/** JSON text of an object whose values are JSON texts already, so that they need not be JavaScript numbers. */
+/** Returns the JSON text of an object from its values' JSON texts, which need not be JavaScript numbers. */
 export const objectText = (parts: Iterable<readonly [key: string, json: string]>): string =>
   `{${[...parts].map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(',')}}`;
 
-/** The number that an id is, as text. */
+/** Returns an ID's digits as text. */
 export function numberText(value: Exact | undefined): string {
   return typeof value === 'object' && value !== null && 'number' in value ? String(value.number) : '';
 }
 
 const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 
-/** A JSON number as mantissa and power of ten, exact. */
+/** Splits a JSON number into an exact mantissa and power of ten. */
 function parts(source: string): { mantissa: bigint; exponent: number } {
   const match = jsonNumber.exec(source);
   if (match === null) throw new Error(`${source} is not a JSON number`);
@@ -43,7 +45,7 @@ function parts(source: string): { mantissa: bigint; exponent: number } {
   return { mantissa: BigInt(`${sign}${whole}${fraction}`), exponent: Number(exponent) - fraction.length };
 }
 
-/** Compares JSON numbers by exact arithmetic. */
+/** Compares JSON numbers with exact arithmetic. */
 export function compareNumbers(a: string, b: string): number {
   const [left, right] = [parts(a), parts(b)];
   const scale = Math.min(left.exponent, right.exponent);
@@ -59,7 +61,7 @@ const compareText = (a: string, b: string): number =>
 
 const rfc3339 = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)$/;
 
-/** Microseconds since 1970 of an RFC 3339 timestamp as the service writes it. */
+/** Returns the microseconds since 1970 of an RFC 3339 timestamp in the service's format. */
 export function instant(text: string): bigint {
   const match = rfc3339.exec(text);
   if (match === null) throw new Error(`${text} is not a timestamp`);
@@ -71,7 +73,7 @@ export function instant(text: string): bigint {
   return offset.startsWith('-') ? local + shift : local - shift;
 }
 
-/** Compares two values of a field by its JSON schema; null comes after every value. */
+/** Compares two values of a field according to its JSON schema. Null sorts last. */
 export function compareValues(schema: Readonly<Record<string, unknown>>, a: Exact, b: Exact): number {
   if (a === null || b === null) return sign(Number(a === null) - Number(b === null));
   if (typeof a === 'boolean') return sign(Number(a) - Number(b));
@@ -80,12 +82,12 @@ export function compareValues(schema: Readonly<Record<string, unknown>>, a: Exac
   return schema.format === 'date-time' ? sign(instant(a) - instant(text)) : compareText(a, text);
 }
 
-/** One page's records. */
+/** Returns the records on one page. */
 export const dataOf = (answer: Answer): readonly ExactRecord[] =>
   exactRecord(answer.text).data as readonly ExactRecord[];
 
 /**
- * Walks a list as clients do: pages from 1 until one has fewer than 20 records.
+ * Reads a list page by page like a client, until a page has fewer than 20 records.
  * @param query without `page`
  */
 export async function walk(
@@ -104,7 +106,7 @@ export async function walk(
   }
 }
 
-/** For each resource a hash of every row that an organization has, straight from the tables. */
+/** Returns, for each resource, a hash of all of an organization's rows, read directly from the tables. */
 export async function rowHashes(
   { database, resources }: Pick<Instance, 'database' | 'resources'>,
   organization: string,

@@ -1,4 +1,4 @@
-// Records and requests made from the definitions, so that a test covers every field and resource that there is.
+// Records and requests generated from the definitions, so that tests cover every field and resource.
 import assert from 'node:assert/strict';
 import { checkSources } from '../../engine/definition/check.ts';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
@@ -11,7 +11,7 @@ import { sourcesWith } from './sources.ts';
 /** The shipped resources. */
 export const definitions: readonly ResourceDefinition[] = checkSources(await sourcesWith());
 
-/** Each action on a resource with its request; `{id}` is a record's id. */
+/** Each operation on a resource with its request. `{id}` is a record's ID. */
 export const operations = [
   { action: 'list', method: 'GET', one: false, success: 200 },
   { action: 'create', method: 'POST', one: false, success: 201 },
@@ -22,15 +22,15 @@ export const operations = [
 ] as const;
 export type Operation = (typeof operations)[number];
 
-/** Whether an operation reads a body. */
+/** Returns whether an operation reads a body. */
 export const hasBody = ({ method }: Operation): boolean =>
   method === 'POST' || method === 'PUT' || method === 'PATCH';
 
-/** Path of a resource, or of one record. */
+/** Returns the path of a resource or of one record. */
 export const pathOf = ({ name }: Pick<ResourceDefinition, 'name'>, id?: string): string =>
   id === undefined ? `${apiPrefix}/${name}` : `${apiPrefix}/${name}/${id}`;
 
-/** An operation as `send` takes it. */
+/** Returns an operation as a `send` request. */
 export const requestOf = (operation: Operation, definition: ResourceDefinition, id: string): string =>
   `${operation.method} ${pathOf(definition, operation.one ? id : undefined)}`;
 
@@ -39,11 +39,11 @@ export const writable = ({ fields }: ResourceDefinition): readonly Field[] =>
 export const readOnly = ({ fields }: ResourceDefinition): readonly Field[] =>
   fields.filter((field) => field.readOnly);
 export const isStored = ({ type }: Field): boolean => type.columns !== undefined;
-/** Stored fields that neither a request nor the server sets. */
+/** Returns the stored fields that neither a request nor the server sets. */
 export const untouched = (definition: ResourceDefinition): readonly Field[] =>
   readOnly(definition).filter((field) => field.set === undefined && isStored(field));
 
-/** What a field holds, as a client would say it. */
+/** Returns the kind of value in a field from a client's perspective. */
 export function kindOf({
   type,
   to,
@@ -58,7 +58,7 @@ export function kindOf({
   return format;
 }
 
-/** Every resource with each of its writable fields of a kind. */
+/** Returns every resource with each of its writable fields of a kind. */
 export const fieldsOf = (kind: ReturnType<typeof kindOf>) =>
   definitions.flatMap((definition) =>
     writable(definition)
@@ -66,7 +66,7 @@ export const fieldsOf = (kind: ReturnType<typeof kindOf>) =>
       .map((field) => ({ definition, field })),
   );
 
-/** Ids of records by the name of their resource. */
+/** Record IDs by resource name. */
 export type Ids = Readonly<Record<string, string>>;
 
 const samples = {
@@ -77,9 +77,9 @@ const samples = {
 } as const;
 
 /**
- * A value for a field that is not its default, as JSON text.
- * @param mark begins every text
- * @param ids what references point to; null if they point nowhere
+ * Returns a field value other than the default, as JSON text.
+ * @param mark prefix of every text
+ * @param ids targets of references; null for no target
  */
 export function sample(field: Field, mark: string, ids: Ids = {}): string {
   const kind = kindOf(field);
@@ -87,18 +87,21 @@ export function sample(field: Field, mark: string, ids: Ids = {}): string {
   return kind === 'string' ? JSON.stringify(`${mark} ${field.name}`) : samples[kind];
 }
 
-/** A body with a value for every writable field, see {@link sample}. */
+/** Returns a body with a value for every writable field, see {@link sample}. */
 export const fullBody = (definition: ResourceDefinition, mark: string, ids: Ids = {}): string =>
   objectText(writable(definition).map((field) => [field.name, sample(field, mark, ids)]));
 
-/** A record that was made. */
+/** A created record. */
 export interface Made {
   readonly id: string;
   readonly answer: Answer;
   readonly record: ExactRecord;
 }
 
-/** Makes a record. @param body JSON text or a value */
+/**
+ * Creates a record.
+ * @param body JSON text or a value
+ */
 export async function make(
   { call }: Instance,
   key: string,
@@ -111,7 +114,7 @@ export async function make(
   return { id: numberText(record.id), answer, record };
 }
 
-/** Two organizations, each with one full record of every resource, linked within the organization. */
+/** Two organizations, each with one complete record of every resource, linked within the organization. */
 export interface Pair {
   readonly alpha: Organization;
   readonly beta: Organization;
@@ -119,7 +122,7 @@ export interface Pair {
   readonly betaIds: Ids;
 }
 
-/** In every text of organization beta's records. */
+/** Part of every text in organization beta's records. */
 export const secret = 'secret-of-beta';
 
 export async function twoOrganizations(instance: Instance): Promise<Pair> {
@@ -133,7 +136,7 @@ export async function twoOrganizations(instance: Instance): Promise<Pair> {
   };
 }
 
-/** Makes one full record of every resource; references point to those made before. */
+/** Creates one complete record of every resource. References point to records created before. */
 export async function oneOfEach(instance: Instance, key: string, mark: string): Promise<Ids> {
   const ids: Record<string, string> = {};
   for (const definition of referredFirst) {
@@ -142,7 +145,7 @@ export async function oneOfEach(instance: Instance, key: string, mark: string): 
   return ids;
 }
 
-/** Definitions such that those a resource refers to come before it. */
+/** Definitions ordered so that referenced resources come first. */
 export const referredFirst: readonly ResourceDefinition[] = [...definitions].sort(
   (a, b) => depth(a) - depth(b),
 );
@@ -154,10 +157,10 @@ function depth({ fields, name }: ResourceDefinition): number {
   return targets.length === 0 ? 0 : 1 + Math.max(...targets.map(depth));
 }
 
-/** An id that no record has. */
+/** An ID without a record. */
 export const missing = '987654321987';
 
-/** All of an answer that may not tell a missing record from another organization's. */
+/** Returns everything in a response that must be the same for a missing record and another organization's record. */
 export const visible = ({ status, headers, text }: Answer) => ({
   status,
   text,

@@ -3,32 +3,32 @@ import { test } from 'node:test';
 import { errorCodes } from '../../engine/errors.ts';
 import type { Answer, Call, Instance } from './instance.ts';
 
-/** One request and what its answer must and must not be. */
+/** A request and the checks on its response. */
 export interface Scenario {
-  /** Key of {@link Callers}; absent: no credentials. */
+  /** Name of the caller's key in {@link Callers}; absent for unauthenticated requests. */
   readonly as?: string;
-  /** Method and path, such as `PUT /api/v1/leads/1`. `{name}` is replaced from the values known by then. */
+  /** Method and path, for example `PUT /api/v1/leads/1`. `{name}` is replaced with a value known by then. */
   readonly does: string;
   readonly with?: Call['body'];
   readonly headers?: Call['headers'];
   readonly gets: number;
-  /** Parts of the JSON body that must be equal. */
+  /** Required parts of the JSON body. */
   readonly has?: Readonly<Record<string, unknown>>;
-  /** Keys that the JSON body must not have, or texts that must not occur in it. */
+  /** Keys that the JSON body must not have, or texts that it must not contain. */
   readonly without?: readonly string[];
-  /** Further checks. */
+  /** Additional checks. */
   readonly and?: (answer: Answer) => void | Promise<void>;
-  /** What to call it, where the request does not say enough. */
+  /** Test name, if the request alone does not explain the scenario. */
   readonly name?: string;
 }
 
-/** What scenarios refer to by name: keys of callers, ids of records. */
+/** Values that scenarios refer to by name: callers' keys and record IDs. */
 export interface World {
   readonly callers: Readonly<Record<string, string>>;
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** Makes a test of each scenario. The world is asked for when the tests run. */
+/** Declares a test for each scenario. The world is requested only when the tests run. */
 export function scenarios(instance: () => Instance, world: () => World, table: readonly Scenario[]): void {
   for (const scenario of table) {
     const body = scenario.with === undefined ? '' : ` ${JSON.stringify(scenario.with)?.slice(0, 60)}`;
@@ -59,22 +59,22 @@ async function check(scenario: Scenario, answer: Answer): Promise<void> {
   await scenario.and?.(answer);
 }
 
-/** An error but for what differs between two requests that get the same. */
+/** Returns an error without the parts that differ between identical requests. */
 export function errorOf(answer: Answer): Readonly<Record<string, unknown>> {
   assertErrorShape(answer);
   const { request_id, ...same } = answer.json;
   return same;
 }
 
-/** Every error is JSON with a text, a code and the id of its request, and shows nothing of the inside. */
+/** Checks that an error is JSON with a message, a code and the request ID, and does not reveal internals. */
 export function assertErrorShape(answer: Answer): void {
   assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
   const { error, code, fields, more, request_id, ...others } = answer.json;
   assert.equal(typeof error, 'string');
   assert.deepEqual(Object.keys(others), []);
-  assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is a code`);
+  assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is not an error code`);
   assert.ok(fields === undefined || Array.isArray(fields));
-  // At most 100 fields; the number of omitted ones.
+  // At most 100 fields are listed; `more` is the number of omitted ones.
   if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);
   assert.match(String(request_id), /^[\w.:-]+$/);
   assert.equal(request_id, answer.headers.get('x-request-id'));

@@ -1,4 +1,4 @@
-// The setup screens of an organization `acme`: its pages, and every form on them with fields that do something.
+// The admin UI of an organization `acme`: its pages and all of their forms, with valid fields.
 import { sql } from 'kysely';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { profileId } from '../../plugins/access/profiles/profiles.ts';
@@ -12,44 +12,45 @@ import { delivered, integrate } from './partners.ts';
 import { command, fresh, logIn, makePerson, type Person } from './people.ts';
 import { until } from './process.ts';
 
-/** The pages of the organization. */
+/** The organization's pages. */
 export const sections = [
   ...['keys', 'members', 'profiles', 'activity', 'integrations', 'deliveries', 'partners'],
   ...['events', 'event-deliveries'],
 ].map((name) => `/setup/o/acme/${name}`);
 
-/** Someone who administrates acme, at a browser. */
+/** An administrator of acme with a browser session. */
 export interface Administrator extends Person {
   readonly browser: Visitor;
 }
 
-/** A form ready to be sent. */
+/** A form ready to be submitted. */
 export interface Ready {
   readonly page: string;
   readonly action: string;
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** What tests of the screens start from. */
+/** Starting point for tests of the admin UI. */
 export interface Screens {
   readonly acme: Organization;
-  /** The first administrator. */
+  /** The first administrator's browser session. */
   readonly admin: Visitor;
-  /** Another one, whose session a test may end. */
+  /** Creates another administrator, whose session the test can end. */
   readonly administrator: () => Promise<Administrator>;
-  /** Makes an invitation by the form. */
+  /** Creates an invitation with the form. */
   readonly invitation: () => Promise<{ path: string; code: string; email: string }>;
   readonly newProfile: () => Promise<string>;
-  /** Makes an integration, and a delivery of it that is processed; the ids of both. */
+  /** Creates an event delivery and returns its ID. */
   readonly newEventDelivery: () => Promise<string>;
+  /** Creates an integration with a processed delivery and returns their IDs. */
   readonly newDelivery: () => Promise<{ integration: string; item: string }>;
-  /** Waits until no delivery waits to be processed, so that nothing changes by itself. */
+  /** Waits until no delivery is pending, so that nothing changes in the background. */
   readonly settled: () => Promise<void>;
-  /** Makes what a form works on. `own` sends it. */
+  /** Creates the objects that a form operates on. `own` is the user who submits it. */
   readonly ready: (form: FormName, own: Person) => Promise<Ready>;
 }
 
-/** Makes the organizations acme and beta, and how to get at their forms. */
+/** Creates the organizations acme and beta and the helpers for their forms. */
 export async function openScreens(instance: Instance): Promise<Screens> {
   const acme = await instance.organization('acme');
   await instance.organization('beta');
@@ -93,7 +94,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         filter: '',
       }),
     );
-    // It stays as it is, whatever else happens.
+    // Paused forever, so that its state does not change.
     await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${made.id}::bigint`.execute(
       tablesOf(database),
     );
@@ -111,7 +112,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
     const waiting = tablesOf(instance.database).selectFrom('crm_inbox').select('id');
     return until(
       async () => (await waiting.where('status', '=', 'waiting').execute()).length === 0,
-      'process what waits',
+      'process pending deliveries',
     );
   };
   const newMember = async () => (await makePerson(instance, [{ organization: acme }])).id;
@@ -206,7 +207,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
   };
 }
 
-/** Every form there is, by its address; an invitation's ends with its ID. */
+/** Every form by its action URL. An invitation's URL ends with its ID. */
 export const formNames = [
   '/setup/login',
   '/setup/logout',
@@ -241,5 +242,5 @@ export const formNames = [
   '/setup/o/acme/event-deliveries/replay-all',
 ] as const;
 export type FormName = (typeof formNames)[number];
-/** Whether a form is for people who are not logged in. */
+/** Returns whether a form is for users who are not logged in. */
 export const isOpen = (form: FormName): boolean => /^\/setup\/(login$|invite\/|reset\/)/.test(form);

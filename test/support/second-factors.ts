@@ -1,4 +1,4 @@
-// Authenticator apps of people in tests.
+// Authenticator apps of test users.
 import assert from 'node:assert/strict';
 import { Secret, TOTP } from 'otpauth';
 import { tablesOf } from '../../engine/tables/handle.ts';
@@ -7,15 +7,18 @@ import type { Answer, Instance } from './instance.ts';
 
 const page = '/setup/me/second-factor/app';
 
-/** The code that an authenticator app shows, now or some steps of 30 seconds later. */
+/** Returns an authenticator app's code, now or a number of 30-second steps later. */
 export const codeOf = (secret: string, steps = 0): string =>
   new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + steps * 30_000 });
 
-/** The secret that a page shows to be entered by hand. */
+/** Returns the secret that a page shows for manual entry. */
 export const secretIn = ({ text }: Pick<Answer, 'text'>): string =>
   /<code class="key">([A-Z2-7 ]+)<\/code>/.exec(text)?.[1]?.replaceAll(' ', '') ?? assert.fail(text);
 
-/** Sets up an authenticator app by the forms. @returns its secret, the code that was used, and the recovery codes */
+/**
+ * Sets up an authenticator app with the forms.
+ * @returns its secret, the used code and the recovery codes
+ */
 export async function setUpApp(
   browser: Visitor,
 ): Promise<{ secret: string; used: string; recovery: string[] }> {
@@ -27,7 +30,7 @@ export async function setUpApp(
   return { secret, used, recovery: shownIn(answer, 'codes').split('\n') };
 }
 
-/** Makes a user's codes of the current time step good once more, instead of waiting for the next. */
+/** Makes a user's codes for the current time step valid again, instead of waiting for the next step. */
 export const forgetStep = (instance: Instance, user: string) =>
   tablesOf(instance.database)
     .updateTable('crm_totps')

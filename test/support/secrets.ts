@@ -1,22 +1,21 @@
-// Test support: what services and commands write into their logs and to standard error is searched for secrets, by every
-// test file that starts one.
+// Test support: searches the logs and standard error of all services and commands for secrets.
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 
-/** What must be in no log: by their form, and those that tests use. */
+/** Patterns that must not occur in a log: secrets by their format, and those that tests use. */
 const secrets: Readonly<Record<string, RegExp>> = {
   'an API key': /[A-Za-z0-9]_[A-Za-z0-9]{8,12}_[A-Za-z0-9]{40,}/,
   'a token': /eyJ[\w-]{10,}\.[\w-]*\.[\w-]+/,
-  'the secret of a subscription': /whsec_[A-Za-z0-9+/]{16,}/,
+  'a subscription secret': /whsec_[A-Za-z0-9+/]{16,}/,
   'a cookie': /crm_(?:session|device)=[^;\s"]/,
-  'an address with a password': /:\/\/(?!user:password@)[^\s/:@"]+:[^\s/@"]+@/,
+  'a URL with a password': /:\/\/(?!user:password@)[^\s/:@"]+:[^\s/@"]+@/,
   'a header with credentials': /\b(?:bearer|basic) [\w+/=.-]{16,}/i,
-  'the secret of a provider': /\b[a-z-]+-(?:secret|token)-\d/,
-  'a password or secret of the tests':
+  'a provider secret': /\b[a-z-]+-(?:secret|token)-\d/,
+  "a test's password or secret":
     /correct horse battery staple|a long enough password|one of their own|a-password-typed|the[- ](?:inbound[- ]secret|secret[- ]of[- ]inbound)/,
 };
 
-/** What secrets a text has, in words. */
+/** Returns the names of the secrets in a text. */
 export const secretsIn = (text: string): string[] =>
   Object.entries(secrets).flatMap(([what, pattern]) => {
     const found = pattern.exec(text);
@@ -27,13 +26,13 @@ export const secretsIn = (text: string): string[] =>
 
 const found: string[] = [];
 
-/** Searches what was written; a secret fails the file. */
+/** Searches output for secrets. A secret fails the test file. */
 export function search(text: string): void {
   if (text !== '') found.push(...secretsIn(text));
 }
 
 const { write } = process.stderr;
-/** Lines of the log of services in this process are searched, and not shown. */
+/** Log lines of services in this process are searched, but not printed. */
 process.stderr.write = ((...given: Parameters<typeof write>) => {
   const [chunk] = given;
   const text = String(chunk);

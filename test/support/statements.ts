@@ -1,10 +1,10 @@
-// Watches what reaches the database, without a change of the engine.
+// Observes the statements that reach the database, without changing the engine.
 import type { Database, Runnable } from '../../engine/database/database.ts';
 
-/** What runs by the clock: who asks, how far the change feed can be read, and whether subscriptions have news. */
+/** Periodic and authentication statements: API key lookup, change feed lag, and new events for subscriptions. */
 const ofTheInstance = ['api_key', 'ledger_lag', 'events_look'];
 
-/** Statements for records that a request makes, in their order. */
+/** Returns the statements that requests run during the work, in order. */
 export async function recordStatements(
   database: Database,
   work: () => Promise<unknown>,
@@ -21,7 +21,7 @@ export async function recordStatements(
   return made;
 }
 
-/** Does some work while statements for records are run by something else. */
+/** Replaces the function that runs statements during the work. */
 export async function replacingRun(
   database: Database,
   replace: (run: Database['run']) => Database['run'],

@@ -1,4 +1,4 @@
-// Steps that people take on the setup screens, for tests in a browser.
+// User actions in the admin UI, for browser tests.
 import type { Page } from 'playwright-core';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import type { World } from './browser.ts';
@@ -7,9 +7,9 @@ import type { Organization } from './instance.ts';
 import { delivered, unmatchedPayment } from './partners.ts';
 import { fresh } from './people.ts';
 
-/** The steps, on the world of a suite. */
+/** Returns the actions for a suite's world. */
 export function steps(world: () => World) {
-  /** An organization of the test's own, and its administrator at a browser. */
+  /** Creates an organization for the test and opens a browser session for its administrator. */
   const enter = async (options: Parameters<World['open']>[0] = {}) => {
     const acme = await world().instance.organization(fresh('acme'));
     const page = await world().open(options);
@@ -33,7 +33,7 @@ export function steps(world: () => World) {
     await page.getByLabel('Name', { exact: true }).fill(name);
     await page.getByRole('button', { name: 'Create profile' }).click();
   };
-  /** Opens the menu of a row, and follows a link or presses a button in it. */
+  /** Opens a row's menu and clicks a link or button in it. */
   const choose = async (page: Page, name: string, what: string) => {
     await page.getByLabel(`Actions for ${name}`, { exact: true }).first().click();
     await page
@@ -59,7 +59,7 @@ export function steps(world: () => World) {
       verifyToken: await page.getByLabel('Verify token, shown only once').inputValue(),
     };
   };
-  /** Fills the pages of partners and channels: an integration, deliveries in every state, payments without a lead. */
+  /** Fills the partner and channel pages: an integration, deliveries in every state and payments without a lead. */
   const fillWebhooks = async (page: Page, acme: Organization, text: string) => {
     const { instance } = world();
     await addIntegration(page, text.slice(0, 200));

@@ -1,4 +1,5 @@
-// Databases that are made once a run and copied: initdb and a schema take seconds, a copy takes a moment.
+// Database templates that are created once per run and copied. Running initdb and creating the tables takes seconds;
+// a copy is fast.
 import { createHash } from 'node:crypto';
 import {
   cpSync,
@@ -16,11 +17,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type pg from 'pg';
 
-/** What a template holds: a name for its content, and how to fill a new database with it. */
+/** A template's content: its key, and how to fill a new database with it. */
 export interface Content {
-  /** The same for the same content; any text. */
+  /** Any text that is equal for equal content. */
   readonly key: string;
-  /** Fills a new database and closes it. The environment names it, as the service's own does. */
+  /** Fills a new database and closes it. The environment configures the database as it does for the service. */
   readonly fill: (environment: Readonly<Record<string, string>>) => Promise<void>;
 }
 
@@ -28,26 +29,29 @@ const project = join(import.meta.dirname, '../..');
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex').slice(0, 16);
 
 let own: string | undefined;
-/** The folder of the runner of all files; a file that is run by itself has one of its own. */
+/** Returns the runner's folder. A file that is run by itself uses its own. */
 export function templatesFolder(): string {
   const shared = process.env.TEST_TEMPLATES ?? own;
   if (shared !== undefined) return shared;
   const made = mkdtempSync(join(tmpdir(), 'crm-templates-'));
-  // Not node:test's `after`, which means the test that happens to run.
+  // Not node:test's `after`, which would apply to the current test.
   process.once('exit', () => rmSync(made, { recursive: true, force: true }));
   own = made;
   return made;
 }
 
-/** Copies the data folder of an embedded database with some content to a path where nothing is. */
+/** Copies the data folder of an embedded database with this content to a path that does not exist yet. */
 export async function copyFolder(content: Content, to: string): Promise<void> {
   cpSync(await templateFolder(content), to, { recursive: true });
 }
 
-/** PostgreSQL's own template databases, which are two thirds of the files; nothing ever opens them. */
+/** PostgreSQL's own template databases. They make up two thirds of the files and are never opened. */
 const unopened = /\/pgdata\/base\/[14]$/;
 
-/** Makes the template of an embedded database unless it is there. @returns its folder */
+/**
+ * Creates the template of an embedded database if it does not exist.
+ * @returns its folder
+ */
 async function templateFolder({ key, fill }: Content): Promise<string> {
   const from = await clusterFolder();
   return folderOnce(join(templatesFolder(), hashOf(key)), async (data) => {
@@ -57,9 +61,9 @@ async function templateFolder({ key, fill }: Content): Promise<string> {
 }
 
 /**
- * An embedded database without a table. It takes longest of all, so it is kept between runs, for as long as
- * neither PGlite nor the room that opens it has changed.
- * @returns its folder, which must not be changed
+ * Creates an embedded database without tables. It takes longest of all templates, so it is kept between runs until
+ * PGlite or the code that opens it changes.
+ * @returns its folder, which must not be modified
  */
 export async function clusterFolder(): Promise<string> {
   const sources = globSync('engine/database/*.ts', { cwd: project }).sort();
@@ -67,21 +71,24 @@ export async function clusterFolder(): Promise<string> {
   const kept = join(project, 'node_modules/.cache/crm-cluster', hashOf(texts.join()));
   const parent = dirname(kept);
   mkdirSync(parent, { recursive: true });
-  // What stands beside it with a whole name is of another version; one that was made today may be in use by another checkout.
+  // Other complete folders belong to other versions. One created today might be in use by another checkout.
   for (const name of existsSync(kept) ? [] : readdirSync(parent)) {
     const other = join(parent, name);
     const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
     if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
   return folderOnce(kept, async (data) => {
-    // Only now, for the runner needs nothing else of the service.
+    // Imported late, because the runner needs nothing else of the service.
     const { readConfig } = await import('../../app/config.ts');
     const { openDatabase } = await import('../../engine/database/open.ts');
     await (await openDatabase(readConfig({ DATA_DIR: data }), [])).close();
   });
 }
 
-/** Makes a folder whole or not at all, unless it is there. @returns the folder */
+/**
+ * Creates a folder atomically if it does not exist.
+ * @returns the folder
+ */
 export async function folderOnce(folder: string, make: (path: string) => Promise<void>): Promise<string> {
   if (existsSync(folder)) return folder;
   const building = mkdtempSync(`${folder}-`);
@@ -89,7 +96,7 @@ export async function folderOnce(folder: string, make: (path: string) => Promise
   try {
     renameSync(join(building, 'data'), folder);
   } catch (cause) {
-    // Another process was faster; what it made is the same.
+    // Another process created an identical folder first.
     if (!existsSync(folder)) throw cause;
   }
   rmSync(building, { recursive: true, force: true });
@@ -97,8 +104,8 @@ export async function folderOnce(folder: string, make: (path: string) => Promise
 }
 
 /**
- * Makes sure that a server has a database with some content, to be copied with `create database … template`.
- * @param client a connection to another database of the server
+ * Ensures that a server has a database with this content, to be copied with `create database … template`.
+ * @param client a connection to another database on the server
  * @returns its name
  */
 export async function templateDatabase(
@@ -107,7 +114,7 @@ export async function templateDatabase(
   { key, fill }: Content,
 ): Promise<string> {
   const name = `template_${hashOf(key)}`;
-  // Files that run at the same time wait here for the first of them.
+  // Concurrent test files wait here for the first one.
   await client.query('select pg_advisory_lock(hashtext($1))', [name]);
   try {
     const { rowCount } = await client.query('select from pg_database where datname = $1', [name]);

@@ -1,4 +1,4 @@
-// Test support: a resource with unique fields, alone and together; none of the shipped ones has any.
+// Test support: a resource with fields that are unique alone and in combination. The shipped resources have none.
 import type { Source } from '../../engine/yaml/load.ts';
 
 export const people: Source = {

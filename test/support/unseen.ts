@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What the API's description says of responses and no test saw, from the files that described.ts wrote. */
+/** Returns the described responses that no test received, from the files written by described.ts. */
 export function unseen(templates: string): readonly string[] {
   const folder = join(templates, 'seen');
   if (!existsSync(folder)) return [];

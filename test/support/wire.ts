@@ -1,10 +1,10 @@
-// Test support: sockets that send bytes as they are, for what no HTTP client would send.
+// Test support: sockets that send raw bytes that no HTTP client would send.
 import { connect } from 'node:net';
 
 /** A connection to the service. */
 export interface Wire {
   readonly send: (bytes: string | Uint8Array) => void;
-  /** What came so far; Latin-1 stands for bytes. */
+  /** Returns the text received so far. Latin-1 represents bytes. */
   readonly text: () => string;
   /** Resolves when the service has closed the connection. */
   readonly ended: Promise<void>;
@@ -22,7 +22,7 @@ export function opened(url: string): Promise<Wire> {
     });
     const ended = new Promise<void>((done) => socket.once('close', () => done()));
     socket.once('error', reject);
-    // A service that refuses may close while more is being sent.
+    // A service that rejects the request can close the connection while bytes are still being sent.
     socket.on('error', () => {});
     socket.once('connect', () =>
       resolve({

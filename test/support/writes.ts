@@ -1,4 +1,4 @@
-// The same body as POST and as PUT: whatever is refused or served must be so in both.
+// Sends the same body as POST and PUT. Both must accept or reject it.
 import assert from 'node:assert/strict';
 import type { ResourceDefinition } from '../../engine/definition/definition.ts';
 import type { Answer, Call, Instance } from './instance.ts';
@@ -6,26 +6,26 @@ import { rowHashes } from './reading.ts';
 import { type Pair, pathOf } from './records.ts';
 import { assertErrorShape } from './scenario.ts';
 
-/** Writes as organization alpha. */
+/** Writes by organization alpha. */
 export interface Writes {
-  /** POST, and PUT of alpha's record of the resource. */
+  /** Sends POST, and PUT of alpha's record of the resource. */
   readonly both: (
     definition: ResourceDefinition,
     call: Call,
   ) => Promise<readonly [post: Answer, put: Answer]>;
-  /** Both answer 400 in the one shape, and pass a further check. */
+  /** Checks that both return a 400 error of the usual shape that passes an additional check. */
   readonly refused: (
     definition: ResourceDefinition,
     call: Call,
     check?: (answer: Answer) => void,
   ) => Promise<void>;
-  /** Both succeed and pass a further check. */
+  /** Checks that both succeed and pass an additional check. */
   readonly served: (
     definition: ResourceDefinition,
     call: Call,
     check?: (answer: Answer) => void,
   ) => Promise<void>;
-  /** Does some work, after which no row of either organization may differ. */
+  /** Checks that the work does not change a row of either organization. */
   readonly nothing: (work: () => Promise<unknown>) => Promise<void>;
 }
 
@@ -60,7 +60,7 @@ export function writesOf(instance: () => Instance, pair: () => Pair): Writes {
     nothing: async (work) => {
       const before = await rows();
       await work();
-      assert.deepEqual(await rows(), before, 'nothing is written');
+      assert.deepEqual(await rows(), before, 'no row changes');
     },
   };
 }

@@ -1,4 +1,4 @@
-// A database of the first version whose migrations the present one knows, brought up to date: nothing of it is lost.
+// A database of the first version with known migrations is upgraded without losing anything.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,14 +16,14 @@ import {
 } from '../support/process.ts';
 
 /**
- * What that version wrote on PostgreSQL 15, as pg_dump has it: two organizations with records, keys, a user, an
- * invitation, an integration and its delivery. Its keys and passwords open nothing else.
+ * A pg_dump of the first version's data on PostgreSQL 15: two organizations with records, keys, a user, an
+ * invitation, an integration and its delivery. Its keys and passwords are not used anywhere else.
  */
 const dump = readFileSync(join(import.meta.dirname, 'fixtures/first-version.sql'), 'utf8');
 const key = 'crm_4WYkbYHjZu_KQf5cFmM5WWf4WHV89Uj90aCouy4Zk3BLHF7yWkqLPt10XuuV';
 const ada = { email: 'ada@acme.example', password: 'a password of the first version' };
 const secrets = { AUTH_SECRETS: 'the-secrets-of-the-first-version-0123456789' };
-/** The ledger took over activity, one row for one. */
+/** The change log replaced the activity table row by row. */
 const renamed: Readonly<Record<string, string>> = { crm_activity: 'crm_ledger' };
 
 type Row = Readonly<Record<string, unknown>>;
@@ -52,7 +52,7 @@ for (const driver of drivers) {
       await storage.remove();
     });
 
-    test('every row is there, with what it had', () => {
+    test('keeps every row and its values', () => {
       const problems: string[] = [];
       for (const [table, texts] of Object.entries(old)) {
         const found = rowsOf(now[renamed[table] ?? table]);
@@ -67,7 +67,7 @@ for (const driver of drivers) {
       assert.ok(Object.values(old).flat().length > 50);
     });
 
-    test('its records, keys, people and integrations work on', async () => {
+    test('keeps its records, keys, users and integrations working', async () => {
       const get = async (path: string) => (await service.call(`GET /api/v1/${path}`, { key })).text;
       assert.match(
         await get('opportunities/1'),

@@ -167,14 +167,14 @@ describe('host names', () => {
     { allow_private_addresses = false, path = '/', longestMs = 1000 } = {},
   ) => {
     requests = [];
-    let asked = 0;
+    let lookups = 0;
     const here = { ...allowed, allow_private_addresses, ports: [port] };
     const resolve = async () =>
-      (answers[asked++] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      (answers[lookups++] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     const posting = poster(() => here, resolve, longestMs);
     const posted = await posting.post(`http://hook.example:${port}${path}`, '{}', {});
     posting.close();
-    return { ...posted, asked, requests };
+    return { ...posted, lookups, requests };
   };
 
   for (const addresses of [
@@ -196,9 +196,9 @@ describe('host names', () => {
   test('a host name is resolved only once, so a later DNS response has no effect', async () => {
     // A second lookup for the connection would return the loopback address.
     const rebound = await post([['192.0.2.1'], ['127.0.0.1']], { longestMs: 200 });
-    assert.deepEqual([rebound.asked, rebound.requests], [1, []]);
+    assert.deepEqual([rebound.lookups, rebound.requests], [1, []]);
     const there = await post([['127.0.0.1'], ['192.0.2.1']], { allow_private_addresses: true });
-    assert.deepEqual([there.status, there.asked, there.requests], [200, 1, [`hook.example:${port}`]]);
+    assert.deepEqual([there.status, there.lookups, there.requests], [200, 1, [`hook.example:${port}`]]);
   });
 
   test('host names without an IP address, and failed lookups', async () => {

@@ -64,7 +64,7 @@ onBothDrivers(
     });
     after(async () => {
       provider.behave('fine');
-      for (const each of nodes) await each.close();
+      for (const started of nodes) await started.close();
     });
     const post = (body: unknown, key = token, on: Pick<Node, 'call'> = instance()) =>
       on.call(request, { key, body });
@@ -110,13 +110,13 @@ onBothDrivers(
 
     const bad: readonly [string, () => Record<string, string>][] = [
       ['none', () => ({})],
-      ['a wrong one', () => ({ authorization: 'Bearer wrong' })],
-      ['an empty one', () => ({ authorization: 'Bearer ' })],
-      ['a beginning', () => ({ authorization: `Bearer ${token.slice(1)}` })],
+      ['a wrong token', () => ({ authorization: 'Bearer wrong' })],
+      ['an empty token', () => ({ authorization: 'Bearer ' })],
+      ['a truncated token', () => ({ authorization: `Bearer ${token.slice(1)}` })],
       ['Basic', () => ({ authorization: `Basic ${token}` })],
       ['the header of another endpoint', () => ({ 'x-inbound-secret': token })],
       ["the organization's API key", () => ({ authorization: `Bearer ${clinic.key}` })],
-      ['the access token of the sender', () => ({ authorization: `Bearer ${accessToken}` })],
+      ["the sender's access token", () => ({ authorization: `Bearer ${accessToken}` })],
     ];
     for (const [name, headers] of bad) {
       test(`token: ${name} → 401 before the body is read`, async () => {
@@ -135,21 +135,21 @@ onBothDrivers(
 
     const refused: readonly [string, unknown, (readonly string[])?][] = [
       ['nothing', {}, ['to', 'message']],
-      ['no to', { message: 'x' }, ['to']],
+      ['no recipient', { message: 'x' }, ['to']],
       ['no message', { to: '+4915550100' }, ['message']],
-      ['blanks', { to: ' ', message: '\n' }, ['to', 'message']],
+      ['blank values', { to: ' ', message: '\n' }, ['to', 'message']],
       ['nulls', { to: null, message: null }, ['to', 'message']],
       [
         'numbers',
         { to: 4915550100, message: 1, name: 2, template: 3 },
         ['to', 'message', 'name', 'template'],
       ],
-      ['a NUL in to', { to: '\0', message: 'x' }, ['to']],
+      ['a recipient with a NUL character', { to: '\0', message: 'x' }, ['to']],
       ['an unknown template', { ...good, template: 'unknown' }, ['template']],
       ['a template called __proto__', { ...good, template: '__proto__' }, ['template']],
       ['a template with a path', { ...good, template: '../templates/confirmation' }, ['template']],
       ['a lone surrogate', '{"to":"+4915550100","message":"\\udc00"}', ['message']],
-      ['no JSON', '{"to":'],
+      ['invalid JSON', '{"to":'],
       ['an array', [good]],
     ];
     for (const [name, body, fields] of refused) {
@@ -177,12 +177,12 @@ onBothDrivers(
 
     const sent: readonly [string, Record<string, string>, object][] = [
       [
-        'what looks like a template is data',
+        'template syntax in a message is not interpreted',
         { message: '{{name}} {{constructor}} {{#each x}}' },
         { text: { body: '{{name}} {{constructor}} {{#each x}}' } },
       ],
       [
-        'no HTML entities',
+        'special characters are not escaped',
         { message: `O'Neil & "Söhne" <b> 😀` },
         { text: { body: `O'Neil & "Söhne" <b> 😀` } },
       ],
@@ -196,7 +196,7 @@ onBothDrivers(
         { message: 'nine', template: 'confirmation' },
         { text: { body: 'Hello,\n\nnine' } },
       ],
-      ['an empty template is none', { message: 'nine', template: '' }, { text: { body: 'nine' } }],
+      ['an empty template is ignored', { message: 'nine', template: '' }, { text: { body: 'nine' } }],
       [
         "a provider's template",
         { name: 'Ann', message: '{{1}}', template: 'booked' },
@@ -242,7 +242,7 @@ onBothDrivers(
       for (const [behaviour, reason] of failures) {
         test(behaviour, async () => {
           provider.behave(behaviour);
-          // One that is slow holds its response back until the next one is asked for.
+          // A slow provider holds its response back until the next behavior is set.
           const answer = await post({ ...good, message: `to one that is ${behaviour}` });
           assert.equal(answer.status, 502, answer.text);
           assertErrorShape(answer);
@@ -276,11 +276,16 @@ onBothDrivers(
       const unsent: readonly [string, () => Promise<Node>, Record<string, string>, RegExp][] = [
         ['no sender', () => node({ messaging: {} }), {}, /no sender is configured/],
         ['no access token', () => node({}, { ACCESS: '' }), {}, /access token is not set/],
-        ['a text that is too long', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
-        ['a word as to', () => node({}), { to: 'everybody' }, /recipient is not a phone number/],
+        ['an overlong text', () => node({}), { message: 'x'.repeat(4097) }, /longer than 4096/],
+        ['a word as recipient', () => node({}), { to: 'everybody' }, /recipient is not a phone number/],
         ['a name with a number', () => node({}), { to: 'Ann 15550100' }, /recipient is not a phone/],
-        ['a path as to', () => node({}), { to: '../../me' }, /recipient is not a phone number/],
-        ['a header in to', () => node({}), { to: '+4915550100\r\nX: y' }, /recipient is not a phone/],
+        ['a path as recipient', () => node({}), { to: '../../me' }, /recipient is not a phone number/],
+        [
+          'a header in the recipient',
+          () => node({}),
+          { to: '+4915550100\r\nX: y' },
+          /recipient is not a phone/,
+        ],
       ];
       for (const [name, startNode, body, reason] of unsent) {
         test(`${name}: the provider is not called`, async () => {

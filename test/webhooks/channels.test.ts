@@ -132,9 +132,9 @@ onBothDrivers(
           assert.equal((await stored(sends, id)).length, 1);
           if (from === undefined) return;
           await until(async () => (await stored(sends, id))[0]?.status === 'done', 'process it');
-          const kept = (await received(provider)).filter(({ provider_id }) => provider_id === id);
+          const messages = (await received(provider)).filter(({ provider_id }) => provider_id === id);
           assert.deepEqual(
-            kept.map((message) => [message.sender, message.body]),
+            messages.map((message) => [message.sender, message.body]),
             [[from, 'Grüße & <b>{{x}}</b> 😀']],
           );
         });
@@ -437,8 +437,8 @@ onBothDrivers(
       const signatures = {
         right: (url: string, secret: string) => twilioSignature(secret, url),
         'by another secret': (url: string) => twilioSignature('another secret', url),
-        'of another address': (url: string, secret: string) => twilioSignature(secret, `${url}x`),
-        'of the address without the digest': (url: string, secret: string) =>
+        'for another URL': (url: string, secret: string) => twilioSignature(secret, `${url}x`),
+        'for the URL without the digest': (url: string, secret: string) =>
           twilioSignature(secret, url.replace(/\?.*/, '')),
         empty: () => '',
         absent: () => undefined,

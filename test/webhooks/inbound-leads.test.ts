@@ -80,21 +80,21 @@ onBothDrivers(
 
     const bad: readonly [string, () => Record<string, string>][] = [
       ['none', () => ({})],
-      ['an empty one', () => ({ 'x-inbound-secret': '' })],
-      ['a wrong one', () => ({ 'x-inbound-secret': 'wrong' })],
-      ['a beginning', () => ({ 'x-inbound-secret': secret.slice(0, -1) })],
-      ['a longer one', () => ({ 'x-inbound-secret': `${secret}x` })],
-      ['capitals', () => ({ 'x-inbound-secret': secret.toUpperCase() })],
-      ['a very long one', () => ({ 'x-inbound-secret': 'x'.repeat(10_000) })],
+      ['empty', () => ({ 'x-inbound-secret': '' })],
+      ['wrong', () => ({ 'x-inbound-secret': 'wrong' })],
+      ['truncated', () => ({ 'x-inbound-secret': secret.slice(0, -1) })],
+      ['with an extra character', () => ({ 'x-inbound-secret': `${secret}x` })],
+      ['in upper case', () => ({ 'x-inbound-secret': secret.toUpperCase() })],
+      ['very long', () => ({ 'x-inbound-secret': 'x'.repeat(10_000) })],
       ['Basic', () => ({ authorization: `Basic ${secret}` })],
-      ['the right one and Basic', () => ({ ...withSecret, authorization: 'Basic abc' })],
+      ['valid, with Basic authorization', () => ({ ...withSecret, authorization: 'Basic abc' })],
       ['without Bearer', () => ({ authorization: secret })],
-      ['two different, the header right', () => ({ ...withSecret, authorization: 'Bearer wrong' })],
+      ['two different ones, the header is valid', () => ({ ...withSecret, authorization: 'Bearer wrong' })],
       [
-        'two different, the bearer right',
+        'two different ones, the bearer is valid',
         () => ({ 'x-inbound-secret': 'wrong', authorization: `Bearer ${secret}` }),
       ],
-      ["the name of the environment's variable", () => ({ 'x-inbound-secret': '${INBOUND_SECRET}' })],
+      ['a reference to its environment variable', () => ({ 'x-inbound-secret': '${INBOUND_SECRET}' })],
       ["an organization's API key as bearer", () => ({ authorization: `Bearer ${first.key}` })],
       ["an organization's API key in the header", () => ({ 'x-inbound-secret': first.key })],
     ];
@@ -140,18 +140,18 @@ onBothDrivers(
     }
 
     const refused: readonly [string, unknown][] = [
-      ['blanks only', { first_name: ' ', last_name: '\t', email: '\n' }],
+      ['only blanks', { first_name: ' ', last_name: '\t', email: '\n' }],
       ['nulls', { first_name: null, last_name: null, email: null }],
       ['a number', { last_name: 'One', phone: 4915550100 }],
       ['true', { last_name: true }],
       ['an array', { last_name: 'One', email: ['a@example.com'] }],
       ['an object', { last_name: { $ne: null } }],
-      ['several wrong ones', { first_name: 1, last_name: 2, email: 3, campaign_name: 4, description: 5 }],
+      ['several invalid fields', { first_name: 1, last_name: 2, email: 3, campaign_name: 4, description: 5 }],
       ['U+0000', '{"last_name":"a\\u0000b"}'],
       ['a lone surrogate', '{"last_name":"\\ud800"}'],
-      ['no JSON', '{"last_name":'],
+      ['invalid JSON', '{"last_name":'],
       ['an array as body', [{ last_name: 'One' }]],
-      ['a text as body', '"One"'],
+      ['a string as body', '"One"'],
       ['null as body', 'null'],
       ['no body', undefined],
     ];
@@ -212,7 +212,7 @@ onBothDrivers(
       });
     }
 
-    const kept: readonly [string, Record<string, unknown>, Record<string, unknown>][] = [
+    const mappings: readonly [string, Record<string, unknown>, Record<string, unknown>][] = [
       [
         'everything',
         {
@@ -245,9 +245,13 @@ onBothDrivers(
         { description: 'Campaign: Spring {{x}}' },
       ],
       ['a description alone', { last_name: 'A', description: ' as it is ' }, { description: ' as it is ' }],
-      ['null as absent', { last_name: 'A', description: null, campaign_name: null }, { description: '' }],
       [
-        'unknown and read-only keys ignored',
+        'null is treated as absent',
+        { last_name: 'A', description: null, campaign_name: null },
+        { description: '' },
+      ],
+      [
+        'unknown and read-only keys are ignored',
         {
           last_name: 'A',
           id: 7,
@@ -263,7 +267,7 @@ onBothDrivers(
         { status: 'Open - Not Contacted', rating: '', meta_leadgen_id: '', lead_score: 0 },
       ],
     ];
-    for (const [name, body, expected] of kept) {
+    for (const [name, body, expected] of mappings) {
       test(`stored: ${name}`, async () => {
         const answer = await post(body);
         assert.equal(answer.status, 201, answer.text);

@@ -260,8 +260,8 @@ onBothDrivers(
         for (const item of others) await flood(within, item, 4);
         const organizations: string[] = [];
         for (let last = '0'; organizations.length < 16; ) {
-          const wanted = { limit: 4, excludedOrganizations: [], excludedOwners: [], after: last };
-          const result = (await claim(within, inboxQueue, wanted)).map(({ organization }) => organization);
+          const options = { limit: 4, excludedOrganizations: [], excludedOwners: [], after: last };
+          const result = (await claim(within, inboxQueue, options)).map(({ organization }) => organization);
           last = result.at(-1) ?? assert.fail('nothing claimed');
           organizations.push(...result);
         }
@@ -412,9 +412,9 @@ onBothDrivers(
 /** A `Date` class whose clock is off by a number of milliseconds. */
 function skewed(realDate: DateConstructor, byMs: number): DateConstructor {
   return class extends realDate {
-    constructor(...given: [] | [string | number | Date]) {
-      if (given.length === 0) super(realDate.now() + byMs);
-      else super(...given);
+    constructor(...args: [] | [string | number | Date]) {
+      if (args.length === 0) super(realDate.now() + byMs);
+      else super(...args);
     }
     static override now() {
       return realDate.now() + byMs;

@@ -60,7 +60,8 @@ onBothDrivers(
     /** Makes waiting retries due now. */
     const hurry = () =>
       sql`update crm_inbox set next_at = now() where error <> ''`.execute(tablesOf(instance().database));
-    const asked = (leadgen: string) => graph.requests.filter(({ path }) => path === `/v23.0/${leadgen}`);
+    const requestsFor = (leadgen: string) =>
+      graph.requests.filter(({ path }) => path === `/v23.0/${leadgen}`);
     /** Returns the only lead with a leadgen ID. */
     const leadOf = async (leadgen: string, owner = acme): Promise<Record<string, unknown>> => {
       const [lead = assert.fail(`no lead of ${leadgen}`), ...more] = await leadsOf(
@@ -101,7 +102,7 @@ onBothDrivers(
         [email, first_name, last_name, phone, company],
         ['Ann@Example.com', 'Ann', 'O’Neil & <b>', '+1 555', 'Acme'],
       );
-      const [request, ...more] = asked(id);
+      const [request, ...more] = requestsFor(id);
       assert.deepEqual(more, []);
       assert.equal(request?.method, 'GET');
       assert.equal(request?.headers.authorization, `Bearer ${page.token}`);
@@ -117,28 +118,28 @@ onBothDrivers(
       ],
       ['a full name of one word', { full_name: 'Ann' }, { first_name: 'Ann', last_name: '' }],
       [
-        'parts go before a full name',
+        'separate names take precedence over a full name',
         { full_name: 'X Y', first_name: 'Ann', last_name: 'O' },
         { first_name: 'Ann', last_name: 'O' },
       ],
       [
-        'the first of several values',
+        'the first of several values is used',
         { email: ['a@example.com', 'b@example.com'] },
         { email: 'a@example.com' },
       ],
-      ['numbers are texts', { phone_number: 15550100 }, { phone: '15550100' }],
+      ['numbers are converted to strings', { phone_number: 15550100 }, { phone: '15550100' }],
       [
-        'values that are not text are omitted',
+        'values of other types are omitted',
         { email: { a: 1 }, first_name: null, last_name: [], phone_number: [[1]] },
         { email: '', first_name: '', last_name: '', phone: '' },
       ],
       [
-        'U+0000 and lone surrogates are taken out',
+        'U+0000 and lone surrogates are removed',
         { first_name: 'A\u0000nn\ud800' },
         { first_name: 'Ann\ufffd' },
       ],
       [
-        'names of prototypes are names',
+        'names of inherited properties are handled like any other',
         { __proto__x: 'a', constructor: 'b', last_name: 'C' },
         { last_name: 'C' },
       ],
@@ -171,7 +172,7 @@ onBothDrivers(
         await done(leadgen);
         const { meta_form_id, meta_ad_id, meta_campaign_id } = await leadOf(leadgen);
         assert.deepEqual([meta_form_id, meta_ad_id, meta_campaign_id], [other, other, other]);
-        assert.equal(asked(leadgen).length, 1);
+        assert.equal(requestsFor(leadgen).length, 1);
       }
     });
 
@@ -260,10 +261,10 @@ onBothDrivers(
     });
 
     const deletions: readonly [string, () => Promise<unknown>][] = [
-      ['tried again', hurry],
+      ['retried', hurry],
       ['delivered again', async () => undefined],
       [
-        'replayed by hand',
+        'replayed manually',
         async () => {
           // Read first, because the embedded database has only one connection.
           const items = await inboxOf(instance(), page);

@@ -75,9 +75,9 @@ onBothDrivers(
         headers: { 'x-inbound-secret': secret },
       });
       assert.equal(made.status, 201, made.text);
-      const { id, organization_id, ...kept } = await record(instance(), acme, `leads/${made.json.id}`);
+      const { id, organization_id, ...fields } = await record(instance(), acme, `leads/${made.json.id}`);
       for (const [name, value] of Object.entries({ ...lead, description: 'D\nCampaign: Spring' })) {
-        assert.equal(kept[name], value, name);
+        assert.equal(fields[name], value, name);
       }
     });
 

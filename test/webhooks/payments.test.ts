@@ -149,18 +149,18 @@ onBothDrivers(
       const v1 = (time: number) => hmacHex(secret, `${time}.${raw}`);
       const now = nowSeconds();
       const signatures: readonly [string, string, number][] = [
-        ['two v1, the first of another secret', stripeSignature(['other', secret], raw), 200],
-        ['two v1, the second of another secret', stripeSignature([secret, 'other'], raw), 200],
+        ['two v1, the first by another secret', stripeSignature(['other', secret], raw), 200],
+        ['two v1, the second by another secret', stripeSignature([secret, 'other'], raw), 200],
         ['with v0 and blanks', `t=${now}, v0=abc, v1=${v1(now)}`, 200],
         ['old, within the tolerance', stripeSignature([secret], raw, now - 200), 200],
         ['older than the tolerance', stripeSignature([secret], raw, now - 301), 401],
         ['from the future', stripeSignature([secret], raw, now + 400), 401],
-        ['no time', `v1=${v1(now)}`, 401],
-        ['a time that is none', `t=now,v1=${hmacHex(secret, `now.${raw}`)}`, 401],
-        ['another time than the signed one', `t=${now - 1},v1=${v1(now)}`, 401],
+        ['no timestamp', `v1=${v1(now)}`, 401],
+        ['an invalid timestamp', `t=now,v1=${hmacHex(secret, `now.${raw}`)}`, 401],
+        ['a timestamp other than the signed one', `t=${now - 1},v1=${v1(now)}`, 401],
         ['v0 only', `t=${now},v0=${v1(now)}`, 401],
         ['an empty v1', `t=${now},v1=`, 401],
-        ['of the body alone', `t=${now},v1=${hmacHex(secret, raw)}`, 401],
+        ['of the body without the timestamp', `t=${now},v1=${hmacHex(secret, raw)}`, 401],
       ];
       for (const [name, signature, status] of signatures) {
         test(`signature: ${name} → ${status}`, async () => {
@@ -195,12 +195,9 @@ onBothDrivers(
       const email = `${fresh('JOSÉ')}@Example.com`;
       const lead = await makeLead({ email });
       const payloads: readonly [string, object][] = [
-        [
-          'an object where a text is wanted',
-          { id: { a: 1 }, customer: { email: { toString: 1 }, phone: [] } },
-        ],
-        ['half a character at the end of a long name', { id: `${'x'.repeat(993)}😀`, customer: {} }],
-        ['an e-mail address in capitals, not all of them ASCII', { id: fresh('order'), customer: { email } }],
+        ['an object instead of a string', { id: { a: 1 }, customer: { email: { toString: 1 }, phone: [] } }],
+        ['a surrogate pair at the length limit of a name', { id: `${'x'.repeat(993)}😀`, customer: {} }],
+        ['an email address in capitals, not all of them ASCII', { id: fresh('order'), customer: { email } }],
       ];
       for (const [description, payload] of payloads) {
         const answer = await pay(payload);
@@ -250,8 +247,8 @@ onBothDrivers(
     const amounts: readonly [string, string, number, RegExp | number][] = [
       ['JPY has no minor unit', '"total":1200,"currency":"jpy"', 200, /"amount":1200[,}]/],
       ['KWD has three digits', '"total":1234567,"currency":"KWD"', 200, /"amount":1234\.567[,}]/],
-      ['an unknown currency has two', '"total":"5","currency":"€€"', 200, /"amount":0\.05[,}]/],
-      ['no currency has two', '"total":100', 200, /"amount":1(\.00?)?[,}]/],
+      ['an unknown currency has two digits', '"total":"5","currency":"€€"', 200, /"amount":0\.05[,}]/],
+      ['a missing currency has two digits', '"total":100', 200, /"amount":1(\.00?)?[,}]/],
       ['beyond 2^53', '"total":9007199254740993', 200, /"amount":90071992547409\.93[,}]/],
       ['a fraction of a minor unit', '"total":1999.5', 200, /"amount":19\.995[,}]/],
       ['less than a minor unit', '"total":"0.25"', 200, /"amount":0\.0025[,}]/],
@@ -262,7 +259,7 @@ onBothDrivers(
         /"amount":1200\.75[,}]/,
       ],
       ['three digits and a fraction', '"total":-1234.5678,"currency":"KWD"', 200, /"amount":-1\.2345678[,}]/],
-      ['a text', '"total":"1999"', 200, /"amount":19\.99[,}]/],
+      ['a string', '"total":"1999"', 200, /"amount":19\.99[,}]/],
       ['none', '"x":1', 200, /"amount":0[,}]/],
       ['a word', '"total":"much"', 400, 0],
       ['an object', '"total":{}', 400, 0],
@@ -301,32 +298,28 @@ onBothDrivers(
       });
       const cases: readonly [string, () => object, string][] = [
         [
-          'by id before anything else',
+          'by ID first',
           () => ({ crm: { lead: ids['older open'] }, customer: { email: 'x@y.z' } }),
           'older open',
         ],
         [
-          'by e-mail without case, open ones first, newest first',
+          'by email address ignoring case, open leads first, newest first',
           () => ({ customer: { email: email.toUpperCase() } }),
           'newer open',
         ],
+        ['the newest if all are closed', () => ({ customer: { email: ` ${email} ` } }), 'newest but closed'],
         [
-          'the newest where all are closed',
-          () => ({ customer: { email: ` ${email} ` } }),
-          'newest but closed',
-        ],
-        [
-          'by e-mail where the id is unknown',
+          'by email address if the ID is unknown',
           () => ({ crm: { lead: 999999 }, customer: { email } }),
           'newest but closed',
         ],
         [
-          'by phone, however it is written',
+          'by phone number in any format',
           () => ({ customer: { email: 'no@one.example', phone: '0049-170-123 45 67' } }),
           'by phone alone',
         ],
         [
-          'by a phone number of seven digits, the fewest',
+          'by a phone number with the minimum of seven digits',
           () => ({ customer: { phone: '6834312' } }),
           'by the shortest number',
         ],
@@ -340,16 +333,19 @@ onBothDrivers(
         });
       }
       const none: readonly [string, () => object][] = [
-        ['nothing said', () => ({})],
+        ['no values', () => ({})],
         ['unknown', () => ({ customer: { email: 'no@one.example', phone: '+4900000000000' } })],
-        ['blank parts match no blank leads', () => ({ customer: { email: '', phone: '' } })],
+        ['blank values do not match blank leads', () => ({ customer: { email: '', phone: '' } })],
         ['a wildcard', () => ({ customer: { email: '%', phone: '%' } })],
-        ['a short number', () => ({ customer: { phone: '7' } })],
-        ['six digits, although a lead has them', () => ({ customer: { phone: '110112' } })],
-        ['ids that are none', () => ({ crm: { lead: '1 or true' } })],
+        ['a short phone number', () => ({ customer: { phone: '7' } })],
+        ['six digits, even if a lead has the same number', () => ({ customer: { phone: '110112' } })],
+        ['an invalid ID', () => ({ crm: { lead: '1 or true' } })],
         ['objects', () => ({ customer: { email: { a: 1 }, phone: [1] } })],
-        ["another organization's by id", () => ({ crm: { lead: ids.foreign } })],
-        ["another organization's by e-mail", () => ({ customer: { email: 'foreign@example.com' } })],
+        ["another organization's lead by ID", () => ({ crm: { lead: ids.foreign } })],
+        [
+          "another organization's lead by email address",
+          () => ({ customer: { email: 'foreign@example.com' } }),
+        ],
       ];
       for (const [name, body] of none) {
         test(`no lead: ${name} → matched: false, stored for administrators`, async () => {

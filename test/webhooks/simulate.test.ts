@@ -323,8 +323,8 @@ for (const driver of drivers) {
         const whole = [...url, ...endpoint, '--secret-stdin'];
         const far = await simulated('telegram', elsewhere, whole, `${secret}\n`);
         assert.deepEqual([far.answers, far.arrived], [answers, null]);
-        const told = await simulate('inbound-leads', elsewhere, ...url);
-        assert.match(told.stdout, /That server's database is not available here\. See Setup, Deliveries/);
+        const outcome = await simulate('inbound-leads', elsewhere, ...url);
+        assert.match(outcome.stdout, /That server's database is not available here\. See Setup, Deliveries/);
       }
       service.signal('SIGTERM');
       assert.equal((await service.ended).code, 0);

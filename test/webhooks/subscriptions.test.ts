@@ -44,8 +44,8 @@ onBothDrivers(
     /** Creates a subscription for a path of the receiver. */
     const subscribe = async (body: object = {}, as = key) => {
       const at = `/${fresh('hook')}`;
-      const given = { url: receiver.url + at, resources: ['leads'], ...body };
-      const answer = await instance().call(`POST ${path}`, { key: as, body: given });
+      const input = { url: receiver.url + at, resources: ['leads'], ...body };
+      const answer = await instance().call(`POST ${path}`, { key: as, body: input });
       assert.equal(answer.status, 201, answer.text);
       const { id, secret } = answer.json as { id: number; secret: string };
       return { at, id, secret, received: () => receiver.at(at), url: `${path}/${id}` };

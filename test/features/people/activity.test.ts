@@ -1,4 +1,4 @@
-// Activity: each change is one row, written with the change or not at all.
+// Activity: each change is one row, written atomically with the change.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { sql } from 'kysely';
@@ -18,7 +18,7 @@ import {
 import { type Instance, type Organization, onBothDrivers } from '../../support/instance.ts';
 import { activityOf, dump, fresh, logIn, makePerson } from '../../support/people.ts';
 
-/** Ids in a table of an organization, the latest last. */
+/** Returns the ID of the organization's newest row in a table. */
 async function latest(
   { database }: Instance,
   table: 'crm_api_keys' | 'crm_profiles' | 'crm_invites',
@@ -41,7 +41,7 @@ onBothDrivers('activity', (instance) => {
     admin = await signIn(instance(), administratorOf(acme));
   });
 
-  /** What was added to the activity of an organization while the work was done. */
+  /** Returns the activity rows that the work added to an organization. */
   const added = async (work: () => Promise<unknown>, organization = acme) => {
     const before = (await activityOf(instance(), organization.id)).length;
     const start = Date.now();
@@ -50,7 +50,7 @@ onBothDrivers('activity', (instance) => {
     for (const { at } of rows) {
       assert.ok(at.getTime() >= start - 1000 && at.getTime() <= Date.now() + 1000, at.toISOString());
     }
-    // Whatever a request changes can be found by its ID, also in the log.
+    // The request ID links activity rows to the log.
     for (const { did, requestId } of rows) assert.ok(requestId !== null && requestId !== '', did);
     return rows;
   };
@@ -63,9 +63,9 @@ onBothDrivers('activity', (instance) => {
   };
   const profile = (name: string) => optionOf(admin, page('keys/create'), name);
 
-  describe('of records', () => {
+  describe('records', () => {
     for (const kind of ['key', 'token', 'cookie'] as const) {
-      test(`by ${kind}: create, update and delete are one row each, reading none`, async () => {
+      test(`by ${kind}: create, update and delete add one row each, reads add none`, async () => {
         const ann = await makePerson(instance(), [{ organization: acme }]);
         const { id: keyId, key } = await acme.makeKey();
         const session = await logIn(instance(), ann);
@@ -109,7 +109,7 @@ onBothDrivers('activity', (instance) => {
       ['POST /api/v1/leads', { last_name: 'x'.repeat(2_000_000) }, 413],
     ];
     for (const [request, body, status] of refused) {
-      test(`refused: ${request} → ${status} leaves none`, async () => {
+      test(`rejected: ${request} → ${status} adds no rows`, async () => {
         const other = await instance().organization(fresh('other'));
         const lead = await instance().call('POST /api/v1/leads', {
           key: other.key,
@@ -131,7 +131,7 @@ onBothDrivers('activity', (instance) => {
     }
   });
 
-  test('of keys: create, rotate and revoke, by the person who did it', async () => {
+  test('keys: records create, rotate and revoke with the acting user', async () => {
     const rows = await added(async () => {
       await form('keys', 'create', { name: 'one', profile: await profile('read-only'), expires: 'never' });
     });
@@ -147,10 +147,10 @@ onBothDrivers('activity', (instance) => {
     const revoked = await added(() => form('keys', 'revoke', { id: second }));
     assert.deepEqual(did(revoked), [`user ${acme.user}: revoke key ${second}`]);
     const again = await added(() => admin.submit(page('keys'), page('keys/revoke'), { id: second }));
-    assert.deepEqual(again, [], 'a refused form leaves none');
+    assert.deepEqual(again, [], 'a rejected form adds no rows');
   });
 
-  test('of profiles: create, update and delete', async () => {
+  test('profiles: records create, update and delete', async () => {
     const rows = await added(() => form('profiles', 'create', { name: 'sales' }));
     const id = await latest(instance(), 'crm_profiles', acme);
     assert.deepEqual(did(rows), [`user ${acme.user}: create profile ${id}`]);
@@ -162,7 +162,7 @@ onBothDrivers('activity', (instance) => {
     assert.deepEqual(did(deleted), [`user ${acme.user}: delete profile ${id}`]);
   });
 
-  test('of members: invited, accepted, changed and removed', async () => {
+  test('members: records invitations, acceptance, changes and removal', async () => {
     const email = `${fresh('guest')}@people.example`;
     let shown = { link: '', code: '' };
     const invited = await added(async () => {
@@ -195,7 +195,7 @@ onBothDrivers('activity', (instance) => {
     assert.deepEqual(did(cancelled), [`user ${acme.user}: delete invite ${taken}`]);
   });
 
-  test('of logins: in each organization of the person, and in no other', async () => {
+  test("logins: recorded in each of the user's organizations, and in no other", async () => {
     const beta = await instance().organization(fresh('beta'));
     const gamma = await instance().organization(fresh('gamma'));
     const ann = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
@@ -232,7 +232,7 @@ onBothDrivers('activity', (instance) => {
     assert.deepEqual(none, []);
   });
 
-  test('the page shows it newest first, with names, and only to its organization', async () => {
+  test('the page lists changes newest first, with names, and only those of its organization', async () => {
     const other = await instance().organization(fresh('other'));
     await instance().call('POST /api/v1/leads', { key: other.key, body: { last_name: 'Theirs' } });
     const { key } = await acme.makeKey();
@@ -245,7 +245,7 @@ onBothDrivers('activity', (instance) => {
     assert.ok(!lines.some((line) => line.includes(' null')));
   });
 
-  describe('that cannot be written lets nothing be changed', () => {
+  describe('rolls the change back if its activity row cannot be written', () => {
     const forbid = (instance: Instance) =>
       sql`alter table crm_ledger add constraint refused check (organization_id = 0) not valid`.execute(
         tablesOf(instance.database),
@@ -273,12 +273,12 @@ onBothDrivers('activity', (instance) => {
         const { byCookie } = await logIn(instance(), await makePerson(instance(), [{ organization: acme }]));
         return async () => (await instance().call('POST /auth/logout', { headers: byCookie })).status;
       },
-      'making a key': () =>
+      'creating a key': () =>
         sending('keys', 'create', { name: 'k', profile: '', expires: 'never' }, 'read-only'),
       'rotating a key': async () =>
         sending('keys', 'rotate', { id: (await acme.makeKey()).id, overlap: '1d' }),
       'revoking a key': async () => sending('keys', 'revoke', { id: (await acme.makeKey()).id }),
-      'making a profile': () => sending('profiles', 'create', { name: fresh('profile') }),
+      'creating a profile': () => sending('profiles', 'create', { name: fresh('profile') }),
       inviting: () =>
         sending('members', 'invite', { email: `${fresh('x')}@people.example`, profile: '' }, 'read-only'),
       'removing a member': async () => {
@@ -291,9 +291,9 @@ onBothDrivers('activity', (instance) => {
       return String((await instance().call('POST /api/v1/leads', { key: acme.key, body })).json.id);
     };
     const sending = async (name: string, action: string, fields: Record<string, string>, chosen?: string) => {
-      const given = chosen === undefined ? fields : { ...fields, profile: await profile(chosen) };
+      const values = chosen === undefined ? fields : { ...fields, profile: await profile(chosen) };
       const _csrf = formsOf(await admin.get(page(name)))[0]?.values._csrf ?? '';
-      return async () => (await admin.post(page(`${name}/${action}`), { ...given, _csrf })).status;
+      return async () => (await admin.post(page(`${name}/${action}`), { ...values, _csrf })).status;
     };
     for (const [name, prepare] of Object.entries(work)) {
       test(name, async () => {
@@ -306,7 +306,7 @@ onBothDrivers('activity', (instance) => {
         } finally {
           await allow(instance());
         }
-        assert.ok((await act()) < 400, 'it is done once the activity can be written');
+        assert.ok((await act()) < 400, 'succeeds once the activity can be written');
       });
     }
   });
@@ -315,7 +315,7 @@ onBothDrivers('activity', (instance) => {
 onBothDrivers(
   'activity with AUDIT=false',
   (instance) => {
-    test('nothing is recorded, and everything else works', async () => {
+    test('records nothing, and everything else works', async () => {
       const acme = await instance().organization('acme');
       const admin = await signIn(instance(), administratorOf(acme));
       const lead = await instance().call('POST /api/v1/leads', { key: acme.key, body: { last_name: 'X' } });
@@ -334,7 +334,7 @@ onBothDrivers(
       assert.deepEqual(rows, []);
     });
 
-    test('the page says so', async () => {
+    test('the page says that activity is disabled', async () => {
       const other = await instance().organization('other');
       const admin = await signIn(instance(), administratorOf(other));
       assert.match(readable((await admin.get('/setup/o/other/activity')).text), /disabled in .*AUDIT=false/);
@@ -343,7 +343,7 @@ onBothDrivers(
   { environment: { AUDIT: 'false' } },
 );
 
-describe('entries as sentences', () => {
+describe('activity sentences', () => {
   const of = { singular: 'price_list' };
   for (const [sentence, action, object, objectId, options] of [
     ['Lead 5107 created', 'create', 'leads', '5107', { singular: 'lead' }],
@@ -352,7 +352,7 @@ describe('entries as sentences', () => {
     ['Old things 7 updated', 'update', 'old_things', '7'],
     ['Old things 7: frobnicate', 'frobnicate', 'old_things', '7'],
     ['Old things 7: toString', 'toString', 'old_things', '7'],
-    // A resource can have the name of another object.
+    // A resource can have the same name as a built-in object.
     ['Invite 7 deleted', 'delete', 'invite', '7', { singular: 'invite' }],
     ['API key “Website” revoked', 'revoke', 'key', '3', { name: 'Website' }],
     ['API key “$&” created', 'create', 'key', '3', { name: '$&' }],

@@ -1,10 +1,10 @@
-// Addresses that look alike are one, or are refused.
+// Email addresses that look alike are normalized to one address or rejected.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseEmail } from '../../../plugins/access/identity/emails.ts';
 
-describe('e-mail addresses', () => {
-  const one: readonly string[] = [
+describe('email addresses', () => {
+  const equivalent: readonly string[] = [
     'ada@people.example',
     'ADA@People.Example',
     '  ada@people.example\t',
@@ -15,8 +15,8 @@ describe('e-mail addresses', () => {
     'ada@people。example',
     '𝒶𝒹𝒶@people.example',
   ];
-  for (const text of one) {
-    test(`${JSON.stringify(text)} is ada@people.example`, () => {
+  for (const text of equivalent) {
+    test(`normalizes ${JSON.stringify(text)} to ada@people.example`, () => {
       assert.equal(parseEmail(text), 'ada@people.example');
     });
   }
@@ -29,10 +29,10 @@ describe('e-mail addresses', () => {
     ["o'neil+crm@people.example", "o'neil+crm@people.example"],
     ['ada@localhost', 'ada@localhost'],
   ] as const) {
-    test(`${JSON.stringify(text)} is ${email}`, () => assert.equal(parseEmail(text), email));
+    test(`normalizes ${JSON.stringify(text)} to ${email}`, () => assert.equal(parseEmail(text), email));
   }
 
-  test('a domain of letters that look like others is not the other', () => {
+  test('keeps look-alike domains distinct', () => {
     assert.equal(parseEmail('ada@p\u0435ople.example'), 'ada@xn--pople-zwe.example');
   });
 
@@ -66,6 +66,6 @@ describe('e-mail addresses', () => {
     '\u0301'.repeat(1_000_000),
   ];
   for (const text of refused) {
-    test(`${JSON.stringify(text.slice(0, 40))} is none`, () => assert.equal(parseEmail(text), undefined));
+    test(`rejects ${JSON.stringify(text.slice(0, 40))}`, () => assert.equal(parseEmail(text), undefined));
   }
 });

@@ -1,4 +1,4 @@
-// Logging in: what it answers, the cookie it sets, and that a wrong e-mail looks like a wrong password.
+// Login: its response, its cookie, and identical responses to an unknown email address and a wrong password.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { administratorOf } from '../../support/forms.ts';
@@ -23,7 +23,7 @@ onBothDrivers('login', (instance) => {
   const post = (body: unknown, headers: Record<string, string> = {}) =>
     instance().call('POST /auth/login', { body, headers });
 
-  test('answers a token, the person and their organizations, and nothing else', async () => {
+  test('returns a token, the user and their organizations, and nothing else', async () => {
     const answer = await post({ email: ann.email, password: ann.password });
     assert.equal(answer.status, 200);
     const { access_token, expires_in, ...rest } = answer.json;
@@ -41,11 +41,11 @@ onBothDrivers('login', (instance) => {
     assert.equal(answer.headers.get('cache-control'), 'no-store');
   });
 
-  test('/auth/me says the same and what one may do, by cookie and by token', async () => {
+  test('/auth/me returns the same user and organizations with their grants, by cookie and by token', async () => {
     const { json } = await post({ email: ann.email, password: ann.password });
     const { user } = json;
-    const organizations = (json.organizations as object[]).map((each) => ({
-      ...each,
+    const organizations = (json.organizations as object[]).map((organization) => ({
+      ...organization,
       profile: 'administrator',
       grants: everything,
     }));
@@ -58,13 +58,13 @@ onBothDrivers('login', (instance) => {
     }
   });
 
-  test('takes the e-mail address in any case, with blanks around it', async () => {
+  test('ignores case and surrounding blanks in the email address', async () => {
     const answer = await post({ email: `  ${ann.email.toUpperCase()} `, password: ann.password });
     assert.equal(answer.status, 200);
     assert.deepEqual(answer.json.user, { id: Number(ann.id), email: ann.email });
   });
 
-  test('a person of no organization can log in and has none', async () => {
+  test('logs in a user without organizations', async () => {
     const nobody = await makePerson(instance(), []);
     const answer = await post({ email: nobody.email, password: nobody.password });
     assert.equal(answer.status, 200);
@@ -111,32 +111,36 @@ onBothDrivers('login', (instance) => {
         const as = (cookie: string) => ['host', host, 'cookie', cookie, 'sec-fetch-site', 'same-origin'];
         const me = (cookie: string) => exchange(instance().url, 'GET /auth/me', as(cookie));
         assert.equal((await me(`${name}=${cookieOf(answer)}`)).status, 200);
-        // Any host beside this one could set a cookie without the prefix.
+        // Any sibling host could set a cookie without the prefix.
         assert.equal((await me(`${other}=${cookieOf(answer)}`)).status, 401);
 
         const out = await exchange(instance().url, 'POST /auth/logout', as(`${name}=${cookieOf(answer)}`));
         assert.deepEqual(out.json, { ok: true });
         const [cleared = ''] = out.headers.getSetCookie();
         assert.ok(cleared.startsWith(`${name}=; `) && cleared.includes('Expires=Thu, 01 Jan 1970'), cleared);
-        assert.equal(cleared.includes('Secure'), expected === secure, 'browsers ignore it otherwise');
+        assert.equal(
+          cleared.includes('Secure'),
+          expected === secure,
+          'browsers ignore a __Host- cookie without Secure',
+        );
       });
     }
   });
 
-  describe('a body that is not an e-mail address and password → 400', () => {
+  describe('rejects a body without an email address and password → 400', () => {
     const right = { email: 'a@b.example', password: 'some password' };
     const values = [undefined, null, {}, [], ['x'], true, 7, { $ne: null }, 'a\0b'];
     const wrong: readonly [name: string, body: unknown, type?: string][] = [
       ['nothing', undefined],
       ['an empty body', ''],
-      ['no JSON', '{'],
+      ['invalid JSON', '{'],
       ['null', 'null'],
-      ['a list', []],
-      ['a text', '"a@b.example"'],
+      ['an array', []],
+      ['a string', '"a@b.example"'],
       ['an empty object', {}],
       ['a form', 'email=a%40b.example&password=x', 'application/x-www-form-urlencoded'],
       ['JSON as text/plain', JSON.stringify(right), 'text/plain'],
-      ['broken UTF-8', Buffer.from('{"email":"a@b.example","password":"\xff"}', 'latin1')],
+      ['invalid UTF-8', Buffer.from('{"email":"a@b.example","password":"\xff"}', 'latin1')],
       ['a lone surrogate', '{"email":"a@b.example","password":"\\ud800"}'],
       ...values.flatMap((value): [string, unknown][] => [
         [`email: ${JSON.stringify(value)}`, { ...right, email: value }],
@@ -155,7 +159,7 @@ onBothDrivers('login', (instance) => {
       });
     }
 
-    test('names every wrong field', async () => {
+    test('reports every invalid field', async () => {
       const { json } = await post({ email: 1 });
       assert.deepEqual(json.fields, [
         { field: 'email', message: 'email must be a string' },
@@ -164,21 +168,21 @@ onBothDrivers('login', (instance) => {
     });
   });
 
-  describe('what does not fit → 401, the same for every reason', () => {
+  describe('rejects wrong credentials → 401, with the same response for every reason', () => {
     const wrong: readonly [name: string, email: string | undefined, password: string][] = [
       ['another password', undefined, 'correct horse battery stapl'],
       ['the password in another case', undefined, 'CORRECT HORSE BATTERY STAPLE'],
-      ['the password with a blank', undefined, 'correct horse battery staple '],
+      ['the password with a trailing blank', undefined, 'correct horse battery staple '],
       ['no password', undefined, ''],
       ['a password of 15 kB', undefined, 'x'.repeat(15_000)],
-      ['an unknown address', 'nobody@people.example', 'correct horse battery staple'],
-      ['no address', '', ''],
-      ['an address of 10 kB', `${'x'.repeat(10_000)}@people.example`, 'x'],
+      ['an unknown email address', 'nobody@people.example', 'correct horse battery staple'],
+      ['no email address', '', ''],
+      ['an email address of 10 kB', `${'x'.repeat(10_000)}@people.example`, 'x'],
       ['SQL', "' or 1=1 --", "' or 1=1 --"],
-      ['a pattern', '%@people.example', '%'],
-      ['an address with a surrogate pair', '😀@people.example', '😀'],
+      ['a LIKE pattern', '%@people.example', '%'],
+      ['an email address with a surrogate pair', '😀@people.example', '😀'],
     ];
-    /** The response, with its headers, for an unknown email address. */
+    /** The response to an unknown email address, including its headers. */
     let unknown: ReturnType<typeof told>;
     before(async () => {
       unknown = told(await post({ email: 'unknown@people.example', password: 'wrong' }));
@@ -192,9 +196,9 @@ onBothDrivers('login', (instance) => {
       });
     }
 
-    test('an unknown address takes as long as a wrong password', async () => {
+    test('an unknown email address takes as long as a wrong password', async () => {
       const bea = await makePerson(instance(), [{ organization: acme }]);
-      // Without the hash an unknown address would be ten times faster.
+      // Without the hash, a response for an unknown email address would be ten times faster.
       for (const email of [bea.email, 'missing@people.example'])
         assert.deepEqual(await hashesDuring(() => post({ email, password: 'wrong' })), [
           'm=19456,t=2, a short password',
@@ -202,7 +206,7 @@ onBothDrivers('login', (instance) => {
     });
   });
 
-  test('other methods → 405', async () => {
+  test('rejects other methods → 405', async () => {
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
       const answer = await instance().call(`${method} /auth/login`);
       assert.equal(answer.status, 405);
@@ -211,7 +215,7 @@ onBothDrivers('login', (instance) => {
     }
   });
 
-  test('/auth/me with an API key: what it is and may do', async () => {
+  test('/auth/me with an API key returns the key and its grants', async () => {
     const expiresAt = new Date(Date.now() + 86_400_000);
     const { id, key } = await acme.makeKey({ expiresAt });
     const me = await instance().call('GET /auth/me', { key });
@@ -227,13 +231,13 @@ onBothDrivers('login', (instance) => {
     assert.equal((await instance().call('GET /auth/me', { key: `${key.slice(0, -1)}x` })).status, 401);
   });
 
-  test('an API key is not a person', async () => {
+  test('rejects API keys on session routes', async () => {
     for (const request of ['GET /auth/sessions', 'POST /auth/logout', 'DELETE /auth/sessions/1']) {
       assert.equal((await instance().call(request, { key: acme.key })).status, 401, request);
     }
   });
 
-  test('forty concurrent logins do not hold up other requests', async (t) => {
+  test('forty concurrent logins do not delay other requests', async (t) => {
     t.after(realCost());
     let open = 40;
     const logins = Array.from({ length: open }, (_, index) =>
@@ -242,12 +246,12 @@ onBothDrivers('login', (instance) => {
     for (let call = 0; call < 5; call++) {
       assert.equal((await instance().call('GET /api/v1/leads', { key: acme.key })).status, 200);
     }
-    assert.ok(open > 20, `only ${open} logins were still being validated`);
+    assert.ok(open > 20, `only ${open} logins were still in progress`);
     assert.deepEqual([...new Set((await Promise.all(logins)).map(({ status }) => status))], [401]);
   });
 });
 
-describe('PUBLIC_URL says whether cookies need TLS, whatever Host a proxy sends', () => {
+describe('PUBLIC_URL determines whether cookies are Secure, regardless of the Host header', () => {
   for (const [publicUrl, host, secure] of [
     ['https://crm.example', 'localhost:3000', true],
     ['https://crm.example/', '10.0.0.7:3000', true],
@@ -271,7 +275,7 @@ describe('PUBLIC_URL says whether cookies need TLS, whatever Host a proxy sends'
         const origin = publicUrl === '' ? `http://${host}` : new URL(publicUrl).origin;
         const head = ['host', host, 'cookie', `${name}=${cookieOf(login)}`, 'origin', origin];
         const out = await exchange(instance.url, 'POST /auth/logout', head);
-        assert.equal(out.status, 200, 'a page of the public origin may write');
+        assert.equal(out.status, 200, 'pages of the public origin can write');
       } finally {
         await instance.close();
       }

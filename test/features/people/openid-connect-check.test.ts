@@ -1,4 +1,4 @@
-// What `crm doctor` says of OpenID Connect providers, by what they say of themselves.
+// `crm doctor` checks the discovery documents of OpenID Connect providers.
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,13 +6,13 @@ import { after, before, describe, test } from 'node:test';
 import { problemOf, providersCheck } from '../../../plugins/access/openid-connect/check.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 
-describe('OpenID Connect providers, as doctor sees them', () => {
+describe('doctor checks OpenID Connect providers', () => {
   let idp: OpenIdProvider;
   let issuer = '';
   let respond: (response: ServerResponse) => void;
-  const asked: (string | undefined)[] = [];
+  const requests: (string | undefined)[] = [];
   const server = createServer((request, response) => {
-    asked.push(request.url);
+    requests.push(request.url);
     respond(response);
   });
   before(async () => {
@@ -25,9 +25,9 @@ describe('OpenID Connect providers, as doctor sees them', () => {
     server.closeAllConnections();
     server.close();
   });
-  const settings = (of: string) => ({
+  const settings = (url: string) => ({
     name: 'Example',
-    issuer: of,
+    issuer: url,
     client_id: 'crm',
     client_secret: 'the-secret-of-the-client',
   });
@@ -40,7 +40,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
   const json = (body: unknown) => (response: ServerResponse) =>
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 
-  test('a real one is well, and one that is not served yet responds 503', async () => {
+  test('accepts a working provider, and reports one that responds 503', async () => {
     assert.equal(
       await problemOf(settings(idp.issuer)),
       `${idp.issuer} responds 503 to the request for its discovery document`,
@@ -55,11 +55,11 @@ describe('OpenID Connect providers, as doctor sees them', () => {
         (response) => response.writeHead(404).end('the-secret-of-the-client'),
         () => `${issuer} responds 404 to the request for its discovery document`,
       ],
-      'a page in place of it': [
+      'an HTML page': [
         (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
         () => `${issuer} does not have a usable discovery document (OAUTH_RESPONSE_IS_NOT_JSON)`,
       ],
-      'broken JSON': [
+      'invalid JSON': [
         (response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
         () => `${issuer} does not have a usable discovery document (OAUTH_PARSE_ERROR)`,
       ],
@@ -67,7 +67,7 @@ describe('OpenID Connect providers, as doctor sees them', () => {
         (response) => json({ ...whole(), issuer: 'https://other.example' })(response),
         () => `${issuer} has a discovery document for another issuer: "https://other.example"`,
       ],
-      'an issuer that is not an address': [
+      'an issuer that is not a URL': [
         (response) => json({ ...whole(), issuer: 'other' })(response),
         () => `${issuer} does not have a usable discovery document (ERR_INVALID_URL)`,
       ],
@@ -75,17 +75,17 @@ describe('OpenID Connect providers, as doctor sees them', () => {
         (response) => json({ ...whole(), token_endpoint: undefined, jwks_uri: 'keys' })(response),
         () => 'its discovery document lacks token_endpoint and jwks_uri',
       ],
-      silence: [() => {}, () => `${issuer} does not respond within 0.2 s`],
+      'no response': [() => {}, () => `${issuer} does not respond within 0.2 s`],
     };
   for (const [name, [response, says]] of Object.entries(faults)) {
     test(name, async () => {
       respond = response;
       assert.equal(await problemOf(settings(issuer), 0.2), says());
-      assert.equal(asked.at(-1), '/.well-known/openid-configuration');
+      assert.equal(requests.at(-1), '/.well-known/openid-configuration');
     });
   }
 
-  test('an address where nothing listens, and one without TLS on another machine, which is not asked', async () => {
+  test('reports an unreachable provider, and a remote one without TLS without connecting to it', async () => {
     assert.equal(
       await problemOf(settings('http://127.0.0.1:2')),
       'http://127.0.0.1:2 cannot be reached (ECONNREFUSED)',
@@ -96,21 +96,21 @@ describe('OpenID Connect providers, as doctor sees them', () => {
     );
   });
 
-  test('each is a finding at its place; one that is off is a note', async () => {
+  test('reports each provider with its location, and a disabled one as a note', async () => {
     respond = json(whole());
     const providers = {
       well: settings(issuer),
       away: settings('http://127.0.0.1:2'),
       off: { ...settings(issuer), client_id: ' ' },
     };
-    const found = await providersCheck.run({ settings: { login: { providers } } });
+    const findings = await providersCheck.run({ settings: { login: { providers } } });
     assert.deepEqual(
-      found.map(({ place, isNote }) => [place, isNote]),
+      findings.map(({ place, isNote }) => [place, isNote]),
       [
         ['login.providers.away', undefined],
         ['login.providers.off', true],
       ],
     );
-    assert.doesNotMatch(JSON.stringify(found), /the-secret/);
+    assert.doesNotMatch(JSON.stringify(findings), /the-secret/);
   });
 });

@@ -1,4 +1,4 @@
-// Logins at an OpenID Connect provider: whom they log in, what they link, and what is refused.
+// OpenID Connect logins: the user they log in, the accounts they link, and rejected logins.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
@@ -13,7 +13,7 @@ import { codeOf, forgetStep, setUpApp } from '../../support/second-factors.ts';
 
 const begin = '/setup/login/with/idp';
 
-describe('logins at a provider', () => {
+describe('OpenID Connect logins', () => {
   let instance: Instance;
   let acme: Organization;
   let idp: OpenIdProvider;
@@ -45,7 +45,7 @@ describe('logins at a provider', () => {
     await idp.close();
   });
 
-  /** Logs in at the provider. @returns the address that leads back */
+  /** Logs in at the provider. @returns the path and query of the redirect back to the callback */
   const depart = async (browser: Visitor, change: (address: URL) => void = () => {}): Promise<string> => {
     const answer = await browser.get(`${begin}?next=%2Fsetup%2Fme`);
     assert.equal(answer.status, 303, problemOf(answer));
@@ -59,7 +59,7 @@ describe('logins at a provider', () => {
   const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
   const address = () => `${fresh('person')}@people.example`;
 
-  test('a verified address is linked to its account; later the link counts, whatever the address is', async () => {
+  test('links a verified email address to its account; later logins use the link, whatever the email address', async () => {
     const name = await configure();
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const before = await logIn(instance, person);
@@ -69,10 +69,10 @@ describe('logins at a provider', () => {
     assert.equal(status, 303);
     assert.equal(headers.get('location'), '/setup/me');
     const page = (await browser.get('/setup/me')).text;
-    assert.ok(page.includes(person.email) && page.includes(name), 'the session says how');
+    assert.ok(page.includes(person.email) && page.includes(name), 'the session names the provider');
     assert.ok(!browser.cookies.has('crm_provider_login'));
     assert.equal((await instance.call('GET /auth/me', { headers: before.byToken })).status, 200);
-    assert.ok(await logIn(instance, person), 'the password stays');
+    assert.ok(await logIn(instance, person), 'the password still works');
     for (const account of [{ email: address(), email_verified: true }, { email_verified: false }, {}]) {
       idp.comes(subject, account);
       assert.ok((await (await arrive()).browser.get('/setup/me')).text.includes(person.email));
@@ -80,7 +80,7 @@ describe('logins at a provider', () => {
   });
 
   for (const account of [{}, { email_verified: false }, { email_verified: 'true' }, { email_verified: 1 }]) {
-    test(`an address that is not verified links nothing: ${JSON.stringify(account)}`, async () => {
+    test(`does not link an unverified email address: ${JSON.stringify(account)}`, async () => {
       const person = await makePerson(instance, [{ organization: acme }], { verified: true });
       idp.comes(fresh('subject'), { email: person.email, ...account });
       const answer = await arrive();
@@ -90,7 +90,7 @@ describe('logins at a provider', () => {
     });
   }
 
-  test('an unverified account is taken over: password, second factor and sessions of before are gone', async () => {
+  test('links an unverified account and removes its password, second factor and sessions', async () => {
     const person = await makePerson(instance, [{ organization: acme }]);
     const attacker = await signIn(instance, person);
     await setUpApp(attacker);
@@ -107,7 +107,7 @@ describe('logins at a provider', () => {
     assert.equal(user.second_factor, false);
   });
 
-  test('several unverified accounts of an address: none is chosen', async () => {
+  test('rejects an email address with several unverified accounts', async () => {
     const email = address();
     for (const organization of [acme, await instance.organization(fresh('org'))]) {
       await makePerson(instance, [{ organization }], { email });
@@ -118,7 +118,7 @@ describe('logins at a provider', () => {
     assert.match(problemOf(answer), /Several users/);
   });
 
-  test('somebody else with the address of an account that is linked is refused, until it is unlinked', async () => {
+  test("rejects another person with a linked account's email address until the account is unlinked", async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const account = { email: person.email, email_verified: true };
     idp.comes(fresh('subject'), account);
@@ -133,7 +133,7 @@ describe('logins at a provider', () => {
     assert.equal((await arrive()).status, 303);
   });
 
-  test('a disabled account stays out, linked or not', async () => {
+  test('rejects a disabled account, linked or not', async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     idp.comes(fresh('subject'), { email: person.email, email_verified: true });
     assert.equal((await arrive()).status, 303);
@@ -147,7 +147,7 @@ describe('logins at a provider', () => {
     assert.equal((await arrive()).status, 403);
   });
 
-  test('no account: refused by default, made for an invitation or a domain where the settings say so', async () => {
+  test('creates a user for an invitation or a domain only if the settings allow it', async () => {
     const email = address();
     idp.comes(fresh('subject'), { email, email_verified: true });
     const refused = await arrive();
@@ -164,13 +164,13 @@ describe('logins at a provider', () => {
 
     const domains = { 'people.example': { organization: 'acme', profile: 'read-only' } };
     await configure({ new_users: { domains } });
-    for (const [wanted, other] of [
+    for (const [status, other] of [
       [303, address()],
       [403, `${fresh('x')}@other.example`],
       [403, 'x@toString'],
     ] as const) {
       idp.comes(fresh('subject'), { email: other, email_verified: true });
-      assert.equal((await arrive()).status, wanted, other);
+      assert.equal((await arrive()).status, status, other);
     }
     await configure({
       new_users: { domains: { 'people.example': { organization: 'none', profile: 'x' } } },
@@ -182,7 +182,7 @@ describe('logins at a provider', () => {
     await configure();
   });
 
-  test('a second factor of the person is asked for, unless the provider asks itself', async () => {
+  test('requires a second factor unless the provider verifies one', async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const { secret } = await setUpApp(await signIn(instance, person));
     idp.comes(fresh('subject'), { email: person.email, email_verified: true });
@@ -202,7 +202,7 @@ describe('logins at a provider', () => {
     await configure();
   });
 
-  describe('what comes back is taken once, in the browser that left', () => {
+  describe('accepts a callback only once and only in the browser that started the login', () => {
     const comes = async () => {
       const person = await makePerson(instance, [{ organization: acme }], { verified: true });
       idp.comes(fresh('subject'), { email: person.email, email_verified: true });
@@ -217,18 +217,18 @@ describe('logins at a provider', () => {
     const stale = /started in another browser/;
     const invalid = /is not valid/;
 
-    test('again, with the cookie kept', async () => {
+    test('rejects a replay with the original cookie', async () => {
       await comes();
       const browser = visitor(instance);
       const path = await depart(browser);
-      const kept = browser.cookies.get('crm_provider_login') ?? '';
+      const cookie = browser.cookies.get('crm_provider_login') ?? '';
       assert.equal((await browser.get(path)).status, 303);
       browser.cookies.clear();
-      browser.cookies.set('crm_provider_login', kept);
-      // The provider takes its code once too.
+      browser.cookies.set('crm_provider_login', cookie);
+      // The provider also accepts its code only once.
       await assertRefused(browser, path, 401, invalid);
     });
-    test('in another browser, and with a cookie of another purpose', async () => {
+    test('rejects another browser and an altered cookie', async () => {
       await comes();
       const browser = visitor(instance);
       const path = await depart(browser);
@@ -237,24 +237,24 @@ describe('logins at a provider', () => {
       forged.cookies.set('crm_provider_login', browser.cookies.get('crm_provider_login')?.slice(0, -2) ?? '');
       await assertRefused(forged, path, 400, stale);
     });
-    test('the code of another login', async () => {
+    test("rejects another login's code", async () => {
       await comes();
       const [one, other] = [visitor(instance), visitor(instance)];
       const [mine, theirs] = [await depart(one), await depart(other)];
       await assertRefused(one, theirs, 401, invalid);
-      // With the state that belongs to the browser, but a code made for another verifier.
+      // The state belongs to the browser, but the code was issued for another verifier.
       const again = visitor(instance);
       const own = new URL(await depart(again), instance.url);
       own.searchParams.set('code', new URL(mine, instance.url).searchParams.get('code') ?? '');
       await assertRefused(again, `${own.pathname}${own.search}`, 401, invalid);
     });
-    test('an ID token for another nonce', async () => {
+    test('rejects an ID token for another nonce', async () => {
       await comes();
       const browser = visitor(instance);
       const path = await depart(browser, ({ searchParams }) => searchParams.set('nonce', 'another'));
       await assertRefused(browser, path, 401, invalid);
     });
-    test('without a state, or that of another issuer', async () => {
+    test('rejects a callback without a state or with another issuer', async () => {
       await comes();
       for (const [name, value] of [
         ['state', ''],
@@ -266,14 +266,14 @@ describe('logins at a provider', () => {
         await assertRefused(browser, `${path.pathname}${path.search}`, 401, invalid);
       }
     });
-    test('cancelled at the provider', async () => {
+    test('reports a login canceled at the provider', async () => {
       idp.comes(undefined);
       const browser = visitor(instance);
       await assertRefused(browser, await depart(browser), 401, /did not log you in/);
     });
   });
 
-  test('while nothing may be changed, linked users can log in, and no user is linked', async () => {
+  test('read-only mode: linked users can log in, and no user is linked', async () => {
     const person = await makePerson(instance, [{ organization: acme }], { verified: true });
     const account = { email: person.email, email_verified: true };
     const subject = fresh('subject');
@@ -288,7 +288,7 @@ describe('logins at a provider', () => {
     await configure();
   });
 
-  test('a provider that is down has a page that says so, one that is off has none', async () => {
+  test('shows an error page for an unreachable provider, and 404 for a disabled one', async () => {
     const answer = await visitor(instance).get('/setup/login/with/down');
     assert.equal(answer.status, 502);
     assert.match(problemOf(answer), /^Down cannot be reached/);
@@ -300,13 +300,13 @@ describe('logins at a provider', () => {
     assert.doesNotMatch((await visitor(instance).get('/setup/login')).text, /with\/off/);
   });
 
-  test('a provider that was down is asked again with the next login', async () => {
+  test('contacts an unreachable provider again at the next login', async () => {
     const late = await startProvider();
     try {
       const { issuer, secret: client_secret } = late;
       await configure({ issuer, client_secret });
       for (let time = 0; time < 2; time++)
-        assert.equal((await visitor(instance).get(begin)).status, 502, 'it does not respond yet');
+        assert.equal((await visitor(instance).get(begin)).status, 502, 'the provider does not respond yet');
       await late.serve(`${instance.url}${begin}/callback`);
       const answer = await visitor(instance).get(begin);
       assert.equal(answer.status, 303, problemOf(answer));
@@ -317,7 +317,7 @@ describe('logins at a provider', () => {
     }
   });
 
-  test('no page and no address of ours has the secret of the client; next stays here', async () => {
+  test('never reveals the client secret, and keeps "next" on this site', async () => {
     const browser = visitor(instance);
     const answer = await browser.get(`${begin}?next=https%3A%2F%2Fevil.example`);
     const { searchParams } = new URL(answer.headers.get('location') ?? '');
@@ -331,7 +331,7 @@ describe('logins at a provider', () => {
     assert.equal((await browser.get(`${pathname}${search}`)).headers.get('location'), '/setup');
   });
 
-  test('links are rows of their user', async () => {
+  test('stores each link with its issuer', async () => {
     const rows = await tablesOf(instance.database).selectFrom('crm_identities').selectAll().execute();
     assert.ok(rows.length > 5);
     assert.ok(rows.every(({ issuer }) => issuer === idp.issuer));

@@ -1,4 +1,4 @@
-// Who may do what where: the caller (key, cookie or token), the organization that `org` names, and the grant.
+// Authorization of a request: the caller (key, cookie or token), the organization named by `org`, and the grant.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Grant } from '../../../plugins/access/profiles/profiles.ts';
@@ -20,16 +20,16 @@ const notGranted = (action: string) => `Your profile does not grant ${action} on
 
 onBothDrivers('organizations', (instance) => {
   const organizations: Record<string, Organization> = {};
-  /** Each organization's own lead, by slug. */
+  /** IDs of one lead per organization, by slug. */
   const leads: Record<string, string> = {};
   const people: Record<string, LoggedIn> = {};
   const keys: Record<string, string> = {};
   before(async () => {
     for (const slug of ['acme', 'beta', 'other']) {
-      const made = await instance().organization(slug);
-      organizations[slug] = made;
+      const organization = await instance().organization(slug);
+      organizations[slug] = organization;
       const lead = await instance().call('POST /api/v1/leads', {
-        key: made.key,
+        key: organization.key,
         body: { last_name: `of ${slug}` },
       });
       leads[slug] = String(lead.json.id);
@@ -75,7 +75,7 @@ onBothDrivers('organizations', (instance) => {
     assertErrorShape(answer);
   };
 
-  /** `?org=` as sent; what a person of one and of several organizations gets: a slug, or the refusal. */
+  /** Query strings, and the outcome for users in no, one and several organizations: a slug or an error message. */
   const situations: readonly [query: string, ...Record<Which, string>[]][] = [
     ['', { none: noMember, one: 'acme', several: needed }],
     ['?org=', { none: noMember, one: 'acme', several: needed }],
@@ -131,7 +131,7 @@ onBothDrivers('organizations', (instance) => {
     }
   }
 
-  describe('by key, org counts for nothing', () => {
+  describe('by key, org is ignored', () => {
     for (const [query] of situations) {
       test(query.slice(0, 40) || 'no org', async () => {
         const list = await call('GET', `/api/v1/leads${query}`, credentials('key', 'one all'));
@@ -143,7 +143,7 @@ onBothDrivers('organizations', (instance) => {
     }
   });
 
-  describe('the grant', () => {
+  describe('grants', () => {
     const operations: readonly [method: string, path: string, action: string][] = [
       ['GET', '/api/v1/leads', 'list'],
       ['GET', '/api/v1/leads/{id}', 'read'],
@@ -162,15 +162,15 @@ onBothDrivers('organizations', (instance) => {
               body: { last_name: 'Old' },
             });
             const headers = credentials(way, `one ${grants}`);
-            for (const [id, found] of [
+            for (const [id, exists] of [
               [String(json.id), true],
               [String(leads.other), false],
               ['999999999', false],
             ] as const) {
               const answer = await call(method, path.replace('{id}', id), headers);
-              // Without the grant the caller does not learn whether the record exists.
+              // Without the grant, the response does not reveal whether the record exists.
               if (!allowed) refusedWith(answer, 403, notGranted(action));
-              else if (!found && path.includes('{id}')) refusedWith(answer, 404, missingLead);
+              else if (!exists && path.includes('{id}')) refusedWith(answer, 404, missingLead);
               else assert.equal(answer.status, method === 'POST' ? 201 : 200, answer.text);
             }
           });
@@ -178,7 +178,7 @@ onBothDrivers('organizations', (instance) => {
       }
     }
 
-    test('is the one of the organization named, not of another of the same person', async () => {
+    test("uses the user's profile in the named organization, not in another one", async () => {
       for (const way of ['cookie', 'token'] as const) {
         const headers = credentials(way, 'several mixed');
         assert.equal((await call('POST', '/api/v1/leads?org=acme', headers)).status, 201);
@@ -186,7 +186,7 @@ onBothDrivers('organizations', (instance) => {
       }
     });
 
-    test('a body that is not JSON does not matter before it', async () => {
+    test('are checked before the body is parsed', async () => {
       const answer = await instance().call('POST /api/v1/leads', {
         body: '{',
         headers: credentials('token', 'one reading'),
@@ -195,14 +195,14 @@ onBothDrivers('organizations', (instance) => {
     });
   });
 
-  describe('one method per request: Authorization decides, also where it fails', () => {
+  describe('Authorization takes precedence over the cookie, even if it is invalid', () => {
     const bearers: readonly [name: string, authorization: () => string, status: number, text?: string][] = [
       ['a key', () => `Bearer ${keys['one all']}`, 200],
       ['another person’s token', () => `${people['one reading']?.byToken.authorization}`, 200],
-      ['a key that is none', () => 'Bearer crm_0000000000_x', 401],
-      ['a key with a character more', () => `Bearer ${keys['one all']}0`, 401],
-      ['a token behind the prefix', () => `Bearer crm_${people['one all']?.token}`, 401],
-      ['a token that is none', () => 'Bearer a.b.c', 401],
+      ['an invalid key', () => 'Bearer crm_0000000000_x', 401],
+      ['a key with an extra character', () => `Bearer ${keys['one all']}0`, 401],
+      ['a token after the key prefix', () => `Bearer crm_${people['one all']?.token}`, 401],
+      ['an invalid token', () => 'Bearer a.b.c', 401],
       ['the cookie’s value', () => `Bearer ${people['one all']?.cookie}`, 401],
       ['Basic', () => 'Basic YTpi', 401, bearerNeeded],
       ['an empty header', () => '', 401, bearerNeeded],
@@ -210,22 +210,22 @@ onBothDrivers('organizations', (instance) => {
       ['two tokens', () => `Bearer ${keys['one all']} ${keys['one all']}`, 401],
     ];
     for (const [name, authorization, status, text = unauthenticated] of bearers) {
-      test(`${name} with a good cookie → ${status}`, async () => {
+      test(`${name} with a valid cookie → ${status}`, async () => {
         const cookie = credentials('cookie', 'several all');
         const headers = { ...cookie, authorization: authorization() };
         const answer = await call('GET', '/api/v1/leads', headers);
         if (status === 401) {
-          // The same without the cookie.
+          // The response is the same without the cookie.
           assert.deepEqual(
             told(answer),
             told(await call('GET', '/api/v1/leads', { authorization: authorization() })),
           );
           refusedWith(answer, 401, text);
-        } else assert.equal(answer.status, status, 'the cookie alone would be 400');
+        } else assert.equal(answer.status, status, 'the cookie alone would return 400');
       });
     }
 
-    test('a key or token writes from another site: no browser sends it by itself', async () => {
+    test('accepts cross-site writes with a key or token, because browsers never add them automatically', async () => {
       for (const way of ['key', 'token'] as const) {
         const headers = {
           ...credentials(way, 'one all'),
@@ -238,7 +238,7 @@ onBothDrivers('organizations', (instance) => {
     });
   });
 
-  describe('a cookie writes only from pages of this origin', () => {
+  describe('accepts writes with a cookie only from pages of this origin', () => {
     const here = () => instance().url;
     const port = () => new URL(here()).port;
     const cases: readonly [name: string, headers: () => Record<string, string>, allowed: boolean][] = [
@@ -254,12 +254,12 @@ onBothDrivers('organizations', (instance) => {
       ['Origin: null', () => ({ origin: 'null' }), false],
       ['Origin: empty', () => ({ origin: '' }), false],
       ['another Origin', () => ({ origin: 'https://elsewhere.example' }), false],
-      ['our host at another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
+      ['our host on another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
       ['our host without port', () => ({ origin: 'http://127.0.0.1' }), false],
-      ['a host that begins like ours', () => ({ origin: `${here()}.elsewhere.example` }), false],
+      ['a host that starts with ours', () => ({ origin: `${here()}.elsewhere.example` }), false],
       ['our host as user', () => ({ origin: `http://127.0.0.1:${port()}@elsewhere.example` }), false],
-      ['no URL', () => ({ origin: `127.0.0.1:${port()}` }), false],
-      ['a Referer of ours', () => ({ referer: `${here()}/setup` }), false],
+      ['not a URL', () => ({ origin: `127.0.0.1:${port()}` }), false],
+      ['our Referer', () => ({ referer: `${here()}/setup` }), false],
     ];
     for (const [name, headers, allowed] of cases) {
       test(`${name} → ${allowed ? 'written' : 403}`, async () => {
@@ -269,7 +269,7 @@ onBothDrivers('organizations', (instance) => {
         const path = `/api/v1/leads/${(await make()).json.id}`;
         const cookie = { cookie: String(people['one all']?.byCookie.cookie), ...headers() };
         const before = (await call('GET', path, cookie)).text;
-        assert.match(before, /Old/, 'reading is for everybody');
+        assert.match(before, /Old/, 'reads are always allowed');
         const writes = [
           ['POST', '/api/v1/leads', 201],
           ['PUT', path, 200],

@@ -1,4 +1,4 @@
-// How passwords are kept and compared.
+// Passwords: stored hashes, comparison, and rules for new passwords.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { argon2i, hash } from 'argon2';
@@ -12,8 +12,8 @@ import { makePerson, type Person } from '../../support/people.ts';
 
 realCost();
 
-/** OWASP's minimum for argon2id: 19 MiB, two passes, one lane; a salt of 16 bytes and a hash of 32. */
-const stated = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$[\w+/]{22}\$[\w+/]{43}$/;
+/** OWASP's minimum for argon2id (19 MiB, two passes, one lane) with a 16-byte salt and a 32-byte hash. */
+const expectedHash = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$[\w+/]{22}\$[\w+/]{43}$/;
 
 onBothDrivers('passwords', (instance) => {
   let acme: Organization;
@@ -35,10 +35,10 @@ onBothDrivers('passwords', (instance) => {
       .where('id', '=', id)
       .execute();
 
-  test('are stored as argon2id with the stated parameters, each with a salt of its own', async () => {
+  test('are stored as argon2id with the expected parameters and a unique salt', async () => {
     const [one, two] = [await stored(await person()), await stored(await person())];
-    assert.match(one, stated);
-    assert.match(two, stated);
+    assert.match(one, expectedHash);
+    assert.match(two, expectedHash);
     assert.notEqual(one, two);
   });
 
@@ -49,7 +49,7 @@ onBothDrivers('passwords', (instance) => {
     argon2i: { memoryCost: 19_456, timeCost: 2, parallelism: 1, type: argon2i },
   } as const;
   for (const [name, parameters] of Object.entries(weaker)) {
-    test(`made with ${name} are stored again at the next login, not before`, async () => {
+    test(`hashed with ${name} are rehashed at the next successful login`, async () => {
       const ann = await person();
       const old = await hash(ann.password, parameters);
       await store(ann, old);
@@ -58,21 +58,21 @@ onBothDrivers('passwords', (instance) => {
 
       assert.equal(await status(ann, ann.password), 200);
       const renewed = await stored(ann);
-      assert.match(renewed, stated);
+      assert.match(renewed, expectedHash);
       assert.equal(await status(ann, 'another password'), 401);
       assert.equal(await status(ann, ann.password), 200);
-      assert.equal(await stored(ann), renewed, 'once is enough');
+      assert.equal(await stored(ann), renewed, 'rehashed only once');
     });
   }
 
-  test('made with the stated parameters are left alone', async () => {
+  test('hashed with the expected parameters are not rehashed', async () => {
     const ann = await person();
     const before = await stored(ann);
     assert.equal(await status(ann, ann.password), 200);
     assert.equal(await stored(ann), before);
   });
 
-  describe('are compared whole', () => {
+  describe('are compared completely', () => {
     for (const length of [72, 73, 128, 255]) {
       test(`with ${length} characters`, async () => {
         const password = 'p'.repeat(length);
@@ -84,7 +84,7 @@ onBothDrivers('passwords', (instance) => {
       });
     }
 
-    test('with characters outside of ASCII, composed or not', async () => {
+    test('with non-ASCII characters, composed or decomposed', async () => {
       const ann = await person('Größe 東京 🔑'.normalize('NFC'));
       assert.equal(await status(ann, 'Größe 東京 🔑'.normalize('NFC')), 200);
       assert.equal(await status(ann, 'Größe 東京 🔑'.normalize('NFD')), 200);
@@ -92,7 +92,7 @@ onBothDrivers('passwords', (instance) => {
     });
   });
 
-  test('have 8 to 256 characters, however those are written', async () => {
+  test('have 8 to 256 characters, counted after normalization', async () => {
     for (const password of [
       'q7Zm2_xK',
       'p'.repeat(256),
@@ -108,23 +108,23 @@ onBothDrivers('passwords', (instance) => {
     }
   });
 
-  test('of any length are compared in the same time, and a longer one than any is wrong', async () => {
+  test('of any length are compared in the same time, and overlong ones are always wrong', async () => {
     const ann = await person();
     const hash_ = await stored(ann);
-    const tried = ['', 'x'.repeat(257), '\u0315\u0300'.repeat(500_000), 'x'.repeat(1_000_000)];
-    for (const known of [[hash_], []]) {
-      for (const password of ['a wrong password', ...tried]) {
+    const candidates = ['', 'x'.repeat(257), '\u0315\u0300'.repeat(500_000), 'x'.repeat(1_000_000)];
+    for (const hashesOfUser of [[hash_], []]) {
+      for (const password of ['a wrong password', ...candidates]) {
         const hashes = await hashesDuring(async () =>
-          assert.ok(!(await checkPassword(password, known)).includes(true)),
+          assert.ok(!(await checkPassword(password, hashesOfUser)).includes(true)),
         );
-        // One of the usual cost, and of a short text whatever was given: a long one is not even normalized.
+        // One hash at the usual cost, of a short text for any input: overlong passwords are not even normalized.
         assert.deepEqual(hashes, ['m=19456,t=2, a short password'], `${password.length} characters`);
       }
     }
-    await Promise.all(takes(100, () => tried.map((password) => checkPassword(password, [hash_]))));
+    await Promise.all(takes(100, () => candidates.map((password) => checkPassword(password, [hash_]))));
   });
 
-  describe('that are tried first are refused, wherever they are set', () => {
+  describe('that are easy to guess are rejected', () => {
     const common = 'this password is too common. Choose another.';
     const own = 'the password must not be the user’s email address or name';
     const cases: readonly [password: string, problem: string | undefined][] = [
@@ -150,7 +150,7 @@ onBothDrivers('passwords', (instance) => {
       });
     }
 
-    test('by the command line, an invitation, a change and a reset', async () => {
+    test('on the command line, in an invitation, a change and a reset', async () => {
       const ann = await person();
       const browser = await signIn(instance(), ann);
       const changed = await browser.submit('/setup/me', '/setup/me/password', {
@@ -174,14 +174,14 @@ onBothDrivers('passwords', (instance) => {
       const fields = { code: shownIn(made, 'reset-code'), new: 'password1', again: 'password1' };
       assert.equal(problemOf(await visitor(instance()).submit(reset, reset, fields)), common);
       await assert.rejects(person('password1'), { message: common });
-      assert.equal(await status(ann, ann.password), 200, 'nothing is changed');
+      assert.equal(await status(ann, ann.password), 200, 'the password has not changed');
     });
 
-    test('one that was set before that still opens the user', async () => {
+    test('but one set earlier still works', async () => {
       const ann = await person();
       await store(ann, await hash('password1', { memoryCost: 8192, timeCost: 2, parallelism: 1 }));
       assert.equal(await status(ann, 'password1'), 200);
-      assert.equal(await status(ann, 'password1'), 200, 'hashed again, with today’s parameters');
+      assert.equal(await status(ann, 'password1'), 200, 'rehashed with the current parameters');
     });
   });
 });

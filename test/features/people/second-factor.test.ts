@@ -1,5 +1,4 @@
-// Second factors: codes of an authenticator app and recovery codes, each of which works once; who must have them, and
-// that nothing goes without.
+// Second factors: single-use authenticator and recovery codes, and logins of users who must have a second factor.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
@@ -29,12 +28,12 @@ import { codeOf, forgetStep, secretIn, setUpApp } from '../../support/second-fac
 const overview = '/setup/me/second-factor';
 const step = '/setup/login/second-factor';
 
-test('a code is accepted one time step early or late, and not two', () => {
+test('accepts a code one time step early or late, but not two', () => {
   const secret = generateTotpSecret();
   const step = () => Math.floor(Date.now() / 30_000);
   let steps: (number | undefined)[];
   let now: number;
-  // Again if a time step ended in the meantime.
+  // Repeat if a time step ended in between.
   do {
     now = step();
     steps = [-2, -1, 0, 1, 2].map((offset) => stepOf(secret, codeOf(secret, offset)));
@@ -62,7 +61,7 @@ for (const driver of drivers) {
         'the settings are in force',
       );
     };
-    /** Somebody who has set up an authenticator app, and the browser that did. */
+    /** Creates a user with an authenticator app, set up in the returned browser. */
     const withApp = async () => {
       const person = await makePerson(instance, [{ organization: acme }]);
       const browser = await signIn(instance, person);
@@ -70,7 +69,7 @@ for (const driver of drivers) {
     };
     const post = ({ email, password }: Person, more: object = {}, headers: Record<string, string> = {}) =>
       instance.call('POST /auth/login', { body: { email, password, ...more }, headers });
-    /** A browser in which somebody has entered the password. */
+    /** Returns a browser in which the user has entered the password but no code. */
     const firstStep = async (person: Person, page = '/setup/login') => {
       const browser = visitor(instance);
       const answer = await browser.submit(page, '/setup/login', { ...person });
@@ -80,7 +79,7 @@ for (const driver of drivers) {
     };
     const isIn = async (browser: Visitor) => (await browser.get('/setup/me')).status === 200;
 
-    test('an authenticator app is set up with its code alone; then a login takes a code, once', async () => {
+    test('sets up an authenticator app only with its code; then each login requires a fresh code', async () => {
       const person = await makePerson(instance, [{ organization: acme }]);
       const browser = await signIn(instance, person);
       const elsewhere = await signIn(instance, person);
@@ -91,8 +90,8 @@ for (const driver of drivers) {
       const [form] = formsOf(shown).filter(({ action }) => action === `${overview}/app`);
       const wrong = await browser.post(`${overview}/app`, { ...form?.values, code: '000000' });
       assert.equal(wrong.status, 400);
-      assert.equal(secretIn(wrong), secret, 'the same code is there to be scanned');
-      assert.equal((await post(person)).status, 200, 'nothing is set up yet');
+      assert.equal(secretIn(wrong), secret, 'the page still shows the same secret');
+      assert.equal((await post(person)).status, 200, 'the app is not set up yet');
 
       const fields = { ...form?.values, code: codeOf(secret) };
       const done = await browser.post(`${overview}/app`, fields);
@@ -107,7 +106,7 @@ for (const driver of drivers) {
       assert.match(problemOf(again), /already submitted/);
 
       const stored = await dump(instance);
-      assert.ok(!stored.includes(secret), 'the secret is sealed');
+      assert.ok(!stored.includes(secret), 'the secret is encrypted');
 
       const next = await firstStep(person, '/setup/login?next=%2Fsetup%2Fme%3Fx%3D1');
       assert.match((await next.submit(step, step, { code: fields.code })).text, /has already been used/);
@@ -119,13 +118,13 @@ for (const driver of drivers) {
       const replay = await firstStep(person);
       const refusals = await logged(async () => {
         const { status } = await replay.submit(step, step, { code: later });
-        assert.equal(status, 401, 'not within its window either');
+        assert.equal(status, 401, 'a code cannot be reused within its window');
       });
       const [refused] = refusals.filter(({ msg }) => msg === 'login rejected');
       assert.deepEqual([refused?.users, refused?.code], [[person.id], 'second_factor_required']);
     });
 
-    test('a program gets a 401 that says so, and sends the code as otp', async () => {
+    test('API logins without a code return 401 second_factor_required; clients send it as otp', async () => {
       const { person, secret, used, recovery } = await withApp();
       const refused = await post(person);
       assert.equal(refused.status, 401);
@@ -143,11 +142,15 @@ for (const driver of drivers) {
         'unauthenticated',
       );
       await forgetStep(instance, person.id);
-      assert.equal((await post(person, { otp: codeOf(secret) })).status, 429, 'five wrong codes were enough');
+      assert.equal(
+        (await post(person, { otp: codeOf(secret) })).status,
+        429,
+        'five wrong codes reach the limit',
+      );
       assert.equal(recovery.length, 10);
     });
 
-    test('each recovery code works once, in any case; new ones replace the rest', async () => {
+    test('each recovery code works once, in upper or lower case; new codes replace the old ones', async () => {
       const { person, browser, recovery } = await withApp();
       const [first = '', second = '', third = ''] = recovery;
       const answer = await post(person, { otp: ` ${first.toLowerCase()} ` });
@@ -165,10 +168,10 @@ for (const driver of drivers) {
       const [renewed = ''] = shownIn(page, 'codes').split('\n');
       assert.equal((await post(person, { otp: third })).status, 401);
       assert.equal((await post(person, { otp: renewed })).status, 200);
-      assert.ok(!(await dump(instance)).includes(renewed), 'they are stored as hashes');
+      assert.ok(!(await dump(instance)).includes(renewed), 'recovery codes are stored as hashes');
     });
 
-    test('of many logins with one code at a time, one gets in', async () => {
+    test('concurrent logins with the same code: only one succeeds', async () => {
       const { person, secret } = await withApp();
       await forgetStep(instance, person.id);
       const code = codeOf(secret);
@@ -176,7 +179,7 @@ for (const driver of drivers) {
       assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 401, 401, 401]);
     });
 
-    test('the second step belongs to a password that was right, and to no other user', async () => {
+    test('the second step requires the first one by the same user', async () => {
       const { person, secret } = await withApp();
       const other = await withApp();
       const stranger = visitor(instance);
@@ -190,11 +193,11 @@ for (const driver of drivers) {
       assert.equal((await browser.submit(step, step, { code: codeOf(other.secret) })).status, 401);
       const ticket = browser.cookies.get('crm_first_step') ?? '';
       browser.cookies.set('crm_first_step', `${ticket.slice(0, -4)}AAAA`);
-      assert.equal((await browser.get(step)).status, 303, 'it cannot be changed');
+      assert.equal((await browser.get(step)).status, 303, 'an altered cookie is rejected');
       browser.cookies.set('crm_first_step', ticket);
       const { byCookie } = await logIn(instance, other.person).catch(() => ({ byCookie: {} }));
       assert.deepEqual(byCookie, {}, 'no session without a code');
-      // Every session is ended between the two steps.
+      // End every session between the two steps.
       await tablesOf(instance.database)
         .updateTable('crm_users')
         .set((expression) => ({ token_version: expression('token_version', '+', 1) }))
@@ -206,7 +209,7 @@ for (const driver of drivers) {
       assert.ok(!browser.cookies.has('crm_session'));
     });
 
-    test('is changed only within 15 minutes after a login, and only by its person', async () => {
+    test('can be changed only within 15 minutes after a login, and only by its user', async () => {
       const { person, browser } = await withApp();
       const { person: other, browser: others } = await withApp();
       const page = `${overview}/app`;
@@ -227,7 +230,7 @@ for (const driver of drivers) {
       assert.equal((await post(other)).status, 401);
     });
 
-    test('removed, the password is enough; the recovery codes are gone', async () => {
+    test('after removal, the password is sufficient and the old recovery codes are invalid', async () => {
       const { person, browser, recovery } = await withApp();
       const answer = await browser.submit(`${overview}/remove-app`, `${overview}/remove-app`);
       assert.equal(answer.status, 303);
@@ -236,7 +239,7 @@ for (const driver of drivers) {
       assert.equal((await post(person, { otp: recovery[0] ?? '' })).status, 401);
     });
 
-    test('a new password needs no code, and keeps what the session has proven', async () => {
+    test('changing the password requires no code and keeps the session', async () => {
       const { person, browser } = await withApp();
       const fields = { current: person.password, new: 'another password', again: 'another password' };
       const answer = await browser.submit('/setup/me', '/setup/me/password', fields);
@@ -244,7 +247,7 @@ for (const driver of drivers) {
       assert.ok(await isIn(browser));
     });
 
-    test('reset by the operator, the password is enough, and every session ends', async () => {
+    test('a reset by the operator ends every session, and the password is sufficient', async () => {
       const { person, browser } = await withApp();
       await transaction(instance.database, async (tables) =>
         resetSecondFactor(tables, command(instance), await findUserBy(tables, person.id)),
@@ -253,7 +256,7 @@ for (const driver of drivers) {
       assert.equal((await post(person)).status, 200);
     });
 
-    test('of an unverified account they go when its holder proves the address: somebody else may have set them up', async () => {
+    test('verifying an account by a mailed reset removes second factors, which an attacker might have set up', async () => {
       const { person, secret } = await withApp();
       await transaction(instance.database, async (tables) => {
         const [reset] = await createMailedResets(tables, person.email);
@@ -265,7 +268,7 @@ for (const driver of drivers) {
       });
       const holder = { ...person, password: 'a password of the holder' };
       assert.equal((await post(holder)).status, 200);
-      // A verified account keeps them: a mailbox is one factor.
+      // A verified account keeps them, because a mailbox is only one factor.
       await setUpApp(await signIn(instance, holder));
       await transaction(instance.database, async (tables) => {
         const [reset] = await createMailedResets(tables, person.email);
@@ -279,7 +282,7 @@ for (const driver of drivers) {
       assert.equal(answer.json.code, 'second_factor_required');
     });
 
-    test('no session begins without one, even for a password that was right before it was set up', async () => {
+    test('starts no session without a second factor, even if the password was validated before the setup', async () => {
       const { person } = await withApp();
       const begin = (secondFactor: boolean) =>
         transaction(instance.database, (tables) =>
@@ -310,7 +313,7 @@ for (const driver of drivers) {
         await node.close();
       });
 
-      test('of administrators: they can do nothing but set one up, also with older sessions', async () => {
+      test('for administrators: they can only set one up, even in older sessions', async () => {
         const browser = await signIn(instance, admin);
         const session = await logIn(instance, admin);
         await require('administrators');
@@ -331,21 +334,25 @@ for (const driver of drivers) {
         ]) {
           assert.equal((await browser.post(form, { _csrf })).headers.get('location'), overview, form);
         }
-        assert.equal((await post(member)).status, 200, 'others are left alone');
+        assert.equal((await post(member)).status, 200, 'other users are unaffected');
         assert.match((await browser.get(overview)).text, /requires a second factor/);
 
-        // Users who log in now are led there too.
+        // New logins are also redirected to the setup page.
         const fresh = await signIn(instance, admin);
         assert.equal((await fresh.get('/setup')).headers.get('location'), overview);
         await setUpApp(fresh);
         assert.equal((await fresh.get('/setup')).headers.get('location'), '/setup/o/acme');
         await fresh.submit(`${overview}/remove-app`, `${overview}/remove-app`);
-        assert.equal((await fresh.get('/setup')).headers.get('location'), overview, 'without it, again');
+        assert.equal(
+          (await fresh.get('/setup')).headers.get('location'),
+          overview,
+          'redirected again after removal',
+        );
         const out = await fresh.post('/setup/logout', { _csrf: await fresh.token(`${overview}/app`) });
         assert.equal(out.headers.get('location'), '/setup/login?done=logged-out');
       });
 
-      test('of everyone', async () => {
+      test('for everyone', async () => {
         await require('everyone');
         assert.equal((await post(member)).json.code, 'second_factor_missing');
         const key = await acme.keyWith([{ object: 'leads', actions: ['list'] }]);
@@ -353,7 +360,7 @@ for (const driver of drivers) {
       });
     });
 
-    test('wrong codes are bounded for the user, whichever way they come', async () => {
+    test('wrong codes are limited per user, across pages, API and devices', async () => {
       const { person, recovery } = await withApp();
       const browser = await firstStep(person);
       for (let count = 0; count < 3; count++) {
@@ -363,9 +370,9 @@ for (const driver of drivers) {
       for (let count = 0; count < 2; count++) {
         assert.equal((await post(person, { otp: 'AAAA-BBBB-CCCC-DDDD' }, { cookie: device })).status, 401);
       }
-      const bounded = await post(person, { otp: recovery[1] ?? '' }, { cookie: device });
-      assert.equal(bounded.status, 429);
-      assertErrorShape(bounded);
+      const limited = await post(person, { otp: recovery[1] ?? '' }, { cookie: device });
+      assert.equal(limited.status, 429);
+      assertErrorShape(limited);
       const page = await browser.submit(step, step, { code: recovery[1] ?? '' });
       assert.equal(page.status, 429);
       assert.ok(Number(page.headers.get('retry-after')) > 0);

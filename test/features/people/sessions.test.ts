@@ -1,4 +1,4 @@
-// Sessions: stored as hashes, listed and ended by their person, ended by time, and ended on every node immediately.
+// Sessions: stored as hashes, listed and ended by their user, expired by time, and ended on every node promptly.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../../engine/tables/handle.ts';
@@ -46,18 +46,18 @@ onBothDrivers('sessions', (instance) => {
   const gone = (session: LoggedIn, way: By, url?: Node) =>
     soonerThan(second, async () => (await status(session, way, url)) === 401);
 
-  test('neither cookie nor token is stored, nor a part of them', async () => {
+  test('stores neither the cookie nor the token nor any part of them', async () => {
     const session = await logIn(instance(), await person());
     const stored = await dump(instance());
-    assert.ok(stored.includes(session.jti), 'the dump holds the session');
+    assert.ok(stored.includes(session.jti), 'the dump contains the session');
     const [head = '', claims = '', signature = ''] = session.token.split('.');
     for (const secret of [session.cookie, session.token, head, claims, signature]) {
       assert.ok(!stored.includes(secret), `${secret.slice(0, 8)}… is stored`);
-      assert.ok(!stored.includes(Buffer.from(secret, 'base64url').toString('hex')), 'as hex');
+      assert.ok(!stored.includes(Buffer.from(secret, 'base64url').toString('hex')), 'stored as hex');
     }
   });
 
-  test('what is stored of a cookie opens nothing', async () => {
+  test('rejects stored hashes and IDs as credentials', async () => {
     const session = await logIn(instance(), await person());
     const row = await tablesOf(instance().database)
       .selectFrom('crm_sessions')
@@ -70,7 +70,7 @@ onBothDrivers('sessions', (instance) => {
     }
   });
 
-  test('a login never takes over a session that the browser came with: that one ends', async () => {
+  test("a login ends the browser's previous session instead of reusing it", async () => {
     const ann = await person();
     const [known, elsewhere] = [await logIn(instance(), ann), await logIn(instance(), ann)];
     assert.equal(await status(known, 'byCookie'), 200);
@@ -84,10 +84,10 @@ onBothDrivers('sessions', (instance) => {
     assert.equal(await status(known, 'byCookie'), 401, 'immediately on this node, for any user');
     assert.equal(await status(known, 'byToken'), 401);
     for (const way of ways) await gone(known, way, node);
-    assert.equal(await status(elsewhere, 'byCookie'), 200, 'another browser’s session is left alone');
+    assert.equal(await status(elsewhere, 'byCookie'), 200, 'another browser’s session is unaffected');
   });
 
-  test('are listed newest first, each as what it is, and only to their person', async () => {
+  test('lists sessions newest first with their details, and only to their user', async () => {
     const ann = await person();
     const headers = { 'user-agent': `Lynx/2 <b>${'x'.repeat(300)}` };
     const first = await logIn(instance(), ann, { headers });
@@ -101,8 +101,8 @@ onBothDrivers('sessions', (instance) => {
         [Number(first.session), false],
       ],
     );
-    for (const each of list) {
-      assert.deepEqual(Object.keys(each).sort(), [
+    for (const row of list) {
+      assert.deepEqual(Object.keys(row).sort(), [
         'created_at',
         'current',
         'expires_at',
@@ -111,14 +111,14 @@ onBothDrivers('sessions', (instance) => {
         'method',
         'user_agent',
       ]);
-      const lasts = Date.parse(String(each.expires_at)) - Date.parse(String(each.created_at));
-      assert.ok(Math.abs(lasts - 12 * hour) < minute, 'twelve hours from the start');
+      const duration = Date.parse(String(row.expires_at)) - Date.parse(String(row.created_at));
+      assert.ok(Math.abs(duration - 12 * hour) < minute, 'expires twelve hours after the login');
     }
     assert.equal(list[1]?.method, 'Password');
     assert.equal(list[1]?.user_agent, headers['user-agent'].slice(0, 200));
   });
 
-  test('one is ended by its id, from another; the rest stay', async () => {
+  test('ends another session by its ID and keeps the rest', async () => {
     const ann = await person();
     const [own, other, third] = [
       await logIn(instance(), ann),
@@ -128,7 +128,7 @@ onBothDrivers('sessions', (instance) => {
     for (const way of ways) assert.equal(await status(other, way), 200);
     const ended = await call(`DELETE /auth/sessions/${other.session}`, own.byCookie);
     assert.deepEqual(ended.json, { ok: true });
-    assert.deepEqual(ended.headers.getSetCookie(), [], 'the own cookie stays');
+    assert.deepEqual(ended.headers.getSetCookie(), [], 'the caller’s cookie is not cleared');
     for (const way of ways) await gone(other, way);
     for (const way of ways) assert.equal(await status(third, way), 200);
     const again = await call(`DELETE /auth/sessions/${other.session}`, own.byCookie);
@@ -136,14 +136,14 @@ onBothDrivers('sessions', (instance) => {
     assertErrorShape(again);
   });
 
-  test('the own one ended by its id is a logout', async () => {
+  test('ending the current session by its ID logs out', async () => {
     const own = await logIn(instance(), await person());
     const ended = await call(`DELETE /auth/sessions/${own.session}`, own.byCookie);
     assert.match(ended.headers.getSetCookie()[0] ?? '', /^crm_session=;.* Expires=Thu, 01 Jan 1970/);
     for (const way of ways) assert.equal(await status(own, way), 401);
   });
 
-  describe('an id that is none of the own → 404', () => {
+  describe("rejects IDs other than the caller's sessions → 404", () => {
     for (const id of ['0', '-1', '1e3', '01', '9'.repeat(18), '9'.repeat(40), 'x', '%27', '%00', '1;2', '']) {
       test(`"${id}"`, async () => {
         const own = await logIn(instance(), await person());
@@ -152,7 +152,7 @@ onBothDrivers('sessions', (instance) => {
       });
     }
 
-    test("another person's", async () => {
+    test("another user's session", async () => {
       const [own, other] = [await logIn(instance(), await person()), await logIn(instance(), await person())];
       assert.equal((await call(`DELETE /auth/sessions/${other.session}`, own.byToken)).status, 404);
       assert.equal(await status(other, 'byCookie'), 200);
@@ -162,20 +162,20 @@ onBothDrivers('sessions', (instance) => {
   for (const way of ways) {
     test(`logout ${way} ends the session on this node immediately and on another within a second`, async () => {
       const session = await logIn(instance(), await person());
-      for (const each of ways) assert.equal(await status(session, each, node), 200);
+      for (const by of ways) assert.equal(await status(session, by, node), 200);
       const out = await call('POST /auth/logout', session[way]);
       assert.deepEqual([out.status, out.json], [200, { ok: true }]);
       assert.match(out.headers.getSetCookie()[0] ?? '', /^crm_session=;.* Expires=Thu, 01 Jan 1970/);
-      for (const each of ways) {
-        await gone(session, each, node);
-        // A token that came this way leaves the cookie's look-up of a moment ago; both end within the second.
-        await gone(session, each);
+      for (const by of ways) {
+        await gone(session, by, node);
+        // A logout by token does not evict the cached cookie, but the cookie ends within a second, too.
+        await gone(session, by);
       }
-      assert.equal((await call('POST /auth/logout', session[way])).status, 401, 'a replay');
+      assert.equal((await call('POST /auth/logout', session[way])).status, 401, 'a repeated logout');
     });
   }
 
-  test('"everywhere" ends each session and token of the person, and of no other user', async () => {
+  test('"everywhere" ends every session and token of the user, and of no other user', async () => {
     const ann = await person();
     const sessions = [
       await logIn(instance(), ann),
@@ -184,12 +184,12 @@ onBothDrivers('sessions', (instance) => {
     ];
     const [own = assert.fail()] = sessions;
     const other = await logIn(instance(), await person());
-    for (const each of sessions) assert.equal(await status(each, 'byToken', node), 200);
+    for (const session of sessions) assert.equal(await status(session, 'byToken', node), 200);
     assert.deepEqual((await call('POST /auth/logout-everywhere', own.byCookie)).json, { ok: true });
-    for (const each of sessions) {
+    for (const session of sessions) {
       for (const way of ways) {
-        await gone(each, way);
-        await gone(each, way, node);
+        await gone(session, way);
+        await gone(session, way, node);
       }
     }
     assert.equal(await status(other, 'byCookie'), 200);
@@ -198,7 +198,7 @@ onBothDrivers('sessions', (instance) => {
     assert.equal((await listed(again)).length, 1);
   });
 
-  describe('end by time', () => {
+  describe('expiry', () => {
     const cases: readonly [
       name: string,
       values: () => Parameters<typeof set>[1],
@@ -224,7 +224,7 @@ onBothDrivers('sessions', (instance) => {
       });
     }
 
-    test('a login whose password was validated before every session was ended begins none', async () => {
+    test('a login whose password was validated before "everywhere" starts no session', async () => {
       const ann = await person();
       const [user] = await enabledUsers(tablesOf(instance().database), ann.email);
       const { tokenVersion = 0 } = user ?? {};
@@ -244,14 +244,14 @@ onBothDrivers('sessions', (instance) => {
       assert.ok(await begin(tokenVersion + 1));
     });
 
-    test('use keeps a session from being idle', async () => {
+    test('each use resets the idle timeout', async () => {
       const session = await logIn(instance(), await person());
       assert.equal(await status(session, 'byCookie'), 200);
       await set(session, { last_seen_at: new Date(Date.now() - 29.99 * minute) });
       assert.equal(await status(session, 'byCookie'), 200);
     });
 
-    test('a use that is not stored yet counts, by whichever credential', async () => {
+    test('a use that is not stored yet resets the idle timeout, by cookie or token', async () => {
       const session = await logIn(instance(), await person());
       await set(session, { last_seen_at: new Date(Date.now() - 31 * minute) });
       assert.equal(await status(session, 'byCookie'), 401);
@@ -260,14 +260,14 @@ onBothDrivers('sessions', (instance) => {
       assert.equal(await status(session, 'byCookie'), 200);
     });
 
-    test('no use moves the end', async () => {
+    test('use does not extend the expiry', async () => {
       const session = await logIn(instance(), await person());
       await set(session, { expires_at: new Date(Date.now() + 1.5 * second) });
       await soonerThan(3 * second, async () => (await status(session, 'byCookie')) === 401);
       assert.equal(await status(session, 'byToken'), 401);
     });
 
-    test('those that expired are not listed, and forgotten at the next login', async () => {
+    test('expired sessions are not listed, and are deleted at the next login', async () => {
       const ann = await person();
       const old = await logIn(instance(), ann);
       const own = await logIn(instance(), ann);

@@ -1,6 +1,7 @@
-// Guessing passwords is slow: twenty wrong ones for a user or a hundred from an address, then strangers wait. A
-// device that has logged in before is slowed down by its own mistakes alone.
-// Attempts are counted in memory, so one driver stands for both. Concurrent work is at its real cost, so that it overlaps.
+// Rate limiting of logins: after twenty wrong passwords for a user or a hundred from an IP address, unknown devices are
+// rejected. A device that has logged in before is only delayed by its own failures.
+// Attempts are counted in memory, so one driver is sufficient. Concurrent tests hash at the real cost, so that the
+// attempts overlap.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -23,7 +24,7 @@ const perDevice = 10;
 const perAddress = 100;
 const quarterOfAnHour = 900;
 
-describe('throttling', () => {
+describe('rate limiting of logins', () => {
   let instance: Instance;
   let acme: Organization;
   before(async () => {
@@ -32,7 +33,7 @@ describe('throttling', () => {
   });
   after(() => instance.close());
 
-  /** A node counts for itself, so that tests do not use up each other's attempts. */
+  /** Runs a test on its own node. Each node has its own counters, so tests do not affect each other. */
   const onNode = async (work: (node: Node) => Promise<void>, trustedProxies = 0) => {
     const node = await secondNode(instance, { trustedProxies });
     try {
@@ -51,7 +52,7 @@ describe('throttling', () => {
   const all = (count: number, status: number) => Array<number>(count).fill(status);
   const person = (): Promise<Person> => makePerson(instance, [{ organization: acme }]);
 
-  test('a user: after twenty wrong passwords the right one of a stranger has to wait too', () =>
+  test('user: after twenty wrong passwords, an unknown device has to wait even with the right one', () =>
     onNode(async (node) => {
       const ann = await person();
       const statuses = await times(perAccount, () => attempt(node, ann.email, 'wrong'));
@@ -65,10 +66,14 @@ describe('throttling', () => {
       assert.ok(Number(wait) > quarterOfAnHour - 60 && Number(wait) <= quarterOfAnHour, wait);
 
       const bea = await person();
-      assert.equal((await attempt(node, bea.email, bea.password)).status, 200, 'others do not wait');
+      assert.equal(
+        (await attempt(node, bea.email, bea.password)).status,
+        200,
+        'other users do not have to wait',
+      );
     }));
 
-  test('a user is one however it is written', () =>
+  test('counts all spellings of an email address as one user', () =>
     onNode(async (node) => {
       const ann = await person();
       const ways = [ann.email, ann.email.toUpperCase(), ` ${ann.email}`, `${ann.email}\t`, `\n${ann.email} `];
@@ -79,7 +84,7 @@ describe('throttling', () => {
       for (const way of ways) assert.equal((await attempt(node, way, ann.password)).status, 429);
     }));
 
-  test('an unknown user looks the same', () =>
+  test('responds in the same way for unknown users', () =>
     onNode(async (node) => {
       const ann = await person();
       const answers: Record<string, ReturnType<typeof told>[]> = {};
@@ -94,7 +99,7 @@ describe('throttling', () => {
       assert.deepEqual(answers[ann.email], answers['nobody@people.example']);
     }));
 
-  test('concurrently, no more than twenty passwords are really compared', (t) =>
+  test('concurrent attempts: compares at most twenty passwords', (t) =>
     onNode(async (node) => {
       t.after(realCost());
       const ann = await person();
@@ -105,7 +110,7 @@ describe('throttling', () => {
       assert.deepEqual(statuses, [...all(perAccount, 401), ...all(20, 429)]);
     }));
 
-  test('concurrently, more right passwords than wrong ones may be are all let in, and lock no user out', (t) =>
+  test('concurrent attempts: accepts any number of right passwords and locks no user out', (t) =>
     onNode(async (node) => {
       t.after(realCost());
       const ann = await person();
@@ -120,7 +125,7 @@ describe('throttling', () => {
       assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
     }));
 
-  test('a login of a stranger gives back nothing: twenty are compared within the window', () =>
+  test('a successful login from an unknown device does not reset the count', () =>
     onNode(async (node) => {
       const ann = await person();
       for (let round = 0; round < 2; round++) {
@@ -138,7 +143,7 @@ describe('throttling', () => {
       return deviceOf(answer);
     };
 
-    test('is let in while strangers wait: for the user, and for the address', () =>
+    test('is accepted while unknown devices have to wait, for the user and for the IP address', () =>
       onNode(async (node) => {
         const [ann, bea] = [await person(), await person()];
         const cookie = await login(node, ann);
@@ -147,10 +152,14 @@ describe('throttling', () => {
         assert.equal((await attempt(node, ann.email, ann.password)).status, 429);
         assert.equal((await attempt(node, bea.email, bea.password)).status, 429);
         assert.equal((await attempt(node, ann.email, ann.password, { cookie })).status, 200);
-        assert.equal((await attempt(node, bea.email, bea.password, { cookie })).status, 429, 'not hers');
+        assert.equal(
+          (await attempt(node, bea.email, bea.password, { cookie })).status,
+          429,
+          'unknown to this user',
+        );
       }));
 
-    test('is slowed down by its own mistakes, never refused the right password; strangers are not slowed', () =>
+    test('is delayed by its own failures but never rejected with the right password; other devices are not delayed', () =>
       onNode(async (node) => {
         const ann = await person();
         const cookie = await login(node, ann);
@@ -159,16 +168,16 @@ describe('throttling', () => {
         assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
         const start = performance.now();
         assert.equal((await attempt(node, ann.email, ann.password, { cookie })).status, 200);
-        assert.ok(performance.now() - start >= 990, 'after a pause');
+        assert.ok(performance.now() - start >= 990, 'delayed by a second');
         const again = await times(perDevice, () => attempt(node, ann.email, 'wrong', { cookie }));
         assert.deepEqual(again, all(perDevice, 401));
       }));
 
-    test('has all its failures left after a success: as many attempts run concurrently as at first', async () => {
+    test('can fail as often as before after a success', async () => {
       const failures = 3;
       const limiter = attempts(fresh('test'), { failures, waiting: 10, slowDown: true });
       const fail = () => limiter.run('device', async () => undefined);
-      /** Starts twice as many successful attempts as can fail. @returns how many of them run at the same time */
+      /** Starts twice as many successful attempts as can fail. @returns how many of them run concurrently */
       const concurrent = async (): Promise<number> => {
         const opened = Promise.withResolvers<void>();
         let running = 0;
@@ -179,7 +188,7 @@ describe('throttling', () => {
             return true;
           }),
         );
-        // Failures are counted in memory, so an attempt that is not delayed has started by then.
+        // Failures are counted in memory, so attempts that are not delayed have started by then.
         await nextTurn();
         const started = running;
         opened.resolve();
@@ -194,12 +203,12 @@ describe('throttling', () => {
       assert.equal(await concurrent(), failures);
     });
 
-    test('may make many right concurrent attempts', (t) =>
+    test('can make many concurrent attempts with the right password', (t) =>
       onNode(async (node) => {
         t.after(realCost());
         const ann = await person();
         const cookie = await login(node, ann);
-        // An overloaded machine answers 503: such an attempt is repeated.
+        // Retry if an overloaded machine returns 503.
         const served = async () => {
           for (;;) {
             const { status } = await attempt(node, ann.email, ann.password, { cookie });
@@ -210,7 +219,7 @@ describe('throttling', () => {
         assert.deepEqual([...new Set(statuses)], [200]);
       }));
 
-    test('is remembered for several users, and on every node', () =>
+    test('is recognized for several users and on every node', () =>
       onNode(async (node) => {
         const [ann, bea] = [await person(), await person()];
         const cookie = await login(node, bea, await login(node, ann));
@@ -223,7 +232,7 @@ describe('throttling', () => {
         }
       }));
 
-    test('is none where the cookie is made up, altered or another user’s', () =>
+    test('is not recognized by a forged, altered or foreign cookie', () =>
       onNode(async (node) => {
         const [ann, bea] = [await person(), await person()];
         const cookie = await login(node, ann);
@@ -244,7 +253,7 @@ describe('throttling', () => {
       }));
   });
 
-  test('nothing is kept of attempts that are over', async () => {
+  test('keeps no state for finished attempts', async () => {
     const bounds = attempts('test', { failures: 3, waiting: 2 });
     const run = (key: string, result: true | undefined) => bounds.run(key, async () => result);
     await Promise.allSettled(
@@ -256,7 +265,7 @@ describe('throttling', () => {
     assert.equal(bounds.busy(), 0);
   });
 
-  test('what never was an attempt is not counted', () =>
+  test('does not count invalid requests', () =>
     onNode(async (node) => {
       const ann = await person();
       const answers = await times(3 * perAccount, () =>
@@ -266,7 +275,7 @@ describe('throttling', () => {
       assert.equal((await attempt(node, ann.email, ann.password)).status, 200);
     }));
 
-  test('an address: after a hundred wrong passwords, whatever X-Forwarded-For says', () =>
+  test('IP address: limited after a hundred wrong passwords, whatever X-Forwarded-For contains', () =>
     onNode(async (node) => {
       const statuses = await times(perAddress, (index) =>
         attempt(node, fresh('nobody'), 'wrong', { 'x-forwarded-for': `198.51.100.${index}` }),
@@ -278,7 +287,7 @@ describe('throttling', () => {
       assert.ok(Number(refused.headers.get('retry-after')) > quarterOfAnHour - 60);
     }));
 
-  test('behind a trusted proxy, the address that the proxy saw; what its client claims is not believed', () =>
+  test("trusted proxy: limits the IP address reported by the proxy and ignores the client's claims", () =>
     onNode(async (node) => {
       const from = (address: string) => ({ 'x-forwarded-for': address });
       const statuses = await times(perAddress, (index) =>
@@ -287,9 +296,9 @@ describe('throttling', () => {
       assert.deepEqual(statuses, all(perAddress, 401));
       const ann = await person();
       const login = (address: string) => attempt(node, ann.email, ann.password, from(address));
-      assert.equal((await login('2001:db8:1:2:ffff::1')).status, 429, 'another address of the same /64');
+      assert.equal((await login('2001:db8:1:2:ffff::1')).status, 429, 'another IP address in the same /64');
       assert.equal((await login('203.0.113.200, 2001:db8:1:2::1')).status, 429, 'claimed by the client');
       assert.equal((await login('2001:db8:1:3::1')).status, 200, 'the next /64');
-      assert.equal((await login('2001:db8:1:2::1, 198.51.100.1')).status, 200, 'an address of its own');
+      assert.equal((await login('2001:db8:1:2::1, 198.51.100.1')).status, 200, 'a different IP address');
     }, 1));
 });

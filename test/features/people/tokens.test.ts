@@ -1,5 +1,5 @@
-// Tokens of people (JWT): only those that this instance signed and that are live count; all others look the same.
-// A token is validated before any table is read, so one driver stands for both.
+// User tokens (JWT): only live tokens signed by this instance are accepted; all others get the same response.
+// Tokens are validated before any table is read, so one driver is sufficient.
 
 import assert from 'node:assert/strict';
 import { createHmac, createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto';
@@ -52,12 +52,12 @@ describe('tokens', () => {
   const header = () => decodeProtectedHeader(session.token) as JWTHeaderParameters;
   const claims = () => decodeJwt(session.token);
   type Changes = Readonly<Record<string, unknown>>;
-  /** A token like the real one but for the changes, under our own secret unless another is given. */
+  /** Signs a copy of the real token with changes, by default with our own secret. */
   const forge = (changes: Changes = {}, head: Changes = {}, key = secret): Promise<string> =>
     new SignJWT(JSON.parse(JSON.stringify({ ...claims(), ...changes })))
       .setProtectedHeader(JSON.parse(JSON.stringify({ ...header(), ...head })))
       .sign(Buffer.from(key));
-  /** The same by hand, for what jose does not sign. */
+  /** Signs a token without jose, for tokens that jose does not sign. */
   const byHand = (head: unknown, payload: unknown, key = secret, hash = 'sha256'): string => {
     const body = `${encode(head)}.${encode(payload)}`;
     return `${body}.${createHmac(hash, key).update(body).digest('base64url')}`;
@@ -69,7 +69,7 @@ describe('tokens', () => {
   const flip = (text: string, at: number): string =>
     text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
 
-  test('hold no role and no organization, and pin HS256 with a named key', () => {
+  test('contain no role and no organization, and are signed by a named key with HS256', () => {
     assert.deepEqual(Object.keys(header()).sort(), ['alg', 'kid', 'typ']);
     assert.equal(header().alg, 'HS256');
     assert.equal(header().typ, 'at+jwt');
@@ -79,7 +79,7 @@ describe('tokens', () => {
     assert.equal(claims().sub, ann.id);
   });
 
-  test('the control: an unchanged copy made by the test opens the API', async () => {
+  test('control: unchanged copies signed by the test are accepted', async () => {
     assert.equal((await send(session.token)).status, 200);
     assert.equal((await send(await forge())).status, 200);
     assert.equal((await send(byHand(header(), claims()))).status, 200);
@@ -91,80 +91,80 @@ describe('tokens', () => {
     'alg None, our signature': () => byHand({ ...header(), alg: 'None' }, claims()),
     'alg nOnE, two parts': () => `${encode({ ...header(), alg: 'nOnE' })}.${parts()[1]}`,
     'no alg': () => byHand({ ...header(), alg: undefined }, claims()),
-    'alg as a list': () => byHand({ ...header(), alg: ['HS256'] }, claims()),
+    'alg as an array': () => byHand({ ...header(), alg: ['HS256'] }, claims()),
     HS384: () => byHand({ ...header(), alg: 'HS384' }, claims(), secret, 'sha384'),
     HS512: () => forge({}, { alg: 'HS512' }),
-    'RS256 by a key of its own': () =>
+    'RS256 with its own key': () =>
       new SignJWT(claims()).setProtectedHeader({ ...header(), alg: 'RS256' }).sign(rsa.privateKey),
-    'HS256 with a public key in PEM as secret': () => byHand(header(), claims(), pem),
-    'RS256 claimed, HMAC by our secret': () => byHand({ ...header(), alg: 'RS256' }, claims()),
-    'RS256 claimed, HMAC by the PEM': () => byHand({ ...header(), alg: 'RS256' }, claims(), pem),
+    'HS256 with a PEM public key as secret': () => byHand(header(), claims(), pem),
+    'RS256 claimed, HMAC with our secret': () => byHand({ ...header(), alg: 'RS256' }, claims()),
+    'RS256 claimed, HMAC with the PEM': () => byHand({ ...header(), alg: 'RS256' }, claims(), pem),
     'another issuer': () => forge({ iss: 'https://elsewhere.example' }),
     'no issuer': () => forge({ iss: undefined }),
-    'the issuer as a list': () => forge({ iss: ['crm'] }),
+    'the issuer as an array': () => forge({ iss: ['crm'] }),
     'another audience': () => forge({ aud: 'crm-api-2' }),
     'no audience': () => forge({ aud: undefined }),
-    'an empty list of audiences': () => forge({ aud: [] }),
+    'an empty array of audiences': () => forge({ aud: [] }),
     expired: () => forge({ exp: seconds() - 6 }),
     'expired long ago': () => forge({ exp: 1 }),
     'no expiry': () => forge({ exp: undefined }),
-    'the expiry as text': () => byHand(header(), { ...claims(), exp: '9999999999' }),
+    'the expiry as a string': () => byHand(header(), { ...claims(), exp: '9999999999' }),
     'not yet valid': () => forge({ nbf: seconds() + 60 }),
-    'made in the future': () => forge({ iat: seconds() + 60 }),
-    'no time of making': () => forge({ iat: undefined }),
+    'issued in the future': () => forge({ iat: seconds() + 60 }),
+    'no issue time': () => forge({ iat: undefined }),
     'no subject': () => forge({ sub: undefined }),
     'no jti': () => forge({ jti: undefined }),
     'no version': () => forge({ ver: undefined }),
-    'the version as text': () => forge({ ver: '1' }),
+    'the version as a string': () => forge({ ver: '1' }),
     'another version': () => forge({ ver: 2 }),
     'version 0': () => forge({ ver: 0 }),
-    "another person's subject": () => forge({ sub: String(Number(ann.id) + 1) }),
-    "another person's session": () => forge({ jti: other.jti }),
-    'a session that never was': () => forge({ jti: 'never' }),
-    'a jti that is SQL': () => forge({ jti: "' or 1=1 --" }),
-    'a jti with NUL': () => forge({ jti: 'a\0b' }),
-    'a jti that is an object': () => byHand(header(), { ...claims(), jti: { $ne: null } }),
+    "another user's subject": () => forge({ sub: String(Number(ann.id) + 1) }),
+    "another user's session": () => forge({ jti: other.jti }),
+    'a session that never existed': () => forge({ jti: 'never' }),
+    'SQL as jti': () => forge({ jti: "' or 1=1 --" }),
+    'a jti with a NUL character': () => forge({ jti: 'a\0b' }),
+    'an object as jti': () => byHand(header(), { ...claims(), jti: { $ne: null } }),
     'an unknown kid': () => forge({}, { kid: '0123456789abcdef' }),
     'no kid': () => forge({}, { kid: undefined }),
     'an empty kid': () => forge({}, { kid: '' }),
-    'a kid that is a path': () => forge({}, { kid: '../../../dev/null' }, ''.padEnd(32, '\0')),
-    'a kid that is SQL': () => forge({}, { kid: "' union select 'x" }),
-    'a kid that every object has': () => forge({}, { kid: 'constructor' }),
-    'a kid that is a list': () => byHand({ ...header(), kid: [header().kid] }, claims()),
+    'a path as kid': () => forge({}, { kid: '../../../dev/null' }, ''.padEnd(32, '\0')),
+    'SQL as kid': () => forge({}, { kid: "' union select 'x" }),
+    'a property of every object as kid': () => forge({}, { kid: 'constructor' }),
+    'an array as kid': () => byHand({ ...header(), kid: [header().kid] }, claims()),
     'another type': () => forge({}, { typ: 'JWT' }),
     'no type': () => forge({}, { typ: undefined }),
     'an unknown critical header': () => byHand({ ...header(), crit: ['x'], x: 1 }, claims()),
-    'b64 false': () => byHand({ ...header(), crit: ['b64'], b64: false }, claims()),
+    'unencoded payload': () => byHand({ ...header(), crit: ['b64'], b64: false }, claims()),
     'a key in the header': () => forge({}, { jwk: { kty: 'oct', k: encode(foreignSecret) } }, foreignSecret),
-    'a key set elsewhere': () => forge({}, { jku: 'http://127.0.0.1:1/keys' }, foreignSecret),
+    'a remote key set': () => forge({}, { jku: 'http://127.0.0.1:1/keys' }, foreignSecret),
     'a foreign key': () => forge({}, {}, foreignSecret),
-    'the empty key': () => byHand(header(), claims(), ''),
-    'the kid as key': () => byHand(header(), claims(), String(header().kid)),
+    'an empty key': () => byHand(header(), claims(), ''),
+    'the kid as the key': () => byHand(header(), claims(), String(header().kid)),
     'no signature': () => `${parts()[0]}.${parts()[1]}.`,
     'two parts': () => `${parts()[0]}.${parts()[1]}`,
     'four parts': () => `${session.token}.${parts()[2]}`,
-    'dots only': () => '..',
+    'only dots': () => '..',
     'the signature of another token': () => `${parts()[0]}.${parts()[1]}.${other.token.split('.')[2]}`,
-    'other claims under the old signature': () =>
+    'other claims with the old signature': () =>
       `${parts()[0]}.${encode({ ...claims(), sub: '1' })}.${parts()[2]}`,
     'a changed header': () => `${flip(parts()[0], 5)}.${parts()[1]}.${parts()[2]}`,
     'changed claims': () => `${parts()[0]}.${flip(parts()[1], 20)}.${parts()[2]}`,
     'a changed signature': () => `${parts()[0]}.${parts()[1]}.${flip(parts()[2], 0)}`,
-    'a signature cut short': () => session.token.slice(0, -2),
+    'a truncated signature': () => session.token.slice(0, -2),
     'claims that are not an object': () => byHand(header(), [claims()]),
     'claims that are not JSON': () => {
       const body = `${parts()[0]}.${Buffer.from('{').toString('base64url')}`;
       return `${body}.${createHmac('sha256', secret).update(body).digest('base64url')}`;
     },
-    'a token in a token': () => byHand({ ...header(), cty: 'JWT' }, session.token),
+    'a nested token': () => byHand({ ...header(), cty: 'JWT' }, session.token),
     encrypted: () =>
       new EncryptJWT(claims())
         .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
         .encrypt(Buffer.from(secret, 'hex')),
-    'oversized by a claim': () => forge({ filler: 'x'.repeat(1000) }),
-    'oversized by the header': () => forge({}, { filler: 'x'.repeat(1000) }),
-    'of 12 kB': () => forge({ filler: 'x'.repeat(9000) }),
-    'one past the length of all of ours': () => session.token.padEnd(1025, 'A'),
+    'an oversized claim': () => forge({ filler: 'x'.repeat(1000) }),
+    'an oversized header': () => forge({}, { filler: 'x'.repeat(1000) }),
+    'a token of 12 kB': () => forge({ filler: 'x'.repeat(9000) }),
+    'one character longer than any valid token': () => session.token.padEnd(1025, 'A'),
   };
   for (const [name, make] of Object.entries(bad)) {
     test(`${name} → 401`, async () => {
@@ -172,7 +172,7 @@ describe('tokens', () => {
     });
   }
 
-  test('every changed character of the signature but unused bits → 401', async () => {
+  test('a change to any character of the signature → 401', async () => {
     const [head, payload, signature] = parts();
     for (let at = 0; at < signature.length - 1; at++) {
       const { status } = await send(`${head}.${payload}.${flip(signature, at)}`);
@@ -180,42 +180,42 @@ describe('tokens', () => {
     }
   });
 
-  test('a bad token is not saved by a good cookie', async () => {
+  test('an invalid token is rejected despite a valid cookie', async () => {
     const headers = { ...session.byCookie, authorization: `Bearer ${await forge({ exp: 1 })}` };
     assert.deepEqual(told(await instance.call('GET /api/v1/leads', { headers })), refused);
   });
 
-  test('"everywhere" voids every token made before, also where the session were back', async () => {
+  test('"everywhere" revokes every earlier token, even if its session reappears', async () => {
     const bea = await makePerson(instance, [{ organization: acme }]);
     const first = await logIn(instance, bea);
     const rows = tablesOf(instance.database);
-    const kept = await rows
+    const row = await rows
       .selectFrom('crm_sessions')
       .selectAll()
       .where('id', '=', first.session)
       .executeTakeFirstOrThrow();
     await instance.call('POST /auth/logout-everywhere', { headers: first.byToken });
     await soonerThan(1000, async () => (await send(first.token)).status === 401);
-    await rows.insertInto('crm_sessions').values(kept).execute();
+    await rows.insertInto('crm_sessions').values(row).execute();
     await soonerThan(1000, async () => {
       const me = await instance.call('GET /auth/me', { headers: first.byCookie });
       return me.status === 200;
     });
-    assert.deepEqual(told(await send(first.token)), refused, 'its version is over');
+    assert.deepEqual(told(await send(first.token)), refused, 'its version is outdated');
     assert.equal((await send((await logIn(instance, bea)).token)).status, 200);
   });
 
-  test('a new user of a deleted one’s id is not let in by the old token', async () => {
-    const gone = await makePerson(instance, [{ organization: acme }]);
-    const { token } = await logIn(instance, gone);
+  test('a deleted user’s token is rejected for a new user with the same ID', async () => {
+    const deleted = await makePerson(instance, [{ organization: acme }]);
+    const { token } = await logIn(instance, deleted);
     assert.equal((await send(token)).status, 200);
     const rows = tablesOf(instance.database);
     const user = await rows
       .selectFrom('crm_users')
       .selectAll()
-      .where('id', '=', gone.id)
+      .where('id', '=', deleted.id)
       .executeTakeFirstOrThrow();
-    await rows.deleteFrom('crm_users').where('id', '=', gone.id).execute();
+    await rows.deleteFrom('crm_users').where('id', '=', deleted.id).execute();
     await rows.insertInto('crm_users').values(user).execute();
     await soonerThan(1000, async () => (await send(token)).status === 401);
   });
@@ -230,24 +230,24 @@ describe('tokens', () => {
       }
     };
 
-    test('the first signs; tokens of both are taken while both are listed, then only of the new', async () => {
+    test('signs with the first and accepts tokens of both until the old one is removed', async () => {
       let before = session.token;
       await on([oldSecret], async (node) => {
         before = (await logIn(instance, ann, { url: node.url })).token;
         assert.equal((await send(before, node)).status, 200);
-        assert.deepEqual(told(await send(session.token, node)), refused, 'a secret not listed');
+        assert.deepEqual(told(await send(session.token, node)), refused, 'an unlisted secret');
       });
       await on([secret, oldSecret], async (node) => {
         assert.equal((await send(before, node)).status, 200);
         assert.equal((await send(session.token, node)).status, 200);
         const { token } = await logIn(instance, ann, { url: node.url });
-        assert.equal(decodeProtectedHeader(token).kid, header().kid, 'signed by the first');
+        assert.equal(decodeProtectedHeader(token).kid, header().kid, 'signed with the first secret');
         assert.equal((await send(token)).status, 200);
       });
-      assert.deepEqual(told(await send(before)), refused, 'the old secret is listed no more');
+      assert.deepEqual(told(await send(before)), refused, 'the old secret is no longer listed');
     });
 
-    test('nodes that list them in another order take each other’s tokens', () =>
+    test('nodes that list them in a different order accept each other’s tokens', () =>
       on([oldSecret, secret], async (node) => {
         const { token } = await logIn(instance, ann, { url: node.url });
         assert.equal((await send(session.token, node)).status, 200);
@@ -255,22 +255,22 @@ describe('tokens', () => {
         assert.equal((await send(token)).status, 401, 'the first node does not list it');
       }));
 
-    test('a token names its key: the other listed secret does not verify it', () =>
+    test('verifies a token only with the key that it names', () =>
       on([secret, oldSecret], async (node) => {
         assert.equal((await send(await forge({}, {}, oldSecret), node)).status, 401);
       }));
   });
 
-  test('secrets too short are refused at the start, together', () => {
+  test('rejects short secrets at startup', () => {
     for (const AUTH_SECRETS of ['short', `${secret},short`, `${secret},`, ',', 'x'.repeat(31)]) {
       assert.throws(() => readConfig({ AUTH_SECRETS }), /AUTH_SECRETS must be secrets of at least 32/);
     }
   });
 
-  test('without AUTH_SECRETS an instance keeps one of its own, which lasts', async () => {
+  test('generates and stores a secret if AUTH_SECRETS is not set', async () => {
     const folder = instance.config.dataFolder;
-    const kept = () => tokens(instanceSecrets(readConfig({ DATA_DIR: folder })));
-    const [one, two] = [kept(), kept()];
+    const reopened = () => tokens(instanceSecrets(readConfig({ DATA_DIR: folder })));
+    const [one, two] = [reopened(), reopened()];
     const token = await one.sign({ user: '7', jti: 'j', version: 1 }, new Date(Date.now() + 60_000));
     assert.deepEqual(await two.verify(token), { user: '7', jti: 'j', version: 1 });
   });

@@ -1,5 +1,5 @@
-// Users with one email address: the creator of the first might not own the address, so that an unverified user
-// stays in the organization that made it, and another organization's invitation gives it nothing.
+// Users with the same email address: the first one's creator might not own the address. Therefore, an unverified user
+// stays in the organization that created it, and another organization's invitation does not affect it.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { commandLine } from '../../../engine/effects/actor.ts';
@@ -33,7 +33,7 @@ const victims = 'the password of a victim';
 const severalUsers =
   'Several users have this email address. Choose the organization and enter the password again.';
 
-onBothDrivers('users of one address', (instance) => {
+onBothDrivers('users with one email address', (instance) => {
   let acme: Organization;
   let beta: Organization;
   let inviters: Readonly<Record<string, Visitor>>;
@@ -70,13 +70,13 @@ onBothDrivers('users of one address', (instance) => {
     });
   const organizationsAt = ({ json }: Answer) =>
     (json.organizations as { slug: string }[] | undefined)?.map(({ slug }) => slug);
-  /** Lets the operator do something with the only user of an address. */
+  /** Carries out an operator's action on the only user with an email address. */
   const operate = (email: string, act: typeof verifyEmail) =>
     transaction(instance().database, async (tables) =>
       act(tables, commandLine(instance().config), await findUserBy(tables, email)),
     );
 
-  test('who took an invitation to somebody else’s address is not in when another organization invites it', async () => {
+  test('an attacker who accepted an invitation to another person’s address does not join an organization that invites it later', async () => {
     const email = address();
     await join(acme, email, attackers);
     const attacker = await logIn(instance(), { email, password: attackers });
@@ -91,12 +91,11 @@ onBothDrivers('users of one address', (instance) => {
     }
   });
 
-  test('the attacker’s password does not open the other organization’s invitation', async () => {
+  test('the same password in two organizations logs in to separate users', async () => {
     const email = address();
     await join(acme, email, attackers);
     const before = await login(email, attackers);
     await join(beta, email, attackers);
-    // One password for both: each user is still in its own organization.
     assert.deepEqual(organizationsAt(await login(email, attackers)), ['acme']);
     assert.deepEqual(organizationsAt(await login(email, attackers, 'beta')), ['beta']);
     assert.deepEqual(told(await login(email, attackers, 'gamma')), told(await login(address(), 'wrong')));
@@ -106,15 +105,15 @@ onBothDrivers('users of one address', (instance) => {
     assert.deepEqual(organizationsAt(me), ['acme']);
 
     const browser = visitor(instance());
-    const asked = await browser.submit('/setup/login', '/setup/login', { email, password: attackers });
-    assert.equal(asked.status, 401);
-    assert.equal(problemOf(asked), severalUsers);
+    const answer = await browser.submit('/setup/login', '/setup/login', { email, password: attackers });
+    assert.equal(answer.status, 401);
+    assert.equal(problemOf(answer), severalUsers);
     const chosen = { email, password: attackers, organization: 'beta' };
     assert.equal((await browser.submit('/setup/login', '/setup/login', chosen)).status, 303);
     assert.equal((await browser.get('/setup')).headers.get('location'), '/setup/o/beta');
   });
 
-  test('a browser that knows one user is led to the other one by its invitation, and asks from then on', async () => {
+  test('an invitation leads a browser with another user to the new user; later logins ask for the organization', async () => {
     const email = address();
     await join(acme, email, victims);
     const browser = await signIn(instance(), { email, password: victims });
@@ -129,7 +128,7 @@ onBothDrivers('users of one address', (instance) => {
     assert.equal(problemOf(plain), severalUsers);
   });
 
-  test('a membership of another organization gives an unverified user nothing, however it came about', async () => {
+  test('a membership in another organization has no effect while the user is unverified', async () => {
     const { id, ...person } = await makePerson(instance(), [{ organization: acme }]);
     const session = await logIn(instance(), person);
     const tables = tablesOf(instance().database);
@@ -148,7 +147,7 @@ onBothDrivers('users of one address', (instance) => {
     });
   });
 
-  test('the operator cannot add an unverified user to another organization; a verified one', async () => {
+  test('the operator can add a verified user to another organization, but not an unverified one', async () => {
     const person = await makePerson(instance(), [{ organization: acme }]);
     const actor = commandLine(instance().config);
     const add = () =>
@@ -163,7 +162,7 @@ onBothDrivers('users of one address', (instance) => {
     await assert.rejects(operate(person.email, verifyEmail), /is already verified/);
   });
 
-  test('one user of an address can be verified, and the operator names it', async () => {
+  test('only one user per email address can be verified, and the operator selects it by ID', async () => {
     const email = address();
     await join(acme, email, attackers);
     await join(beta, email, victims);
@@ -181,7 +180,7 @@ onBothDrivers('users of one address', (instance) => {
     );
   });
 
-  test('a verified person accepts with the password that they have', async () => {
+  test('a verified user accepts an invitation with the existing password', async () => {
     const person = await makePerson(instance(), [{ organization: acme }], { verified: true });
     const accept = await invite(beta, person.email);
     const refused = await accept('some other password');
@@ -191,7 +190,7 @@ onBothDrivers('users of one address', (instance) => {
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });
 
-  test('invited again by the same organization, the holder of the code chooses a password; sessions end', async () => {
+  test('accepting a second invitation by the same organization sets a new password and ends sessions', async () => {
     const email = address();
     await join(acme, email, attackers);
     const session = await logIn(instance(), { email, password: attackers });
@@ -207,7 +206,7 @@ onBothDrivers('users of one address', (instance) => {
     });
   });
 
-  describe('a reset link made by an administrator', () => {
+  describe("an administrator's reset link", () => {
     const page = '/setup/o/acme/members';
     const make = async (id: string) => {
       const answer = await (inviters.acme ?? assert.fail()).submit(page, `${page}/reset`, { id });
@@ -219,7 +218,7 @@ onBothDrivers('users of one address', (instance) => {
     const own =
       'administrators cannot reset the password of a verified user. The user can use "Forgot your password?" or ask the operator of this instance.';
 
-    test('gives an unverified member another password, once, and ends sessions', async () => {
+    test('sets the password of an unverified member once, and ends sessions', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);
       const session = await logIn(instance(), person);
       const link = await make(person.id);
@@ -238,7 +237,7 @@ onBothDrivers('users of one address', (instance) => {
       });
     });
 
-    test('is not made for a verified member, nor for somebody else’s', async () => {
+    test('is not created for verified members or members of other organizations', async () => {
       const verified = await makePerson(instance(), [{ organization: acme }], { verified: true });
       const both = await makePerson(instance(), [{ organization: acme }, { organization: beta }]);
       const theirs = await makePerson(instance(), [{ organization: beta }]);
@@ -252,7 +251,7 @@ onBothDrivers('users of one address', (instance) => {
       }
     });
 
-    test('ends when the user is verified', async () => {
+    test('expires when the user is verified', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);
       const link = await make(person.id);
       await operate(person.email, verifyEmail);
@@ -261,7 +260,7 @@ onBothDrivers('users of one address', (instance) => {
     });
   });
 
-  describe('what happens to a user between the making of a link and its use', () => {
+  describe('changes to a user between creation and use of a reset link', () => {
     const page = '/setup/o/acme/members';
     const made = async (person: Person) => {
       const answer = await (inviters.acme ?? assert.fail()).submit(page, `${page}/reset`, { id: person.id });
@@ -316,9 +315,9 @@ onBothDrivers('users of one address', (instance) => {
     }
   });
 
-  describe('for any owner of the address', () => {
+  describe('for every owner of the email address', () => {
     const owners: Readonly<Record<string, (email: string) => Promise<unknown>>> = {
-      nobody: async () => {},
+      'no user': async () => {},
       'an unverified user elsewhere': (email) => makePerson(instance(), [{ organization: acme }], { email }),
       'a verified user elsewhere': (email) =>
         makePerson(instance(), [{ organization: acme }], { email, verified: true }),
@@ -327,20 +326,20 @@ onBothDrivers('users of one address', (instance) => {
         await operate(email, disableUser);
       },
     };
-    /** Takes the newest invitation back. */
-    const takeBack = async () => {
+    /** Cancels the newest invitation. */
+    const cancelNewest = async () => {
       const list = await inviters.beta?.get('/setup/o/beta/members?show=invitations');
       const id = /cancel\?id=(\d+)/.exec(readable(list?.text ?? ''))?.[1] ?? '';
       await inviters.beta?.submit('/setup/o/beta/members', '/setup/o/beta/members/cancel', { id });
     };
-    test('inviters see the same, and so does everybody without the code', async () => {
-      const seen = new Map<string, unknown>();
-      const told = new Map<string, string>();
+    test('inviters and visitors without the code see the same pages', async () => {
+      const views = new Map<string, unknown>();
+      const acceptPages = new Map<string, string>();
       for (const [owner, make] of Object.entries(owners)) {
         const email = address();
         await make(email);
         const { answer, path, code } = await inviting(beta, email);
-        await takeBack();
+        await cancelNewest();
         const again = await inviting(beta, email);
         const stranger = visitor(instance());
         const wrong = { code: 'AAAA-BBBB-CCCC-DDDD' };
@@ -357,23 +356,23 @@ onBothDrivers('users of one address', (instance) => {
             .replaceAll(again.path, '{path}')
             .replaceAll(code, '{code}')
             .replace(/(value|datetime)="[^"]*"|<time.*?<\/time>|\d+/g, '');
-        seen.set(
+        views.set(
           owner,
           pages.map(({ status, text }) => [status, steady(text)]),
         );
-        const known = await stranger.submit(again.path, again.path, { code: again.code });
-        told.set(owner, readable(known.text));
-        await takeBack();
+        const accepted = await stranger.submit(again.path, again.path, { code: again.code });
+        acceptPages.set(owner, readable(accepted.text));
+        await cancelNewest();
       }
-      const [first, ...others] = seen.values();
+      const [first, ...others] = views.values();
       for (const other of others) assert.deepEqual(other, first);
-      assert.match(told.get('nobody') ?? '', /Choose a password/);
-      assert.match(told.get('an unverified user elsewhere') ?? '', /Choose a password/);
-      assert.match(told.get('a verified user elsewhere') ?? '', /Enter its password/);
+      assert.match(acceptPages.get('no user') ?? '', /Choose a password/);
+      assert.match(acceptPages.get('an unverified user elsewhere') ?? '', /Choose a password/);
+      assert.match(acceptPages.get('a verified user elsewhere') ?? '', /Enter its password/);
     });
   });
 
-  test('a disabled user: sessions and tokens end, login is refused, keys still work; enabled again, it works', async () => {
+  test('disabling a user ends sessions and tokens and rejects logins but not keys, until the user is enabled again', async () => {
     const person = await makePerson(instance(), [{ organization: acme }]);
     const { key } = await acme.makeKey({ user: person.id });
     const session = await logIn(instance(), person);
@@ -389,10 +388,10 @@ onBothDrivers('users of one address', (instance) => {
     await assert.rejects(operate(person.email, disableUser), /is already disabled/);
     await operate(person.email, enableUser);
     assert.equal((await login(person.email, person.password)).status, 200);
-    assert.equal(await status(session.byToken), 401, 'what ended stays ended');
+    assert.equal(await status(session.byToken), 401, 'ended sessions stay ended');
   });
 
-  test('a wrong password takes as long for an address with six users as for an unknown one', async () => {
+  test('a wrong password takes as long for an email address with six users as for an unknown one', async () => {
     const email = address();
     for (let index = 0; index < 6; index++) {
       const organization = await instance().organization(fresh('org'));
@@ -402,6 +401,6 @@ onBothDrivers('users of one address', (instance) => {
       hashesDuring(async () => assert.equal((await login(of, 'wrong')).status, 401));
     const one = ['m=19456,t=2, a short password'];
     assert.deepEqual([await hashes(email), await hashes('missing@people.example')], [one, one]);
-    assert.equal((await login(email, `${victims} 4`)).status, 200, 'each password is still its own');
+    assert.equal((await login(email, `${victims} 4`)).status, 200, 'each user still has its own password');
   });
 });

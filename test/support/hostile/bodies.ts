@@ -1,4 +1,4 @@
-// Test support: every hostile body for a route, made around what the route expects.
+// Test support: generates every hostile body for a route from the body that the route expects.
 import {
   csvBodies,
   formBodies,
@@ -15,20 +15,23 @@ export interface HostileBody {
   readonly name: string;
   readonly type: string;
   readonly bytes: (limit: number) => Uint8Array;
-  /** The `Content-Encoding` that it is sent with. */
+  /** `Content-Encoding` header of the request. */
   readonly encoding?: 'gzip';
-  /** Most bytes, before they are compressed, if not as many as the route takes. */
+  /** Maximum size before compression, in bytes, if it is lower than the route's limit. */
   readonly most?: number;
 }
 
-/** What a route expects: JSON of this shape, or a form with these fields; those under a kept name stay as they are. */
+/**
+ * The body that a route expects: JSON of this shape, or a form with these fields. The values of `kept` names remain
+ * unchanged.
+ */
 export interface Expected {
   readonly type: 'application/json' | 'application/x-www-form-urlencoded';
   readonly shape: unknown;
   readonly kept: readonly string[];
 }
 
-/** Records in a file, with this field: as a body, or in a form that starts with these parts. */
+/** A file of records with this field: the body itself, or part of a form that starts with these parts. */
 export interface ExpectedFile {
   readonly type: 'text/csv' | 'application/x-ndjson' | 'multipart/form-data';
   readonly field: string;
@@ -38,28 +41,28 @@ export interface ExpectedFile {
 const json = 'application/json';
 const form = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data; boundary=x';
-/** Bytes of lines that are validated one by one. */
+/** Maximum size of bodies whose lines are validated one by one. */
 const costlyBytes = 48 * 1024;
-/** Every so many bodies, one is sent compressed too. */
+/** One in this many bodies is also sent compressed. */
 const compressedEvery = 7;
 
-/** The types of the bodies for routes that expect no files. */
+/** Content types of the bodies for routes that do not expect files. */
 export const usualTypes: readonly string[] = [json, form, 'text/plain', 'multipart/form-data'];
 
-/** A body that is sent compressed. */
+/** Returns the compressed variant of a body. */
 const compressed = (each: HostileBody): HostileBody => ({
   ...each,
   name: `${each.name}, compressed`,
   encoding: 'gzip',
 });
 
-/** Every hostile body for a route, also compressed. */
+/** Returns every hostile body for a route, some of them also compressed. */
 export function hostileBodies(expected: Expected): HostileBody[] {
   const all = plainBodies(expected);
   return [...all, ...all.filter((_, index) => index % compressedEvery === 0).map(compressed)];
 }
 
-/** Every hostile file; those that are bodies are sent compressed too. */
+/** Returns every hostile file. Files sent as the body are also compressed. */
 export function hostileFiles({ type, field, start }: ExpectedFile): HostileBody[] {
   const lines = type === 'application/x-ndjson' ? ndjsonBodies(field) : csvBodies(field);
   const files = Object.entries(lines).map(([name, { bytes, isCostly }]): HostileBody => {
@@ -90,14 +93,12 @@ function plainBodies(expected: Expected): HostileBody[] {
     ...inPlace,
     ...Object.entries(whole).map(([name, bytes]) => body(name, expected.type, bytes)),
     ...Object.entries(other).flatMap(([name, bytes], index) =>
-      // What a route does not expect, as what it is and as what it is not.
-      index % 4 === 0 ? [body(`${name}, of another type`, expected.type === json ? form : json, bytes)] : [],
+      // Bodies of the type that the route does not expect.
+      index % 4 === 0 ? [body(`${name}, unexpected type`, expected.type === json ? form : json, bytes)] : [],
     ),
-    body('text of no type', 'text/plain', (limit) => 'a'.repeat(limit)),
+    body('plain text', 'text/plain', (limit) => 'a'.repeat(limit)),
     body('parts', multipart, (limit) => '--x\r\n\r\n'.repeat(Math.floor(limit / 7))),
-    body('of an unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) =>
-      ' '.repeat(limit),
-    ),
+    body('unknown charset', `${expected.type}; charset=${'x'.repeat(1000)}`, (limit) => ' '.repeat(limit)),
   ];
 }
 
@@ -110,7 +111,7 @@ const body = (name: string, type: string, bytes: (limit: number) => string | Uin
   },
 });
 
-/** Each hostile value in all places of the shape together, sharing the limit. */
+/** Puts each hostile value in all places of the shape. The places share the size limit. */
 const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
   Object.entries(jsonValues).map(([name, value]) =>
     body(name, json, (limit) => {
@@ -124,7 +125,7 @@ const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
     }),
   );
 
-/** JSON text of a shape with something else in each place that is not kept. */
+/** Returns a shape as JSON text and replaces every value that is not kept. */
 function filled(shape: unknown, kept: readonly string[], value: () => string): string {
   if (Array.isArray(shape)) return `[${shape.map((item) => filled(item, kept, value)).join(',')}]`;
   if (typeof shape !== 'object' || shape === null) return value();
@@ -135,7 +136,7 @@ function filled(shape: unknown, kept: readonly string[], value: () => string): s
   return `{${members.join(',')}}`;
 }
 
-/** Each hostile text, by turns in all fields together and in one of a form that is right otherwise. */
+/** Puts each hostile text alternately in all fields together and in one field of an otherwise valid form. */
 function formsInPlace({ shape, kept }: Expected): HostileBody[] {
   const right = Object.entries(shape as Record<string, string>);
   const free = right.map(([name]) => name).filter((name) => !kept.includes(name));

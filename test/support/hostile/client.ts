@@ -1,8 +1,8 @@
-// Test support: a client on a thread of its own, so that what it does is not counted as the service's work.
+// Test support: a client on its own thread, so that its work is not measured as the service's work.
 import { Agent, request as httpRequest } from 'node:http';
 import { parentPort, Worker } from 'node:worker_threads';
 
-/** A request as it is sent. */
+/** A request to be sent. */
 export interface Sent {
   readonly url: string;
   readonly method: string;
@@ -10,18 +10,18 @@ export interface Sent {
   readonly body: Uint8Array | undefined;
 }
 
-/** What came back; `failed` says why nothing did. */
+/** A response. `failed` is the reason why it is missing. */
 export interface Got {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Its start. */
+  /** Start of the body. */
   readonly text: string;
-  /** Its length, in bytes. */
+  /** Length of the body in bytes. */
   readonly size: number;
   readonly failed?: string;
 }
 
-/** A client on its thread; one request at a time. */
+/** A client on its own thread. It sends one request at a time. */
 export interface Client {
   readonly send: (request: Sent) => Promise<Got>;
   readonly close: () => Promise<unknown>;
@@ -45,7 +45,7 @@ export function startClient(): Client {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
-/** Sends a request; what its connection says after the answer has begun is of no interest. */
+/** Sends a request. Connection errors after the response has started are ignored. */
 const exchanged = ({ url, method, headers, body }: Sent): Promise<Got> =>
   new Promise((resolve) => {
     const failed = (error: Error) =>
@@ -63,7 +63,7 @@ const exchanged = ({ url, method, headers, body }: Sent): Promise<Got> =>
       response.once('error', done);
       response.once('end', done);
     });
-    // A service that refuses may close the connection while more is being sent.
+    // A service that rejects the request can close the connection while the body is still being sent.
     sent.on('error', failed);
     sent.end(body);
   });

@@ -1,20 +1,20 @@
-// Test support: every route of a service, as its router has it.
+// Test support: every route registered in a service's router.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance, RouteOptions } from 'fastify';
 
-/** A route as it was registered. */
+/** A registered route. */
 export interface Route {
   readonly methods: readonly string[];
   readonly url: string;
-  /** Bytes of a body that it takes. */
+  /** Maximum body size in bytes. */
   readonly bodyLimit: number;
-  /** Content types that it declares to send as a stream. */
+  /** Content types that the route declares to send as a stream. */
   readonly streams: readonly string[];
-  /** Whether a body of a content type is parsed. */
+  /** Returns whether bodies of a content type are parsed. */
   readonly parses: (type: string) => boolean;
 }
 
-/** Runs what builds services, and returns the routes of each. */
+/** Runs a function that builds services and returns each service's routes. */
 export async function routesOf<T>(
   build: () => Promise<T>,
 ): Promise<{ readonly built: T; readonly routes: (app: FastifyInstance) => Route[] }> {

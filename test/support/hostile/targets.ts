@@ -1,4 +1,4 @@
-// Test support: how each route is reached with everything right but what is hostile: addresses, credentials, signatures.
+// Test support: reaches each route with a valid URL, credentials and signature, so that only the body is hostile.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { providers, publicUrl } from '../channels.ts';
@@ -12,18 +12,18 @@ import type { Route } from './routes.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A route with values in its address and what lets its body be read. */
+/** A route with its path parameters and everything required for its body to be read. */
 export interface Target {
   readonly route: Route;
   readonly method: string;
   readonly path: string;
-  /** Routes of one kind share the work: each body goes to one of them at full size. */
+  /** Routes of one kind share the work: each body is sent at full size to only one of them. */
   readonly kind: string;
   readonly headers: (raw: Uint8Array, path: string) => Headers;
   readonly expected: Expected;
 }
 
-/** Secrets of the partner endpoints, by variable. */
+/** Secrets of the partner endpoints by environment variable. */
 export const partnerSecrets = {
   INBOUND_SECRET: 'the-secret-of-inbound-leads',
   BOOKING_FORMS_WHATSAPP_TOKEN: 'the-token-of-booking-forms',
@@ -33,7 +33,7 @@ interface World {
   readonly instance: Instance;
   readonly screens: Screens;
   readonly acme: Organization;
-  /** Who opens the pages of the organization. */
+  /** The administrator who opens the organization's pages. */
   readonly clerk: Administrator;
 }
 
@@ -42,7 +42,7 @@ const none: Expected = { type: json, shape: { name: '', data: '' }, kept: [] };
 const methodOf = ({ methods }: Route): string =>
   ['POST', 'PUT', 'PATCH', 'DELETE', 'GET'].find((method) => methods.includes(method)) ?? methods[0] ?? 'GET';
 
-/** The ways to reach a route; one that no rule knows is reached by its address alone. */
+/** Returns the ways to reach a route. A route without a rule is reached by its path alone. */
 export async function targetsOf(world: World, route: Route): Promise<Target[]> {
   const { url } = route;
   const method = methodOf(route);
@@ -54,7 +54,7 @@ export async function targetsOf(world: World, route: Route): Promise<Target[]> {
     headers: () => ({}),
     expected: none,
   };
-  // The batches of all resources are alike, and their bodies large.
+  // All resources' batches are alike, and their bodies are large.
   if (url.endsWith('/batch') && !url.startsWith('/api/v1/leads/')) return [];
   if (url.startsWith('/api/v1/')) return [await record(world, base)];
   if (url.startsWith('/auth/')) return [await account(world, base)];
@@ -64,18 +64,21 @@ export async function targetsOf(world: World, route: Route): Promise<Target[]> {
   return [await partner(world, base)];
 }
 
-/** A route that takes records in files, and how it is sent them. */
+/** A route that accepts files of records, and how to send them. */
 export interface FileTarget extends Omit<Target, 'expected'> {
   readonly expected: ExpectedFile;
 }
 
-/** The ways to send files to a route; none for most. Imports of the API are tried, so that lines cost no rows. */
+/**
+ * Returns the ways to send files to a route, which is none for most routes. API imports are dry runs, so that lines
+ * do not create rows.
+ */
 export async function fileTargetsOf(world: World, route: Route): Promise<FileTarget[]> {
   const { url } = route;
   if (!route.methods.includes('POST')) return [];
   const base = { route, method: 'POST', headers: () => ({}) };
   const resource = /^\/api\/v1\/(\w+)\/import$/.exec(url)?.[1];
-  // The imports of all resources are alike, and their bodies large.
+  // All resources' imports are alike, and their bodies are large.
   if (resource === 'leads') {
     const headers = () => ({ authorization: `Bearer ${world.acme.key}` });
     return (['text/csv', 'application/x-ndjson'] as const).map((type) => ({
@@ -108,7 +111,7 @@ export async function fileTargetsOf(world: World, route: Route): Promise<FileTar
 
 const descriptions = new WeakMap<Instance, Promise<Record<string, Json>>>();
 
-/** The description of an instance, read once. */
+/** Returns an instance's description, which is read only once. */
 function descriptionOf(instance: Instance): Promise<Record<string, Json>> {
   const read =
     descriptions.get(instance) ??
@@ -117,7 +120,7 @@ function descriptionOf(instance: Instance): Promise<Record<string, Json>> {
   return read;
 }
 
-/** The content types that the description names for a route's body. */
+/** Returns the content types that the description lists for a route's body. */
 export async function documentedTypes(
   { instance }: Pick<World, 'instance'>,
   { method, route }: Pick<Target, 'method' | 'route'>,
@@ -128,7 +131,7 @@ export async function documentedTypes(
 
 const pathOf = ({ url }: Route): string => url.replace(/:(\w+)/g, '{$1}');
 
-/** The names of what a documented route is sent. */
+/** Returns the body that the description documents for a route. */
 async function documented({ instance }: World, { method, route }: Target): Promise<Expected> {
   const { paths, components } = await descriptionOf(instance);
   const content = at(paths, pathOf(route), method.toLowerCase(), 'requestBody', 'content', json, 'schema');
@@ -190,12 +193,12 @@ async function partner(world: World, base: Target): Promise<Target> {
   };
 }
 
-/** A page or a form, in the browser of an administrator who has just opened it. */
+/** Prefix of the pages and forms that the clerk can open. */
 const sections = '/setup/o/';
 
 async function screen({ screens, clerk }: World, base: Target): Promise<Target> {
   const pattern = base.route.url.replace(':org', 'acme');
-  // What ends sessions ends its own.
+  // Forms that end sessions use their own administrator.
   const own = pattern.startsWith(sections) ? clerk : await screens.administrator();
   const { browser } = own;
   const name = formNames.find((each) => pattern === each || pattern === `${each}:id`);
@@ -225,7 +228,7 @@ async function screen({ screens, clerk }: World, base: Target): Promise<Target> 
 async function channel({ instance, acme }: World, base: Target): Promise<Target> {
   const name = base.route.url.split('/')[3] ?? '';
   const sends = providers.find(({ provider }) => provider === name);
-  // A channel that no test knows yet is reached by its address.
+  // A channel that the tests do not know yet is reached by its path.
   if (sends === undefined) return base;
   const added = await integrate(instance, acme, name);
   const isForm = sends.type !== json;
@@ -233,7 +236,7 @@ async function channel({ instance, acme }: World, base: Target): Promise<Target>
   return {
     ...base,
     path: added.path,
-    kind: `${base.method} a channel that takes ${base.route.bodyLimit}`,
+    kind: `${base.method} a channel, limit ${base.route.bodyLimit}`,
     headers: (bytes, path) =>
       isForm
         ? { 'x-twilio-signature': twilioSignature(added.secret, `${publicUrl}${path}`, bytes) }
@@ -246,10 +249,10 @@ async function channel({ instance, acme }: World, base: Target): Promise<Target>
   };
 }
 
-/** X-Twilio-Signature of any form, also one with a name again and again. */
+/** Computes the X-Twilio-Signature of any form, including forms with repeated names. */
 function twilioSignature(secret: string, url: string, bytes: Uint8Array): string {
   const pairs = [...new URLSearchParams(Buffer.from(bytes).toString('utf8'))];
-  // What the service does not sort need not be sorted to be signed.
+  // The service rejects larger forms before it sorts them, so their signature does not matter.
   const sorted = pairs.length > 1000 ? [] : pairs.sort(([a, x], [b, y]) => compare(a, b) || compare(x, y));
   const unique = sorted.filter(([key, value], index) => {
     const before = sorted[index - 1];
@@ -276,7 +279,7 @@ function payment(base: Target, { name, payload, headers }: (typeof customers)[nu
   };
 }
 
-/** Fails where the rules above do not know a form that the screens have. */
+/** Fails if the screens have a form that the rules above do not cover. */
 export function assertKnown(targets: readonly Target[]): void {
   const reached = targets.map(({ path }) => path);
   for (const form of formNames) {

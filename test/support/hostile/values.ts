@@ -1,37 +1,37 @@
-// Test support: what breaks parsers and patterns that take more than linear time, as texts, JSON values and whole bodies.
+// Test support: texts, JSON values and bodies that break parsers and patterns with more than linear running time.
 
-/** A text of a size that is chosen later: `start`, then `unit` again and again. */
+/** A text whose size is chosen later: `start` followed by repetitions of `unit`. */
 export interface LongText {
   readonly start?: string;
   readonly unit: string;
   readonly end?: string;
 }
 
-/** Texts that cost more than their length where somebody normalizes, trims, matches or splits them carelessly. */
+/** Texts that are disproportionately expensive for careless normalizing, trimming, matching or splitting. */
 export const texts: Readonly<Record<string, LongText>> = {
   'combining characters': { start: 'a', unit: '\u0301' },
-  'combining characters out of order': { start: 'a', unit: '\u0315\u0300\u05ae' },
-  'Hangul syllables in parts': { unit: '\u1112\u1161\u11ab' },
+  'unordered combining characters': { start: 'a', unit: '\u0315\u0300\u05ae' },
+  'decomposed Hangul syllables': { unit: '\u1112\u1161\u11ab' },
   digits: { start: '1', unit: '1' },
   'zeros between ones': { start: '1', unit: '0', end: '1' },
   blanks: { start: 'a', unit: ' ', end: 'a' },
-  'blanks of every kind': { unit: '\u00a0\u2003\ufeff\t\n' },
-  'half an address': { unit: 'a@' },
+  'whitespace of every kind': { unit: '\u00a0\u2003\ufeff\t\n' },
+  'incomplete email addresses': { unit: 'a@' },
   dots: { start: 'a@a', unit: '.a' },
-  'characters outside of the first plane': { unit: '🔑' },
+  'characters outside the BMP': { unit: '🔑' },
   'zero bytes': { unit: '\0' },
   'lone surrogates': { unit: '\ud800' },
   'quotes and backslashes': { unit: '"\\' },
   expressions: { unit: '{{' },
   markup: { unit: '<b a="' },
   'a time with many digits': { start: '2026-01-01T00:00:00.', unit: '1', end: 'Z' },
-  'a telephone number': { start: '+', unit: '1 (' },
+  'a phone number': { start: '+', unit: '1 (' },
   'line breaks': { unit: '\r\n' },
 };
 
 /**
- * A long text as it is written, in at most so many bytes. Its parts are written once each, for what is sent has
- * megabytes: no two of them make one character.
+ * Encodes a long text within this number of bytes. Each part is encoded only once, because the texts have megabytes.
+ * This is correct because adjacent parts never combine into one character.
  */
 function sized(
   { start = '', unit, end = '' }: LongText,
@@ -47,7 +47,7 @@ const inQuotes = (part: string): string => JSON.stringify(part).slice(1, -1);
 const jsonText = (text: LongText) => (bytes: number) => `"${sized(text, bytes - 2, inQuotes)}"`;
 
 const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
-/** A text as a form sends it, in at most so many bytes. */
+/** Returns a text encoded for a form, within this number of bytes. */
 export const formText = (text: LongText, bytes: number): string => sized(text, bytes, escaped);
 
 const list = (item: string) => (bytes: number) =>
@@ -67,13 +67,13 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
   return `{${parts.join(',')}}`;
 };
 
-/** JSON in at most so many bytes, in the place of one value of a body. */
+/** JSON values within a number of bytes, to replace one value in a body. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
-  'a number of digits': (bytes) => '1'.repeat(bytes),
-  'a number of zeros between ones': (bytes) => `1${'0'.repeat(bytes - 2)}1`,
+  'a long integer': (bytes) => '1'.repeat(bytes),
+  'an integer with many zeros': (bytes) => `1${'0'.repeat(bytes - 2)}1`,
   'a small number': (bytes) => `0.${'0'.repeat(bytes - 3)}1`,
-  'a number of nothing': (bytes) => `-0.${'0'.repeat(bytes - 3)}`,
+  'a long negative zero': (bytes) => `-0.${'0'.repeat(bytes - 3)}`,
   'a long exponent': (bytes) => `1e${'9'.repeat(bytes - 2)}`,
   '200,000 numbers': list('1'),
   'long numbers': list('9007199254740993'),
@@ -82,24 +82,24 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   'lists in lists': nested('[', ']', 10_000),
   'objects in objects': nested('{"a":', '}', 10_000),
   '100,000 keys': keys((index) => index.toString(36), 100_000),
-  'keys of prototypes': keys(
+  'prototype keys': keys(
     (index) => ['__proto__', 'constructor', 'toString', 'valueOf'][index % 4] ?? '',
     1000,
   ),
 };
 
-/** Whole bodies that are JSON or nearly, in at most so many bytes. */
+/** Complete bodies of valid or nearly valid JSON within a number of bytes. */
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
-  'one key again and again': keys(() => 'a', 200_000),
+  'a repeated key': keys(() => 'a', 200_000),
   'one long key': (bytes) => `{"${'a'.repeat(bytes - 6)}":1}`,
   '200,000 numbers': list('1'),
   'lists in lists': nested('[', ']', 1_000_000),
-  'lists that never end': (bytes) => '['.repeat(bytes),
-  'objects that never end': (bytes) => '{"a":'.repeat(Math.floor(bytes / 5)),
-  'a text that never ends': (bytes) => `{"a":"${'\\'.repeat(bytes - 6)}`,
+  'unclosed lists': (bytes) => '['.repeat(bytes),
+  'unclosed objects': (bytes) => '{"a":'.repeat(Math.floor(bytes / 5)),
+  'an unclosed string': (bytes) => `{"a":"${'\\'.repeat(bytes - 6)}`,
   'numbers without a comma': (bytes) => '1 '.repeat(Math.floor(bytes / 2)),
-  'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
+  'invalid UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
   'UTF-16': (bytes) => Buffer.from(`{"a":"${'a'.repeat(Math.floor(bytes / 2) - 8)}"}`, 'utf16le'),
   blanks: (bytes) => ' '.repeat(bytes),
   nothing: () => '',
@@ -116,55 +116,55 @@ const pairs = (pair: (index: number) => string) => (bytes: number) => {
   return parts.join('&');
 };
 
-/** Whole forms in at most so many bytes. */
+/** Complete forms within a number of bytes. */
 export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
-  'one parameter again and again': pairs(() => 'a=1'),
-  'the parameters of a grant': pairs((index) => `grant=leads%3A${index}`),
-  'names of prototypes': pairs((index) => `${['__proto__', 'constructor', 'toString'][index % 3]}=1`),
+  'a repeated parameter': pairs(() => 'a=1'),
+  'grant parameters': pairs((index) => `grant=leads%3A${index}`),
+  'prototype names': pairs((index) => `${['__proto__', 'constructor', 'toString'][index % 3]}=1`),
   'brackets in brackets': (bytes) => `a${'[a]'.repeat(Math.floor((bytes - 3) / 3))}=1`,
   ampersands: (bytes) => '&'.repeat(bytes),
   'equal signs': (bytes) => '='.repeat(bytes),
   'percent signs': (bytes) => '%'.repeat(bytes),
   'plus signs': (bytes) => `a=${'+'.repeat(bytes - 2)}`,
-  'bytes that are not UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
-  'no UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
+  'escaped invalid UTF-8': (bytes) => `a=${'%FF'.repeat(Math.floor((bytes - 2) / 3))}`,
+  'invalid UTF-8': (bytes) => Buffer.alloc(bytes, 0xff),
 };
 
-/** Bytes that a head may have, less what every request needs. */
+/** Maximum header size in bytes, minus the headers of every request. */
 const headBytes = 15_000;
 const long = (text: string) => text.repeat(Math.floor(headBytes / text.length));
 
-/** Queries that are hostile. */
+/** Hostile query strings. */
 export const queries: Readonly<Record<string, string>> = {
   '5,000 parameters': long('a&'),
   'different parameters': pairs((index) => `${index.toString(36)}=1`)(headBytes),
-  'parameters of lists': `page=${'1'.repeat(4000)}&sort=${long('%CC%81').slice(0, 6000)}&dir=${'a'.repeat(2000)}&org=a&before=${'9'.repeat(2000)}`,
+  'list parameters': `page=${'1'.repeat(4000)}&sort=${long('%CC%81').slice(0, 6000)}&dir=${'a'.repeat(2000)}&org=a&before=${'9'.repeat(2000)}`,
   'brackets in brackets': `a${long('[a]')}=1`,
   'percent signs': `a=${long('%')}`,
 };
 
-/** Heads that are hostile: those that the service reads. */
+/** Hostile values of the headers that the service reads. */
 export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'a long preference': { prefer: `handling=${long('a')}` },
-  'preferences of blanks': { prefer: `,${long(' ')}handling` },
+  'preferences with many spaces': { prefer: `,${long(' ')}handling` },
   'many preferences': { prefer: long(', handling =') },
   'many cookies': { cookie: long('a=b;') },
-  'cookies of blanks': { cookie: `a=${long(' ')}b` },
-  'cookies of percent signs': { cookie: `crm_session=${long('%F')}` },
+  'cookies with many spaces': { cookie: `a=${long(' ')}b` },
+  'cookies with many percent signs': { cookie: `crm_session=${long('%F')}` },
   'a long session': { cookie: `crm_session=${long('a')}` },
   'a long credential': { authorization: `Bearer ${long('a')}` },
-  'credentials of blanks': { authorization: `Bearer${long(' ')}a b` },
+  'credentials with many spaces': { authorization: `Bearer${long(' ')}a b` },
   'a long key': { authorization: `Bearer crm_${long('a')}` },
   'a long token': { authorization: `Bearer a.${long('a')}.a` },
   'a long type': { 'content-type': `application/json${long(';a="\\\\"')}` },
-  'a type of blanks': { 'content-type': `application/json;${long(' ')}x` },
+  'a type with many spaces': { 'content-type': `application/json;${long(' ')}x` },
   'many signatures': {
     'stripe-signature': `t=1,${long('v1=a,').slice(0, 10_000)}`,
     'x-hub-signature-256': long('a').slice(0, 2000),
     'x-twilio-signature': long('=').slice(0, 2000),
   },
-  'lists of everything': {
+  'list headers': {
     'x-forwarded-for': long('1.1.1.1, ').slice(0, 4000),
     'if-none-match': long('"a", ').slice(0, 4000),
     'accept-encoding': long('gzip, ').slice(0, 4000),
@@ -173,10 +173,13 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
   'a long slug': { 'x-org-slug': long('a'), 'x-inbound-secret': 'a' },
 };
 
-/** Bytes of CSV or NDJSON of one shape. */
+/** CSV or NDJSON of one shape. */
 interface HostileLines {
   readonly bytes: (bytes: number) => string | Uint8Array;
-  /** Each of its lines is validated, so that a few bytes cost as much as in any other record: fewer bytes suffice. */
+  /**
+   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size is
+   * enough.
+   */
   readonly isCostly?: true;
 }
 
@@ -190,13 +193,16 @@ const numberedNames = (bytes: number) => {
   return names;
 };
 
-/** CSV in at most so many bytes: columns, lines, cells, quotes. @param field a field of the records */
+/**
+ * Returns CSV within a number of bytes, with many columns, lines, cells or quotes.
+ * @param field a field of the records
+ */
 export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
   'a header of commas': { bytes: repeated(',') },
   'a header of different columns': { bytes: numberedNames },
-  'a header of one column again and again': { bytes: repeated(`${field},`) },
+  'a header with a repeated column': { bytes: repeated(`${field},`) },
   'a header of quoted empty names': { bytes: repeated('"",') },
-  'one long name of a column': { bytes: repeated('a', `${field},`) },
+  'a long column name': { bytes: repeated('a', `${field},`) },
   'lines without a known column': { bytes: repeated('A\r\n') },
   'a line of commas': { bytes: repeated(',', `${field}\n`) },
   'a line of carriage returns and commas': { bytes: repeated(',\r', `${field}\r\n`) },
@@ -207,15 +213,18 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
   'carriage returns': { bytes: repeated('\r') },
   quotes: { bytes: repeated('"') },
   'quotes in a cell': { bytes: repeated('""', `${field}\n"`) },
-  'a quote that is never closed': { bytes: repeated('a,\n', `${field}\n"`) },
+  'an unclosed quote': { bytes: repeated('a,\n', `${field}\n"`) },
   'one long cell': { bytes: repeated('a', `${field}\n`) },
   'cells of a megabyte': { bytes: repeated(`${'a'.repeat(1_000_000)}\n`, `${field}\n`) },
-  'cells that are formulas': { bytes: repeated("'=1,\n", `${field},b\n`), isCostly: true },
-  'no UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
+  'formula cells': { bytes: repeated("'=1,\n", `${field},b\n`), isCostly: true },
+  'invalid UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
   nothing: { bytes: () => '' },
 });
 
-/** NDJSON in at most so many bytes: lines, keys, values, texts. @param field a field of the records */
+/**
+ * Returns NDJSON within a number of bytes, with many lines, keys, values or texts.
+ * @param field a field of the records
+ */
 export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
   ...Object.fromEntries(
     Object.entries(jsonValues).map(([name, value]) => [
@@ -224,37 +233,37 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
     ]),
   ),
   'empty lines': { bytes: repeated('\n') },
-  'one line of blanks': { bytes: repeated(' ') },
+  'a line of spaces': { bytes: repeated(' ') },
   'lines of numbers': { bytes: repeated('0\n'), isCostly: true },
-  'lines of no JSON': { bytes: repeated('{\n'), isCostly: true },
+  'lines of invalid JSON': { bytes: repeated('{\n'), isCostly: true },
   'lines of empty objects': { bytes: repeated('{}\n'), isCostly: true },
-  'lines of wrong values': { bytes: repeated(`{"${field}":0}\n`), isCostly: true },
-  'lines of many keys': {
+  'lines with invalid values': { bytes: repeated(`{"${field}":0}\n`), isCostly: true },
+  'lines with many keys': {
     bytes: (bytes) => repeated(`${keys((index) => index.toString(36), 10_000)(50_000)}\n`)(bytes),
   },
-  'a line without an end': { bytes: repeated('a') },
-  'no UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
+  'an unterminated line': { bytes: repeated('a') },
+  'invalid UTF-8': { bytes: (bytes) => Buffer.alloc(bytes, 0xff) },
   nothing: { bytes: () => '' },
 });
 
-/** Parts of forms, after those of a start that is right, in at most so many bytes. The boundary is `x`. */
+/** Form parts within a number of bytes, to follow a valid start. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>
     repeated('--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n', start)(bytes),
-  'lines of a head': (start, bytes) => repeated('a: b\r\n', `${start}--x\r\n`)(bytes),
-  'a head without colons': (start, bytes) => repeated('a\r\n', `${start}--x\r\n`)(bytes),
-  'folded lines of a head': (start, bytes) => repeated(' \r\n', `${start}--x\r\na: b\r\n`)(bytes),
+  'many part headers': (start, bytes) => repeated('a: b\r\n', `${start}--x\r\n`)(bytes),
+  'part headers without colons': (start, bytes) => repeated('a\r\n', `${start}--x\r\n`)(bytes),
+  'folded part headers': (start, bytes) => repeated(' \r\n', `${start}--x\r\na: b\r\n`)(bytes),
   'a long name': (start, bytes) =>
     repeated('n', `${start}--x\r\ncontent-disposition: form-data; name="`)(bytes),
-  'a long name of a file': (start, bytes) =>
+  'a long file name': (start, bytes) =>
     repeated('\\"', `${start}--x\r\ncontent-disposition: form-data; name="file"; filename="`)(bytes),
   'many parameters': (start, bytes) =>
     repeated(';a=b', `${start}--x\r\ncontent-disposition: form-data`)(bytes),
-  'beginnings of a boundary': (start, bytes) => repeated('\r\n--', `${start}--x\r\n\r\n`)(bytes),
+  'partial boundaries': (start, bytes) => repeated('\r\n--', `${start}--x\r\n\r\n`)(bytes),
   'text before the first part': (_start, bytes) => repeated('\r\n-')(bytes),
   'text after the last part': (start, bytes) => repeated('--x\r\n', `${start}--x--\r\n`)(bytes),
-  'a field that never ends': (start, bytes) =>
+  'an unterminated field': (start, bytes) =>
     repeated('a', `${start}--x\r\ncontent-disposition: form-data; name="match"\r\n\r\n`)(bytes),
   dashes: (_start, bytes) => repeated('-')(bytes),
 };

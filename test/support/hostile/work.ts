@@ -1,21 +1,21 @@
-// Test support: how much work a request causes on this thread, in units that do not depend on the machine or on other
-// processes: CPU time relative to a calibration loop that runs in the same process, and bytes allocated.
+// Test support: measures how much work a request causes on this thread, independently of the machine and of other
+// processes: CPU time relative to a calibration loop in the same process, and allocated bytes.
 import { GCProfiler, getHeapStatistics } from 'node:v8';
 
 /** Interval at which the event loop is observed, in milliseconds. */
 const everyMs = 2;
 
-/** The work that the thread did. */
+/** Work done by the thread. */
 export interface Work {
   /** The longest time without a return to the event loop, in milliseconds of CPU time. */
   readonly stallMs: number;
   /** CPU time, in milliseconds. */
   readonly cpuMs: number;
-  /** Bytes allocated by V8, including buffers; those that were collected in the meantime count too. */
+  /** Bytes allocated by V8, including buffers and memory that was collected in the meantime. */
   readonly allocated: number;
 }
 
-/** Runs something on this thread's event loop and measures the work. */
+/** Runs a function on this thread's event loop and measures its work. */
 export async function workOf(run: () => Promise<unknown>): Promise<Work> {
   const profiler = new GCProfiler();
   const usedBefore = usedBytes();
@@ -58,18 +58,18 @@ const rows = JSON.stringify(
   Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}`, tags: ['a', 'b'], amount: 12.5 })),
 );
 
-/** What requests do most: parse, copy, visit each byte. Takes about 2 ms. */
+/** Typical work of a request: parsing, copying and visiting each byte. Takes about 2 ms. */
 function loop(): number {
   let commas = 0;
   for (const byte of Buffer.from(JSON.stringify(JSON.parse(rows)))) if (byte === 44) commas++;
   return commas;
 }
 
-/** Runs of the loop that are measured together: kernels account CPU time in steps of up to ten milliseconds. */
+/** Number of loop runs measured together, because kernels account CPU time in steps of up to ten milliseconds. */
 const runs = 40;
 
 /**
- * Measures the calibration loop. Caches and cores that other processes use slow it down as they slow down everything else.
+ * Measures the calibration loop. Contention for caches and cores slows it down as much as any other work.
  * @returns the CPU time of one run, in milliseconds
  */
 export function calibrate(): number {

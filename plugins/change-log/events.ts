@@ -88,7 +88,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
       if (position === undefined && query.after !== undefined && query.after !== 'now') {
         throw errors.invalidParameter(
           'after',
-          'must be a cursor from a response to this organization, or now',
+          'must be a cursor from a previous response for this organization, or now',
         );
       }
       const isHead = request.method === 'HEAD';

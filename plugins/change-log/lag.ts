@@ -54,7 +54,7 @@ export const feedMetrics = (database: Database): Metrics => ({
     },
     crm_feed_behind_transactions: {
       type: 'gauge',
-      help: 'Number of transactions started since then. Their changes are not in the change feed yet.',
+      help: 'Number of transactions started after the oldest writing transaction. Their changes are not in the change feed yet.',
     },
   },
   ofInstance: true,

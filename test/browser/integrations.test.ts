@@ -85,7 +85,7 @@ inBrowser('integrations in a browser', (world) => {
     await choose(page, 'Main number', 'Change secrets');
     await page.getByLabel('New App secret').fill('second-secret');
     await page.getByRole('button', { name: 'Change secrets' }).click();
-    await waitForStatus('The secrets of Main number have been changed.');
+    await waitForStatus('Secrets changed for Main number.');
     assert.deepEqual(
       [await send('wamid.4', 'first-secret'), await send('wamid.4', 'second-secret')],
       [401, 200],

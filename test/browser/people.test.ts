@@ -61,7 +61,7 @@ inBrowser('users in a browser, without email', (world) => {
       await guest.waitForURL(/\/setup\/o\//);
 
       await go(page, acme, 'members');
-      await choose(page, member.email, `Reset password of ${member.email}`);
+      await choose(page, member.email, `Reset password for ${member.email}`);
       await page.getByRole('button', { name: 'Create reset link' }).click();
       await look(page, 'reset-link');
       const resetLink = await page.getByLabel('Link', { exact: true }).inputValue();

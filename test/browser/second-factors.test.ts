@@ -152,7 +152,7 @@ inBrowser(
       await page.getByRole('status').getByText('Laptop removed.').waitFor();
       await page.getByRole('button', { name: 'Log out', exact: true }).click();
       await page.getByRole('button', { name: 'Log in with a passkey' }).click();
-      await page.getByRole('alert').getByText('not known here').waitFor();
+      await page.getByRole('alert').getByText('not registered here').waitFor();
     });
   },
   { environment: settings.environment },

@@ -89,7 +89,7 @@ inBrowser('the admin UI in a browser', (world) => {
     await choose(page, email, 'Change profile');
     await page.getByLabel('Profile', { exact: true }).selectOption({ label: 'administrator' });
     await page.getByRole('button', { name: 'Change profile' }).click();
-    await page.getByRole('status').getByText(`Profile of ${email} changed.`).waitFor();
+    await page.getByRole('status').getByText(`Profile changed for ${email}.`).waitFor();
     await soonerThan(1000, async () => (await go(guest, acme, 'keys'))?.status() === 200);
     await choose(page, email, `Remove ${email}`);
     await page.getByRole('heading', { name: `Remove ${email}?` }).waitFor();

@@ -268,7 +268,7 @@ for (const driver of drivers) {
       const target = await storage(unmigratedStorage(driver));
       assertRefused(
         await crm(['restore', path('newer')], target.environment),
-        /the backup has 1 migration\(s\) that are not here, such as Migration20991231000000_later/,
+        /the backup has 1 migration\(s\) that this version does not have, for example Migration20991231000000_later/,
       );
       const { migrated } = await crmJson(['restore', path('older')], target.environment);
       assert.deepEqual(migrated, [later]);
@@ -288,7 +288,11 @@ describe('an incomplete backup file', () => {
     ['empty', (path) => writeFileSync(path, ''), /not a complete backup/],
     ['another kind of file', (path) => writeFileSync(path, 'id,name\n'), /cut off or damaged/],
     ['another format', (path) => writeFileSync(path, gzipSync('{"crm_backup":2}\n')), /it has format 2/],
-    ['unrelated JSON', (path) => writeFileSync(path, gzipSync('{"a":1}\n')), /does not begin like one/],
+    [
+      'unrelated JSON',
+      (path) => writeFileSync(path, gzipSync('{"a":1}\n')),
+      /its first line is not a backup manifest/,
+    ],
     [
       'truncated',
       (path) => writeFileSync(path, readFileSync(source).subarray(0, -100)),
@@ -315,7 +319,7 @@ describe('an incomplete backup file', () => {
           lines.filter((_, index) => index !== first),
         );
       },
-      /the backup has \d+ rows of accounts, and should have \d+/,
+      /the backup has \d+ rows in accounts instead of \d+/,
     ],
     [
       'with a damaged byte',
@@ -367,7 +371,7 @@ test('backup while a service is using the embedded database', {
   assert.ok(during.length > 3 && during.length < statuses.length, `${during.length} of ${statuses.length}`);
   assertRefused(
     await crm(['move', '--to', join(folder.path, 'elsewhere')], environment),
-    /a running service has DATA_DIR\. Stop it first/,
+    /a running service is using DATA_DIR\. Stop it first/,
   );
   assert.deepEqual(readdirSync(join(environment.DATA_DIR ?? '', 'snapshots')), []);
   await service.kill();

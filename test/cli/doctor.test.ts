@@ -652,7 +652,7 @@ describe('checks without a database', () => {
     const check = addressChecks.find((candidate) => candidate.name === name);
     return linesOf(((await check?.run({ config, settings: { public_url } })) ?? []) as Finding[]);
   };
-  const encryption = 'encryption of the database connection';
+  const encryption = 'database connection encryption';
 
   for (const [address, says] of [
     ['localhost/crm', undefined],
@@ -685,7 +685,7 @@ describe('checks without a database', () => {
   test('workers with the embedded database', async () => {
     assert.match(
       String(await find('workers', { WORKERS: '2' })),
-      /^WORKERS: the embedded database can be used by one process only/,
+      /^WORKERS: only one process can use the embedded database/,
     );
   });
 

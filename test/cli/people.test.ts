@@ -71,7 +71,10 @@ async function fill(environment: Environment): Promise<Contents> {
     await crm([...existing, '--password-stdin'], environment, { input: `${chosenPassword}\n` }),
     /^crm: --existing keeps the password/,
   );
-  assertRefused(await crm(existing, environment), /is unverified and stays in the organization that made it/);
+  assertRefused(
+    await crm(existing, environment),
+    /is unverified and can only belong to the organization that created it/,
+  );
   assert.deepEqual(await make(['user', 'verify', 'ANN@acme.example']), {
     id: generated.id,
     email: 'ann@acme.example',
@@ -257,7 +260,7 @@ describe('commands with a running service (postgresql)', () => {
     });
     const text = (await crm(['user', 'list'], environment)).stdout;
     assert.match(text, /^id {2}e-mail +state +member of\n/);
-    assert.match(text, /ann@people\.example +unverified, of "acme" +acme \(administrator\)/);
+    assert.match(text, /ann@people\.example +unverified, in "acme" +acme \(administrator\)/);
 
     const reset = await crmJson(['user', 'reset-password', 'ann@people.example'], environment);
     assert.deepEqual([reset.id, reset.sessions_ended], [ann.id, 1]);
@@ -285,7 +288,7 @@ describe('commands with a running service (postgresql)', () => {
     assert.equal((await crm(['user', 'disable', String(ann.id)], environment)).code, 0);
     assert.equal((await login(chosenPassword)).status, 401);
     const state = (await crm(['user', 'show', 'ann@people.example'], environment)).stdout;
-    assert.match(state, /\nstate +unverified, of "acme", disabled\n/);
+    assert.match(state, /\nstate +unverified, in "acme", disabled\n/);
     assert.deepEqual((await crmJson(['user', 'enable', String(ann.id)], environment)).disabled, false);
     assert.equal((await login(chosenPassword)).status, 200);
   });
@@ -309,7 +312,7 @@ describe('commands with a running service (postgresql)', () => {
           'user nobody@people.example does not exist. "crm user list" lists all users.',
         ],
         [['verify', '999999'], 'user 999999 does not exist. "crm user list" lists all users.'],
-        [['disable', 'nobody'], 'that is not an email address'],
+        [['disable', 'nobody'], 'this is not a valid email address'],
         [['list', '--org', 'nowhere'], 'organization "nowhere" does not exist'],
       ] as const
     ).map((row) => [`user ${row[0].join(' ')} fails with one line`, row] as const),

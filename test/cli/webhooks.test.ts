@@ -268,7 +268,7 @@ for (const driver of drivers) {
           `show "${id}"`,
           [
             () => ['show', id, '--org', 'acme'],
-            `"${id}" is not an ID of an inbox item. List them with "crm inbox list".`,
+            `"${id}" is not an inbox item ID. List IDs with "crm inbox list".`,
           ],
         ]),
       ),

@@ -84,7 +84,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
 
   test('not ready while the configuration is rejected', async () => {
     writeFileSync(settingsFile, 'no_such_key: 1\n');
-    assert.equal(await failing('configuration'), 'the last change was refused; see the log');
+    assert.equal(await failing('configuration'), 'the last change was rejected; see the log');
     cpSync(readConfig({}).settingsFile, settingsFile);
     await until(isReady, 'ready again');
   });

@@ -141,7 +141,7 @@ for (const driver of drivers) {
       const { email, password } = instance.demo ?? assert.fail();
       const admin = await signIn(instance, { email, password });
       const home = async () => readable((await admin.get('/setup/o/demo')).text);
-      assert.match(await home(), /The backup of 20.* failed\. No backup exists\./);
+      assert.match(await home(), /The backup started at 20.* failed\. No backup exists\./);
       assert.equal(await make(), undefined, 'the retry is delayed');
       await tablesOf(instance.database)
         .updateTable('crm_backups')

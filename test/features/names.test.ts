@@ -108,10 +108,10 @@ onBothDrivers(
       for (const [codePoint, character] of Object.entries(rejected)) {
         const email = `ada${character}x@people.example`;
         const answer = await ofAcme('members', 'invite', { email, profile });
-        assert.equal(problemOf(answer), 'that is not an email address', codePoint);
+        assert.equal(problemOf(answer), 'this is not a valid email address', codePoint);
         await assert.rejects(
           command('user', 'create', email, '--org', 'acme', '--profile', 'read-only'),
-          { message: 'that is not an email address' },
+          { message: 'this is not a valid email address' },
           codePoint,
         );
       }
@@ -137,7 +137,7 @@ onBothDrivers(
         const name = singleLine(stored);
         assert.equal(name, 'Acme Bcc: everybody@people.example https://evil.example');
         const lines = mail.text.split(/\r?\n/);
-        assert.ok(lines.includes(`You are invited to ${name}.`), mail.text);
+        assert.ok(lines.includes(`You have been invited to ${name}.`), mail.text);
         assert.ok(!lines.some((line) => line.startsWith('https://evil')), mail.text);
         assert.ok(!mail.text.includes('\u202e'));
       });

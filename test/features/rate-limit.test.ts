@@ -172,7 +172,7 @@ onBothDrivers(
 test('rejects an invalid limit in one line', () => {
   for (const value of ['60', '60/day', '0/min', '-1/s', '1.5/s', '60 / min', 'min', '9999999999/s']) {
     assert.throws(() => readConfig({ RATE_LIMIT: value }), {
-      message: 'RATE_LIMIT must be a number of requests for each s, min or h, such as 60/min',
+      message: 'RATE_LIMIT must be a number of requests per s, min or h, such as 60/min',
     });
   }
   assert.deepEqual(readConfig({ RATE_LIMIT: '60/min' }).rateLimit, { requests: 60, windowMs: 60_000 });

@@ -16,7 +16,8 @@ import { dump, fresh, makePerson } from '../support/people.ts';
 import { type Administrator, openScreens, type Screens } from '../support/screens.ts';
 
 const long = 'x'.repeat(10_000);
-const unusable = 'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+const unusable =
+  'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 const badName = 'the name must have 1 to 200 characters';
 const lastOne = 'this is the last administrator. Make another member an administrator first.';
 const gone = 'this item no longer exists';
@@ -160,7 +161,7 @@ describe('invalid input in the admin UI', () => {
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
     'invitation: a known user with a wrong password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
-      '{email} already has a user here. Enter that user’s password.',
+      '{email} already has an account here. Enter its password.',
     ],
     'invitation: already a member': [
       () =>
@@ -214,7 +215,7 @@ describe('invalid input in the admin UI', () => {
       ['', 'nobody', 'a b@c.example', 'a@b@c', '@', `${long}@c.example`, 'a\0@c.example'].map(
         (email): [string, [() => Attempt, string]] => [
           `member: invited as ${JSON.stringify(email.slice(0, 20))}`,
-          [() => at('members', 'invite', { email, profile: readOnly }), 'that is not an email address'],
+          [() => at('members', 'invite', { email, profile: readOnly }), 'this is not a valid email address'],
         ],
       ),
     ),
@@ -358,7 +359,7 @@ describe('invalid input in the admin UI', () => {
 
     'password: the repetition differs': [
       () => password({ again: 'another passwort' }),
-      'the new passwords differ',
+      'the new passwords do not match',
     ],
     'password: wrong current password': [
       () => password({ current: 'wrong' }),

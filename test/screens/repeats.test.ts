@@ -141,7 +141,7 @@ describe('repeated and concurrent actions in the admin UI', () => {
       }),
     };
     const again =
-      'this form was already submitted. Its result is shown only once: revoke it if you did not save it.';
+      'this form was already submitted. Its result was shown only once. Revoke it if you did not save it.';
     for (const [name, make] of Object.entries(twice)) {
       test(`${name}: reload`, async () => {
         const { page, form, fields, shows } = await make();

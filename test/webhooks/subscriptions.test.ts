@@ -211,7 +211,7 @@ onBothDrivers(
       assert.deepEqual(summarize(received()), [`leads.created ${id} v1`]);
       await until(async () => (await deliveries(url)).some(({ status }) => status === 'dead'), 'be withheld');
       const [, withheld] = await deliveries(url);
-      assert.equal(withheld?.error, 'the profile of the subscription does not grant read on accounts');
+      assert.equal(withheld?.error, "the subscription's profile does not grant read on accounts");
       assert.equal(withheld?.request, '', 'nothing was sent');
       const keyWithoutRecords = await acme.keyWith([events]);
       const moved = await instance().call(`PATCH ${url}`, {

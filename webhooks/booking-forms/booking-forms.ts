@@ -64,7 +64,7 @@ const paths: Fragment['paths'] = {
     post: {
       operationId: 'sendBookingMessage',
       summary: 'Send a confirmation message',
-      description: "Sends a message through the sender of the token's organization.",
+      description: "Sends a message through the sender configured for the token's organization.",
       tags: ['partners'],
       security: [secretScheme('partnerToken')],
       requestBody: requestOf(

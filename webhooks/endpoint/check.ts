@@ -17,7 +17,7 @@ export const sealedCheck = (
   columns: readonly string[],
   advice: string,
 ): DoctorCheck<{ readonly database: Database; readonly secrets: InstanceSecrets }> => ({
-  name: `secrets of each ${noun}`,
+  name: `${noun} secrets`,
   needs: ['database', 'secrets'],
   run: async ({ database, secrets }) => {
     const refs = sql.join(columns.map((column) => sql.ref(`t.${column}`)));

@@ -101,7 +101,7 @@ export function integrationPages(
     done: {
       'integration-on': '{} enabled.',
       'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
-      'integration-secrets': 'The secrets of {} have been changed.',
+      'integration-secrets': 'Secrets changed for {}.',
       'integration-removed': '{} and its deliveries have been removed.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
@@ -126,12 +126,12 @@ export function integrationPages(
             links: [
               {
                 label: 'Show URL',
-                name: `Show URL of ${name}`,
+                name: `Show URL for ${name}`,
                 href: `${pagePath('integration')}?id=${id}`,
               },
               {
                 label: 'Change secrets',
-                name: `Change secrets of ${name}`,
+                name: `Change secrets for ${name}`,
                 href: `${pagePath('secrets')}?id=${id}`,
               },
               { label: 'Remove', name: `Remove ${name}`, href: `${pagePath('remove')}?id=${id}` },
@@ -196,7 +196,7 @@ export function integrationPages(
           action: path,
           hidden: [{ name: 'provider', value: provider }],
           inputs: [
-            nameInput(field(form, 'name').slice(0, 200), 'The phone number, page or bot, for example.'),
+            nameInput(field(form, 'name').slice(0, 200), 'For example, the phone number, page or bot.'),
             ...secretInputs(channel, '', true),
           ],
           submit: 'Add integration',
@@ -209,7 +209,7 @@ export function integrationPages(
         if (channel === undefined) throw new UserError('this provider does not exist');
         return {
           kind: 'form',
-          title: `Change the secrets of ${name}`,
+          title: `Change the secrets for ${name}`,
           intro: 'Fields that you leave empty are not changed.',
           action: `/setup/o/${slug}/integrations/secrets`,
           hidden: [{ name: 'id', value: id }],
@@ -247,7 +247,7 @@ export function integrationPages(
           view: {
             marked: integration.id,
             made: {
-              title: `Copy this to the provider of ${input.name}`,
+              title: `Provider setup for ${input.name}`,
               text: hasToken
                 ? 'The verify token is shown only once. You can look up the URL again later.'
                 : 'You can look up the URL again later.',

@@ -30,7 +30,7 @@ export const misconfiguredCheck: DoctorCheck<{
   readonly settingsFile: SettingsFile;
   readonly database: Database;
 }> = {
-  name: 'organizations of partners',
+  name: 'partner organizations',
   needs: ['settingsFile', 'database'],
   run: async ({ settingsFile, database }) => {
     const tables = tablesOf(database);

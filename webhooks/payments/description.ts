@@ -26,7 +26,7 @@ export const paymentsFragment: Fragment = {
         security: [],
         requestBody: {
           required: true,
-          description: "The payload of the customer's shop or payment service.",
+          description: "The payload from the customer's shop or payment service.",
           content: {
             'application/json': {
               schema: { type: 'object', additionalProperties: true },

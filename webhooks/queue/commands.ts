@@ -46,7 +46,7 @@ export function queueCommands(line: Line, commands: QueueCommands): void {
     .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
   queueCommand
     .command('replay <id>')
-    .description('process a delivery again, whatever its state')
+    .description('process a delivery again, regardless of its state')
     .addOption(organizationOption())
     .addOption(jsonResult())
     .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
@@ -128,7 +128,7 @@ const replay = (
 
 function itemId(id: string, { noun, queue }: QueueCommands): string {
   if (!isRowId(id))
-    throw new UserError(`"${id}" is not an ID of an ${queue.item}. List them with "crm ${noun} list".`);
+    throw new UserError(`"${id}" is not an ${queue.item} ID. List IDs with "crm ${noun} list".`);
   return id;
 }
 

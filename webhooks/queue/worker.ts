@@ -40,7 +40,7 @@ export function startWorker<Row>(
     failures.report(
       'unreadable',
       { code: cause?.code },
-      `could not read the queue "${queue.name}", will retry`,
+      `failed to read the queue "${queue.name}"; will retry`,
     );
 
   const settle = createSettler(() => tablesOf(database), queue);

@@ -56,7 +56,7 @@ export async function liveSettings(
     } catch (error) {
       const reason = error instanceof UserError ? error.message : `failed: ${(error as Error).name}`;
       problem = reason;
-      log.error(`rejected a change to the settings, the previous settings stay in use: ${reason}`);
+      log.error(`rejected a change to the settings; the previous settings remain in use: ${reason}`);
     }
   };
   // Reloads run sequentially, so that an older version never overwrites a newer one.
@@ -75,7 +75,7 @@ export async function liveSettings(
     timer = setTimeout(reload, settleMs);
   });
   watcher.unref();
-  watcher.on('error', () => log.error('cannot watch the settings file any longer; send SIGHUP to reload it'));
+  watcher.on('error', () => log.error('can no longer watch the settings file; send SIGHUP to reload it'));
   const onSignal = () => void reload();
   process.on('SIGHUP', onSignal);
   return {

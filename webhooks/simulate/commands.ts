@@ -42,10 +42,10 @@ export function simulateCommands(line: Line): void {
   line.program
     .command('simulate <provider>')
     .description(
-      `send test deliveries like a provider (${simulatedProviders.join(', ')} or <customer>-payment); they create real records`,
+      `send test deliveries as a provider would (${simulatedProviders.join(', ')} or <customer>-payment); they create real records`,
     )
     .addOption(organizationOption())
-    .option('--url <origin>', 'a running instance; default: start this instance for the simulation')
+    .option('--url <origin>', 'URL of a running instance; default: start this instance for the simulation')
     .option('--endpoint <id>', 'the integration, by the last segment of its URL')
     .option('--secret-stdin', 'read the secret from standard input; default: the stored one')
     .option('--steps <names>', `comma-separated steps: ${stepNames.join(',')}; default: all`)

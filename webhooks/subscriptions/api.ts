@@ -276,7 +276,7 @@ async function replayOf(
     if (!isRowId(first))
       throw invalid(
         'from',
-        'must be the ID of a delivery. Alternatively, send "after" with a cursor of GET /events',
+        'must be the ID of a delivery. Alternatively, send "after" with a cursor from GET /events',
       );
     if (!isRowId(last)) throw invalid('to', 'must be the ID of a delivery');
     return { from: first, to: last };

@@ -14,7 +14,7 @@ interface Row {
 
 /** Reports failing receivers, and subscriptions that were disabled because their receiver failed. */
 export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
-  name: 'receivers of events',
+  name: 'event receivers',
   needs: ['database'],
   run: async ({ database }) => {
     const { rows } = await sql<Row>`

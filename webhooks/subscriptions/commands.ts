@@ -76,7 +76,7 @@ export function subscriptionCommands(line: Line): void {
         json,
         onSubscription(line, id, org, async ({ tables, actor, organization }) => {
           for (const delivery of [from, to])
-            if (!isRowId(delivery)) throw new UserError(`"${delivery}" is not an ID of a delivery`);
+            if (!isRowId(delivery)) throw new UserError(`"${delivery}" is not a delivery ID`);
           const queued = await replaySubscription(tables, actor, organization, id, { from, to });
           return {
             json: { id, queued },
@@ -143,9 +143,7 @@ const onSubscription = (
 ): Promise<CommandResult> =>
   withInstance(async ({ config, database, secrets }) => {
     if (!isRowId(id))
-      throw new UserError(
-        `"${id}" is not an ID of an event subscription. List them with "crm subscription list".`,
-      );
+      throw new UserError(`"${id}" is not an event subscription ID. List IDs with "crm subscription list".`);
     const actor = commandLine(config);
     return transaction(database, async (tables) =>
       work({ tables, actor, organization: await organizationId(tables, org), id, sealing: sealing(secrets) }),

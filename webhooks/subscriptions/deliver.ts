@@ -157,7 +157,7 @@ function eventBodies(
     if (reader === undefined) throw new Withheld(`the resource ${row.object} no longer exists`);
     const grants = await grantsOf(organization, row.profile_id);
     if (!allows(grants, row.object, 'read')) {
-      throw new Withheld(`the profile of the subscription does not grant read on ${row.object}`);
+      throw new Withheld(`the subscription's profile does not grant read on ${row.object}`);
     }
     const principal = { kind: 'partner', actor: null, name: null, organization, user: null, grants } as const;
     const caller = { principal, requestId: `event-${id}` };

@@ -46,7 +46,7 @@ const subscription = {
   state: {
     ...text,
     description:
-      '`on`, `off`, `gone` (the receiver responded with 410) or `failed` (no event was delivered for five days).',
+      '`on`, `off`, `gone` (the receiver responded with 410) or `failed` (no events delivered for five days).',
   },
   failing_since: {
     ...nullable(time),
@@ -182,7 +182,7 @@ export const subscriptionsFragment: Fragment = {
         { ...notFound, 400: ref('responses', 'BadRequest') },
         {
           description:
-            'Replaces the signing secret. For 24 hours, events have a signature for the previous secret as well, so that the receiver can switch over.',
+            'Replaces the signing secret. For 24 hours, events are also signed with the previous secret, so that the receiver can switch over.',
         },
       ),
     },
@@ -211,7 +211,7 @@ export const subscriptionsFragment: Fragment = {
         { ...withBody, ...notFound, 410: ref('responses', 'CursorExpired') },
         {
           description:
-            'Sends deliveries between two IDs again, or all changes after a cursor of `GET /events`, in order.',
+            'Resends the deliveries between two IDs, or all changes after a cursor from `GET /events`, in order.',
           ...body('ReplayInput'),
         },
       ),
@@ -278,7 +278,7 @@ export const subscriptionsFragment: Fragment = {
     TestDelivery: object({ delivery: int64 }),
     ReplayInput: object(
       {
-        after: { ...text, description: 'A cursor of `GET /events`. Replaces `from` and `to`.' },
+        after: { ...text, description: 'A cursor from `GET /events`. Replaces `from` and `to`.' },
         from: { ...int64, description: 'ID of the first delivery.' },
         to: { ...int64, description: 'ID of the last delivery. Default: `from`.' },
       },

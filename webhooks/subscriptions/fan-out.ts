@@ -81,7 +81,7 @@ export function startFanOut(
     } catch (cause) {
       const { code } = cause as { code?: string };
       // Logs the failure only once while the database is unavailable.
-      if (!isFailing) app.log.warn({ code }, 'could not read changes for event subscriptions, will retry');
+      if (!isFailing) app.log.warn({ code }, 'failed to read changes for event subscriptions; will retry');
       isFailing = true;
       idleUntil = performance.now() + idlePollMs;
     }

@@ -36,7 +36,7 @@ const stateTexts: Readonly<Record<Subscription['state'], string>> = {
   on: 'Enabled',
   off: 'Disabled',
   gone: 'Disabled: the receiver responded with 410',
-  failed: 'Disabled: no event was delivered for days',
+  failed: 'Disabled: no events delivered for days',
 };
 
 /** Adds the pages for managing event subscriptions and their deliveries. */
@@ -54,7 +54,7 @@ export function subscriptionPages(
   const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
     text: stateTexts[state],
     state: state === 'on' ? 'good' : 'bad',
-    below: failingSince === null ? null : `no event delivered since ${exactTime(failingSince)}`,
+    below: failingSince === null ? null : `no events delivered since ${exactTime(failingSince)}`,
   });
   const secretNotice = (title: string, text: string, secret: string): SecretNotice => ({
     title,

@@ -177,8 +177,8 @@ export function keyPages(
           title: 'Create an API key',
           action: `/setup/o/${slug}/keys/create`,
           inputs: [
-            nameInput(field(form, 'name'), 'Which program uses it, such as Website.'),
-            profileChoice(profiles, field(form, 'profile'), 'What the program may do.'),
+            nameInput(field(form, 'name'), 'The program that uses the key, for example Website.'),
+            profileChoice(profiles, field(form, 'profile'), 'What the program is allowed to do.'),
             {
               kind: 'choice',
               name: 'expires',

@@ -30,6 +30,6 @@ export function parseEmail(text: string): string | undefined {
 /** Normalizes an email address like {@link parseEmail}. @throws UserError if the text is not an email address */
 export function normalEmail(text: string): string {
   const email = parseEmail(text);
-  if (email === undefined) throw new UserError('that is not an email address');
+  if (email === undefined) throw new UserError('this is not a valid email address');
   return email;
 }

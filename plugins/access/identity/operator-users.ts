@@ -104,7 +104,7 @@ export async function findUserBy(tables: Tables, emailOrId: string): Promise<Use
     throw new UserError(`user ${emailOrId} does not exist. "crm user list" lists all users.`);
   if (others.length === 0) return user;
   const descriptions = users.map(({ id, organization }) =>
-    organization === null ? `${id} (verified)` : `${id} (unverified, of "${organization}")`,
+    organization === null ? `${id} (verified)` : `${id} (unverified, in "${organization}")`,
   );
   throw new UserError(
     `${user.email} belongs to ${users.length} users. Use an ID instead: ${descriptions.join(', ')}`,

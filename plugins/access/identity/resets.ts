@@ -88,7 +88,7 @@ export async function createMemberReset(
 }
 
 const notAloneText =
-  'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
+  'administrators cannot reset the password of a verified user. The user can use "Forgot your password?" or ask the operator of this instance.';
 
 async function insertReset(
   tables: Tables,
@@ -116,7 +116,8 @@ async function insertReset(
 }
 
 /** Message for every unusable link, regardless of the reason. */
-const unusableText = 'this link cannot be used: the code is wrong, it has expired, or it was used already';
+const unusableText =
+  'this link cannot be used: the code is wrong, it has expired, or it has already been used';
 
 /**
  * Changes the password of a user and ends all of the user's sessions. A mailed code also verifies the email address.

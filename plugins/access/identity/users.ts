@@ -117,7 +117,7 @@ export async function addExistingUser(
     throw new UserError(
       existing === undefined
         ? `user ${email} does not exist`
-        : `user ${existing.id} of ${email} is unverified and stays in the organization that made it: verify it first ("user verify ${existing.id}")`,
+        : `user ${existing.id} (${email}) is unverified and can only belong to the organization that created it. Verify it first with "crm user verify ${existing.id}".`,
     );
   }
   await addMembership(tables, actor, { user, organization, profile });

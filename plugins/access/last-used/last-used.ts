@@ -26,7 +26,7 @@ export function lastUsed<T>(
     try {
       await store(batch);
     } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'could not store what was last used');
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to store last-used times');
     }
   };
   const timer = setInterval(flush, intervalMs).unref();

@@ -89,7 +89,7 @@ const operation = (operationId: string, summary: string, more: object) => ({
 export const loginFragment: Fragment = {
   tag: {
     name: 'authentication',
-    description: 'Login of users with a password. Programs use an organization API key instead.',
+    description: 'Password login for users. Programs use an organization API key instead.',
   },
   paths: {
     '/auth/login': {
@@ -188,7 +188,7 @@ export const loginFragment: Fragment = {
         description: "Lists the user's open sessions, newest first.",
         responses: {
           200: response(
-            'The live ones, newest first.',
+            'The open sessions, newest first.',
             object({
               data: {
                 type: 'array',
@@ -245,14 +245,14 @@ export const loginFragment: Fragment = {
       scheme: 'bearer',
       bearerFormat: 'JWT',
       description:
-        'The `access_token` of a login. If the user has several organizations, `?org=` selects one.',
+        'The `access_token` from a login. If the user has several organizations, `?org=` selects one.',
     },
     session: {
       type: 'apiKey',
       in: 'cookie',
       name: '__Host-crm_session',
       description:
-        "The cookie of a login (`crm_session` on loopback). Writes are only accepted from pages of the instance's own origin.",
+        "The session cookie (`crm_session` on loopback). Writes are only accepted from the instance's own origin.",
     },
   },
   schemas: {},

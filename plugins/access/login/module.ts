@@ -22,7 +22,7 @@ export const loginModule: Module<LoginServices> = {
       'password-changed': 'Password changed. All other sessions have been logged out.',
       'logged-out': 'You have been logged out.',
       'reset-mailed':
-        'If there is a user with that address, a mail with a link and a code is on its way. It works for an hour.',
+        'If a user with that email address exists, an email with a link and a code is on its way. The link is valid for an hour.',
       'password-reset': 'Password changed. All sessions have been logged out. Log in with the new password.',
       'invite-accepted': 'Welcome. Log in with your email address and password.',
     });

@@ -29,7 +29,7 @@ export function passkeyLogin(app: FastifyInstance, { database }: LoginServices):
         reply.code(error.status).headers(error.extra.headers ?? {});
       }
       request.log.warn({ address: request.ip, code: 'passkey' }, 'login rejected');
-      const problem = 'That passkey is not known here, or the page was too old. Try again.';
+      const problem = 'This passkey is not registered here, or the page has expired. Try again.';
       return app.showLogin(request, reply, { next, problem });
     },
   );

@@ -69,7 +69,7 @@ export function personalPages(app: FastifyInstance, { database }: LoginServices)
     const form = (request.body ?? {}) as Form;
     const { session } = personOf(request);
     try {
-      if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords differ');
+      if (field(form, 'new') !== field(form, 'again')) throw new UserError('the new passwords do not match');
       if (!(await app.verify(request, session.user, field(form, 'current')))) {
         throw new UserError('the current password is wrong');
       }

@@ -40,10 +40,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
       }));
       await mailer.send(resetMail(email, { links }));
     } catch (cause) {
-      app.log.warn(
-        { code: (cause as { code?: string }).code },
-        'a link to reset a password could not be made',
-      );
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to create a password reset link');
     }
   };
 
@@ -95,7 +92,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
     const code = field(form, 'code');
     try {
       const password = field(form, 'new');
-      if (password !== field(form, 'again')) throw new UserError('the new passwords differ');
+      if (password !== field(form, 'again')) throw new UserError('the new passwords do not match');
       await transaction(database, (tables) =>
         redeemReset(tables, { requestId: request.id, audited: config.audit }, { publicId, code, password }),
       );

@@ -61,7 +61,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
       try {
         const kind = await app.checkCode(user.id, field((request.body ?? {}) as Form, 'code'));
         if (kind === undefined) {
-          return await reject(401, 'second_factor_required', 'The code is wrong, or was used already.');
+          return await reject(401, 'second_factor_required', 'The code is wrong or has already been used.');
         }
         const candidate = { user, memberships: await findMemberships(tablesOf(database), user.id) };
         await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });

@@ -136,7 +136,7 @@ export async function cancelInvite(
 
 /** Message for every unusable invitation. It is always the same, so that it does not reveal who was invited. */
 const unusableText =
-  'this invitation cannot be used: the code is wrong, it has expired, or it was used already';
+  'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 
 /** Cancels all open invitations of all organizations. @returns the number of cancelled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
@@ -256,7 +256,7 @@ export async function acceptInvite(
   if (user?.disabled === true)
     throw new UserError('this user is disabled. Ask the operator of this instance.');
   if (user?.verified === true && user.id !== input.verifiedUserId) {
-    throw new UserError(`${email} already has a user here. Enter that user’s password.`);
+    throw new UserError(`${email} already has an account here. Enter its password.`);
   }
   if (!(await claim(tables, organization, id))) throw new UserError(unusableText);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };

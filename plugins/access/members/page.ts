@@ -58,9 +58,9 @@ export function memberPages(
     name: 'members',
     title: 'Members',
     done: {
-      'member-changed': 'Profile of {} changed.',
+      'member-changed': 'Profile changed for {}.',
       'member-removed': '{} removed.',
-      'invite-cancelled': 'Invitation for {} cancelled.',
+      'invite-cancelled': 'Invitation for {} canceled.',
       'invite-mailed': 'Invitation sent to {}.',
     },
     load: async ({ membership: { organization, slug } }, request) => {
@@ -125,7 +125,7 @@ export function memberPages(
           links: [
             {
               label: 'Change profile',
-              name: `Change profile of ${email}`,
+              name: `Change profile for ${email}`,
               href: `${pageUrl('change')}?id=${id}`,
             },
             ...(mailer.sendsLinks()
@@ -133,7 +133,7 @@ export function memberPages(
               : [
                   {
                     label: 'Reset password',
-                    name: `Reset password of ${email}`,
+                    name: `Reset password for ${email}`,
                     href: `${pageUrl('reset')}?id=${id}`,
                   },
                 ]),
@@ -161,7 +161,7 @@ export function memberPages(
           profileChoice(
             await listProfiles(tablesOf(database), organization),
             field(form, 'profile'),
-            'What the person may do.',
+            'What the person is allowed to do.',
           ),
         ],
         submit: 'Invite member',
@@ -172,10 +172,16 @@ export function memberPages(
         const profiles = await listProfiles(tablesOf(database), organization);
         return {
           kind: 'form',
-          title: `Profile of ${email}`,
+          title: `Change profile for ${email}`,
           action: `/setup/o/${slug}/members/change`,
           hidden: [{ name: 'id', value: id }],
-          inputs: [profileChoice(profiles, field(form, 'profile') || profile_id, 'What the person may do.')],
+          inputs: [
+            profileChoice(
+              profiles,
+              field(form, 'profile') || profile_id,
+              'What the person is allowed to do.',
+            ),
+          ],
           submit: 'Change profile',
           cancel: back,
           danger: { label: 'Remove member', href: `/setup/o/${slug}/members/remove?id=${id}` },
@@ -187,7 +193,7 @@ export function memberPages(
           kind: 'confirm',
           title: `Create a reset link for ${email}?`,
           consequence:
-            'The link and its code let their holder choose a new password for this member. Give both to this member only.',
+            'Anyone with the link and its code can choose a new password for this member. Give both only to this member.',
           action: `/setup/o/${slug}/members/reset`,
           hidden: [{ name: 'id', value: id }],
           submit: 'Create reset link',
@@ -215,7 +221,7 @@ export function memberPages(
           consequence: 'Its link and code stop working immediately.',
           action: `/setup/o/${slug}/members/cancel`,
           hidden: [{ name: 'id', value: id }],
-          submit: 'Take back invitation',
+          submit: 'Withdraw invitation',
           cancel: back,
         };
       },
@@ -248,7 +254,7 @@ export function memberPages(
             }),
             made: linkAndCode(
               `Invitation for ${email}`,
-              'Send both. The code is shown this once; the invitation can be used once, within 7 days.',
+              'Send both. The code is shown only once. The invitation can be used once, within 7 days.',
               ['link', 'invitation-code'],
               [link, code],
             ),
@@ -265,7 +271,7 @@ export function memberPages(
           view: {
             made: linkAndCode(
               `Reset link for ${email}`,
-              'Send both. The code is shown this once; the link can be used once, within 24 hours.',
+              'Send both. The code is shown only once. The link can be used once, within 24 hours.',
               ['reset-link', 'reset-code'],
               [link, code],
             ),

@@ -58,10 +58,10 @@ export async function findOrLinkUser(
   if (user !== undefined) assertEnabled(user);
   else await create(tables, actor, email, new_users);
   const [userToLink] = await findUsers(tables, email);
-  if (userToLink === undefined) throw new Error('a user that was just there is gone');
+  if (userToLink === undefined) throw new Error('the user was deleted during the login');
   if (!(await linkIdentity(tables, userToLink.id, claims))) {
     throw new UserError(
-      `Your user is linked to another login at ${name}. The operator of this instance can unlink it.`,
+      `Your account is linked to another login at ${name}. The operator of this instance can unlink it.`,
     );
   }
   const organizations = [...(await findMemberships(tables, userToLink.id)).values()];
@@ -77,7 +77,7 @@ export async function findOrLinkUser(
 
 /** Checks that a user is not disabled, and returns the user. @throws UserError if the user is disabled */
 function assertEnabled(user: User): User {
-  if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
+  if (user.disabled) throw new UserError('Your account is disabled. Ask the operator of this instance.');
   return user;
 }
 
@@ -95,7 +95,7 @@ async function userOf(
   if (first === undefined || first.verified || first.disabled) return first;
   if (others.length > 0) {
     throw new UserError(
-      `Several users have the email address ${email}, and ${provider} does not tell which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
+      `Several users have the email address ${email}, and ${provider} did not indicate which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
     );
   }
   // Another person, who knows the password, may have created the user with this email address.
@@ -119,7 +119,7 @@ async function create(
   if (invited && (await acceptInviteTo(tables, actor, email))) return;
   const domain = email.slice(email.lastIndexOf('@') + 1);
   const membership = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
-  const message = `${email} does not have a user here. Ask an administrator of your organization to invite you.`;
+  const message = `${email} does not have an account here. Ask an administrator of your organization to invite you.`;
   if (membership === undefined) throw new UserError(message);
   const organization = await organizationId(tables, membership.organization).catch(throwMessage(message));
   const profile = await profileId(tables, organization, membership.profile).catch(throwMessage(message));

@@ -48,7 +48,7 @@ export function openIdPages(
   app: FastifyInstance,
   { config, database, secrets, login }: OpenIdServices,
 ): void {
-  const pendingLogins = tickets<PendingLogin>(secrets, 'login at a provider', lifetimeMinutes);
+  const pendingLogins = tickets<PendingLogin>(secrets, 'login with a provider', lifetimeMinutes);
   const { clientOf } = providers();
   const cookieOptions = (request: FastifyRequest) => app.site.cookie(request, base);
 
@@ -74,7 +74,7 @@ export function openIdPages(
     const { cause } = error;
     // Contains a configuration error or an error code, never text from the provider.
     const reason = cause instanceof UserError ? cause.message : codeOf(cause);
-    request.log.warn({ address: request.ip, provider, reason }, 'a login at a provider failed');
+    request.log.warn({ address: request.ip, provider, reason }, 'login with a provider failed');
     reply.code(error.status);
     return app.showLogin(request, reply, { problem: error.message });
   };
@@ -178,7 +178,7 @@ export function openIdPages(
       }
       throw new LoginFailure(
         401,
-        `What ${settings.name} sent is not valid. Try again, or log in with your password.`,
+        `The response from ${settings.name} is not valid. Try again, or log in with your password.`,
         cause,
       );
     }
@@ -186,7 +186,7 @@ export function openIdPages(
 }
 
 const staleText =
-  'This login was begun in another browser, was finished already, or took longer than ten minutes. Try again.';
+  'This login was started in another browser, was already completed, or took longer than ten minutes. Try again.';
 
 /** Returns an error's code for the log, which never contains text written by the provider. */
 function codeOf(cause: unknown): string | undefined {

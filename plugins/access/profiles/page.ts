@@ -33,8 +33,8 @@ export function profilePages(
   /** Objects to which a grant on everything applies, which excludes events. */
   const resourceNames = resources.map(({ name }) => name);
   const labels: Readonly<Record<string, string>> = {
-    [wildcard]: 'everything, also what comes later',
-    [eventsObject]: 'events: where changes are sent (not part of everything)',
+    [wildcard]: 'everything, including future resources',
+    [eventsObject]: 'events: subscriptions to changes (not included in everything)',
   };
   const has = ({ grants }: Profile, object: string, action: string) =>
     grants.has(`${object}:${action}`) || grants.has(`${object}:${wildcard}`);
@@ -58,7 +58,7 @@ export function profilePages(
     return {
       kind: 'grants',
       name: 'grant',
-      label: `What ${profile.name} grants`,
+      label: `Grants for ${profile.name}`,
       actions: actionNames,
       objects: [wildcard, ...objects].map((object) => ({
         label: labels[object] ?? object,

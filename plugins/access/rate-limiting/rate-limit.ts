@@ -13,7 +13,7 @@ export const rateLimitingVariables = {
   rateLimit: {
     name: 'RATE_LIMIT',
     fallback: undefined,
-    expected: 'a number of requests for each s, min or h, such as 60/min',
+    expected: 'a number of requests per s, min or h, such as 60/min',
     read: (text) => {
       const [, requests = '', unit = ''] = /^([1-9]\d{0,8})\/(s|min|h)$/.exec(text) ?? [];
       const windowMs = units[unit];
@@ -38,8 +38,7 @@ export function limitRequests(
   const counts = requestCounts(
     rateLimit,
     (window, batch) => storeCounts(database, window, batch),
-    (cause) =>
-      app.log.warn({ code: (cause as { code?: string }).code }, 'could not store how many requests came'),
+    (cause) => app.log.warn({ code: (cause as { code?: string }).code }, 'failed to store request counts'),
   );
   // Runs after authentication, which identifies the caller, but before the body is parsed.
   app.addHook('preParsing', ({ principal }, reply, payload, done) => {

@@ -47,7 +47,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   const sealer = sealing(secrets);
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
   addDoneTexts(app, {
-    'log-in-again': 'Log in again: second factors are changed within 15 minutes after a login.',
+    'log-in-again': 'Log in again. Second factors can only be changed within 15 minutes of logging in.',
     'app-set-up': 'Authenticator app set up. All other sessions have been logged out.',
     'app-removed': 'Authenticator app removed.',
     'passkey-added': '{} added. All other sessions have been logged out.',
@@ -207,7 +207,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
     if (step === undefined) {
       reply.code(400);
       const problem =
-        'The code is wrong. Enter the one that the app shows now; the clock of the device must be right.';
+        'The code is wrong. Enter the code currently shown in the app, and check that the device’s clock is correct.';
       return showApp(request, reply, offer, ticket, { problem });
     }
     try {

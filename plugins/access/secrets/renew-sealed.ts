@@ -59,10 +59,10 @@ export function renewSealed(
       if (lostIds.length > 0)
         app.log.error(
           { [table.replace(/^crm_/, '')]: lostIds },
-          'AUTH_SECRETS opens not all secrets; enter them again',
+          'some stored secrets cannot be decrypted with AUTH_SECRETS; enter them again',
         );
     } catch (cause) {
-      app.log.warn({ code: (cause as { code?: string }).code }, 'stored secrets could not be looked at');
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to read stored secrets');
     }
   });
 }

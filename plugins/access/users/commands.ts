@@ -74,7 +74,7 @@ export function userCommands(line: Line): void {
   user
     .command('unlink <user>')
     .description(
-      'remove a user’s links to OpenID Connect providers; the next login there links the user again',
+      'remove a user’s links to OpenID Connect providers; the next login with a provider links the user again',
     )
     .addOption(jsonResult())
     .action((emailOrId, { json }) => run(json, unlink(line, emailOrId)));
@@ -90,7 +90,7 @@ export function userCommands(line: Line): void {
     .action((emailOrId, { json }) => run(json, enable(line, emailOrId)));
   user
     .command('verify <user>')
-    .description('mark the email address of a user as verified, so that other organizations can add the user')
+    .description("mark a user's email address as verified, so that other organizations can add the user")
     .addOption(jsonResult())
     .action((emailOrId, { json }) => run(json, verify(line, emailOrId)));
 }
@@ -214,7 +214,7 @@ const resetFactor = change(
 const unlink = change(
   unlinkUser,
   { unlinked: true },
-  'is no longer linked to a provider. The next login at a provider links it again.',
+  'is no longer linked to a provider. The next login with a provider links it again.',
 );
 
 const enable = change(enableUser, { disabled: false }, 'can log in again.');
@@ -234,7 +234,7 @@ const state = ({ organization, disabled_at, verified_at }: UserInfo): string =>
       ? 'verified'
       : organization === null
         ? 'unverified'
-        : `unverified, of "${organization}"`,
+        : `unverified, in "${organization}"`,
     ...(disabled_at === null ? [] : ['disabled']),
   ].join(', ');
 

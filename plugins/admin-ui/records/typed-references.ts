@@ -35,7 +35,7 @@ export class UnresolvedReference extends Error {
   readonly errors: ReadonlyMap<string, string>;
   readonly searchTexts: ReadonlyMap<string, string>;
   constructor(errors: ReadonlyMap<string, string>, searchTexts: ReadonlyMap<string, string>) {
-    super('references are not clear');
+    super('ambiguous references');
     this.errors = errors;
     this.searchTexts = searchTexts;
   }

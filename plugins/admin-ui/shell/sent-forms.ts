@@ -24,7 +24,7 @@ export async function claimForm(tables: Tables, form: string): Promise<void> {
     .executeTakeFirst();
   if (row === undefined) {
     throw new UserError(
-      'this form was already submitted. Its result is shown only once: revoke it if you did not save it.',
+      'this form was already submitted. Its result was shown only once. Revoke it if you did not save it.',
     );
   }
 }

@@ -1,9 +1,9 @@
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 
 /** Introduction for readers who have an API key. */
-const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example *List* of a resource, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
+const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example a resource's *List*, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
 
-The description for programs and generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
+The OpenAPI document for programs and code generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
  * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter that has a known value, for

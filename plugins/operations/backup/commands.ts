@@ -142,7 +142,7 @@ async function move(config: RestoreConfig, to: string): Promise<CommandResult> {
       ? { ...config, ...embeddedIn(resolve(to)) }
       : { ...config, replicaAddresses: [], databaseAddress: address };
   const { rows, tables, notes } = await withDatabase(config, noModel, async (database) => {
-    const [node] = database.isServed ? ['a running service has DATA_DIR'] : await runningNodes(database);
+    const [node] = database.isServed ? ['a running service is using DATA_DIR'] : await runningNodes(database);
     if (node !== undefined) {
       throw new UserError(`${node}. Stop it first, because its writes during the move would be lost.`);
     }

@@ -78,10 +78,11 @@ export const incompleteBackup = (reason: string): UserError =>
 export function parseManifest(line: string): Manifest {
   const manifest = parseLine(line) as Partial<Manifest> | null;
   const version = manifest?.crm_backup;
-  if (manifest === null || typeof version !== 'number') throw incompleteBackup('it does not begin like one');
+  if (manifest === null || typeof version !== 'number')
+    throw incompleteBackup('its first line is not a backup manifest');
   if (version !== formatVersion) {
     throw new UserError(
-      `it has format ${version}, and this version reads format ${formatVersion}: restore it with the version that made it`,
+      `it has format ${version}, but this version reads format ${formatVersion}. Restore it with the version that created it.`,
     );
   }
   return manifest as Manifest;

@@ -18,7 +18,9 @@ export function backupHome(app: FastifyInstance, { database, settings }: Schedul
       lastSuccess === undefined ? 'No backup exists.' : `Last backup: ${exactTime(lastSuccess.started_at)}.`;
     const problem = problemOf(runs, backups);
     if (problem === 'failed' && lastRun !== undefined) {
-      return [{ state: 'bad', text: `The backup of ${exactTime(lastRun.started_at)} failed. ${text}` }];
+      return [
+        { state: 'bad', text: `The backup started at ${exactTime(lastRun.started_at)} failed. ${text}` },
+      ];
     }
     return [{ state: problem === 'late' ? 'warn' : 'good', text }];
   });

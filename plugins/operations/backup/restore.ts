@@ -84,7 +84,7 @@ function assertMigrations(config: RestoreConfig, { migrations }: Manifest): void
   const missing = migrations.filter((name) => !names.includes(name));
   if (missing.length === 0) return;
   throw new UserError(
-    `the backup has ${missing.length} migration(s) that are not here, such as ${missing.at(-1)}: restore it with the version, and the definitions, that it was made with`,
+    `the backup has ${missing.length} migration(s) that this version does not have, for example ${missing.at(-1)}. Restore it with the version and definitions it was created with.`,
   );
 }
 
@@ -146,7 +146,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
     return {
       rows: async (name, rows) => {
         const table = byName.get(name);
-        if (table === undefined) throw incompleteBackup(`it does not say what ${name} is`);
+        if (table === undefined) throw incompleteBackup(`it does not describe the table ${name}`);
         await insertRows(tables, table, rows);
       },
     };
@@ -222,6 +222,6 @@ function secretWriter(
 function notesOf(config: RestoreConfig, { secrets }: Manifest): string[] {
   if (fingerprints(config).some((name) => secrets.includes(name))) return [];
   return [
-    'AUTH_SECRETS has none of the secrets that the backup was made with: stored secrets of integrations and subscriptions cannot be opened until one of those is added',
+    'AUTH_SECRETS contains none of the secrets used when the backup was created. The stored secrets of integrations and subscriptions cannot be decrypted until you add one of them',
   ];
 }

@@ -43,7 +43,7 @@ function diskFullError(dataFolder: string): UserError {
   }
   const megabytes = (bytes: number) => Math.ceil(bytes / 1024 / 1024);
   return new UserError(
-    `the backup needs ${megabytes(neededBytes)} MB in ${dataFolder} for a copy of the database, and too little is free there. Free some space and try again`,
+    `the backup needs ${megabytes(neededBytes)} MB in ${dataFolder} for a copy of the database, but not enough space is free. Free some space and try again`,
   );
 }
 

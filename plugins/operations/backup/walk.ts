@@ -44,10 +44,10 @@ export async function verifyBackup(
       rows = [];
     };
     for (const line of batch) {
-      if (end !== undefined) throw incompleteBackup('something follows its end');
+      if (end !== undefined) throw incompleteBackup('it contains data after its end');
       if (line.startsWith('[')) {
         const counter = table === undefined ? undefined : counters.get(table);
-        if (counter === undefined) throw incompleteBackup('a row belongs to no table');
+        if (counter === undefined) throw incompleteBackup('a row does not belong to any table');
         counter.add(line);
         rows.push(line);
       } else if (manifest === undefined) {
@@ -84,7 +84,7 @@ export function compare(
     const count = actual.get(table);
     if (count?.rows === rows && count.digest === digest) continue;
     throw incompleteBackup(
-      `${subject} has ${count?.rows ?? 'no'} rows of ${table}${count?.rows === rows ? ', but not the same' : `, and should have ${rows}`}`,
+      `${subject} has ${count?.rows ?? 'no'} rows in ${table}${count?.rows === rows ? ', but their contents differ' : ` instead of ${rows}`}`,
     );
   }
 }

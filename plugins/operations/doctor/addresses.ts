@@ -20,7 +20,7 @@ function isPrivate(host: string): boolean {
 const tlsAdvice = 'Add sslmode=verify-full and sslrootcert=system (or a file) to its URL.';
 
 const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
-  name: 'encryption of the database connection',
+  name: 'database connection encryption',
   needs: ['config'],
   run: ({ config }) => [
     ...unencrypted('DATABASE_URL', config.databaseAddress === undefined ? [] : [config.databaseAddress]),
@@ -49,7 +49,7 @@ const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   run: ({ config: { workers: count, pool, databaseAddress } }) => {
     if (count === 1) return [];
     if (databaseAddress === undefined) {
-      const problem = 'the embedded database can be used by one process only';
+      const problem = 'only one process can use the embedded database';
       return [{ place: 'WORKERS', problem, advice: 'Set DATABASE_URL, or unset WORKERS.' }];
     }
     if (pool >= 3 * count) return [];
@@ -101,7 +101,7 @@ const publicUrl: DoctorCheck<{
     if (protocol === 'https:' && config.trustedProxies === 0) {
       const problem = 'the proxy in front of public_url is not trusted, so all callers share its IP address';
       const advice =
-        'Set it to the number of proxies in front, because failed logins are limited per IP address.';
+        'Set it to the number of proxies in front of the service. Failed logins are limited per IP address.';
       return [{ place: 'TRUSTED_PROXIES', problem, advice }];
     }
     return [];

@@ -39,7 +39,7 @@ export const versionFindings = (version: number): readonly Finding[] =>
         },
       ];
 
-const version = onServer('version of PostgreSQL', async ({ database }) => {
+const version = onServer('PostgreSQL version', async ({ database }) => {
   const [number] = await firstRow(database, "select current_setting('server_version_num')");
   return versionFindings(Number(number));
 });

@@ -30,7 +30,7 @@ const statistics: OnDatabase = {
         isNever === 'true'
           ? 'it was never analyzed, so its queries are planned without statistics'
           : 'most of it has changed since it was analyzed, so its queries are planned with outdated statistics',
-      advice: `Run: analyze "${table}"(a running server does so if its role owns the table).`,
+      advice: `Run: analyze "${table}" (a running server does this if its role owns the table).`,
     })),
 };
 
@@ -46,8 +46,8 @@ const indexes: OnDatabase = {
   run: async ({ database: { run } }) =>
     (await run({ name: '', text: invalidSql, values: [] })).map(([table, index]) => ({
       place: `index ${index}`,
-      problem: `it is invalid, so queries of "${table}" cannot use it, and a unique index does not reject duplicates`,
-      advice: `Run "crm migrate" to finish an interrupted migration, or: reindex index concurrently ${index};`,
+      problem: `it is invalid, so queries on "${table}" cannot use it, and a unique index does not reject duplicates`,
+      advice: `If a migration was interrupted, run "crm migrate". Otherwise, run: reindex index concurrently ${index};`,
     })),
 };
 

@@ -4,7 +4,7 @@ import type { ReadinessReport } from './readiness.ts';
 
 /** Metrics of the admin port itself, which are not collected from the processes. */
 const ownFamilies = [
-  { name: 'crm_ready', help: 'Whether a check of /readyz passes (1) or fails (0).', labelNames: ['check'] },
+  { name: 'crm_ready', help: 'Whether a /readyz check passes (1) or fails (0).', labelNames: ['check'] },
   {
     name: 'crm_replica_used',
     help: 'Whether a replica serves reads (1) or is excluded (0); /readyz gives the reason.',

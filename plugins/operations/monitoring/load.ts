@@ -12,7 +12,7 @@ export const loadMetrics = ({
   families: {
     crm_statements_running: {
       type: 'gauge',
-      help: 'Running statements for records, by lane or connection group (turn).',
+      help: 'Running record statements, by lane or connection group (turn).',
     },
     crm_statements_limit: {
       type: 'gauge',
@@ -25,7 +25,7 @@ export const loadMetrics = ({
     },
     crm_organizations_waiting: {
       type: 'gauge',
-      help: 'Organizations with waiting statements; an organization on several workers is counted once for each.',
+      help: 'Organizations with waiting statements; an organization waiting on several workers is counted once per worker.',
     },
     crm_organizations_at_bound: {
       type: 'gauge',
@@ -33,7 +33,7 @@ export const loadMetrics = ({
     },
     crm_organization_waiting_max: {
       type: 'gauge',
-      help: 'Waiting statements of the organization that has the most, summed over workers.',
+      help: 'Largest number of waiting statements of one organization, summed over workers.',
     },
     crm_response_buffer_bytes: {
       type: 'gauge',
@@ -44,7 +44,7 @@ export const loadMetrics = ({
       help: 'Maximum size of unread response data (RESPONSE_BUFFER_MB).',
     },
     crm_database_connections: { type: 'gauge', help: 'Open connections to PostgreSQL, by pool and state.' },
-    crm_database_connections_limit: { type: 'gauge', help: 'Maximum number of connections of a pool.' },
+    crm_database_connections_limit: { type: 'gauge', help: 'Maximum number of connections in a pool.' },
     crm_database_connections_waiting: {
       type: 'gauge',
       help: 'Statements waiting for a connection from a pool.',

@@ -72,7 +72,8 @@ export function readinessOf({
     }
     const checks = {
       ...(await lastCheck.result),
-      configuration: settingsProblem() === undefined ? undefined : 'the last change was refused; see the log',
+      configuration:
+        settingsProblem() === undefined ? undefined : 'the last change was rejected; see the log',
       draining: isLeaving() ? 'stopping' : undefined,
     };
     const problems = Object.entries(replicas?.status() ?? {}).map(([name, problem = null]) => [

@@ -10,7 +10,7 @@ import {
 const urlVariable = (name: string): Variable<string | undefined> => ({
   name,
   fallback: undefined,
-  expected: 'an http or https address, such as http://127.0.0.1:4318',
+  expected: 'an http or https URL, such as http://127.0.0.1:4318',
   show: (value) => (value === undefined ? 'not set' : value.replace(/:\/\/[^/@\s]*@/, '://…@')),
   read: (text) => (/^https?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined),
 });

@@ -22,9 +22,9 @@ type Line = CommandLine<{
 export function erasureCommands(line: Line): void {
   line.program
     .command('person')
-    .description('manage the data of people in records')
+    .description('manage personal data in records')
     .command('forget')
-    .description('show the data about a person, or erase it with --erase')
+    .description('show the data stored about a person, or erase it with --erase')
     .addOption(organizationOption())
     .option(
       '--records <resource?filter...>',

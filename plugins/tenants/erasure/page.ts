@@ -189,7 +189,7 @@ export function erasurePages(
             },
           ],
           row: ({ id }) => ({ id }),
-          empty: { text: 'No one has been erased yet.', link: start },
+          empty: { text: 'No erasures yet.', link: start },
         }),
       };
     },

@@ -152,7 +152,7 @@ describe('OpenID Connect logins', () => {
     idp.comes(fresh('subject'), { email, email_verified: true });
     const refused = await arrive();
     assert.equal(refused.status, 403);
-    assert.match(problemOf(refused), /does not have a user here/);
+    assert.match(problemOf(refused), /does not have an account here/);
     const admin = await signIn(instance, administratorOf(acme));
     const invite = '/setup/o/acme/members/invite';
     const profile = await optionOf(admin, invite, 'read-only');
@@ -214,7 +214,7 @@ describe('OpenID Connect logins', () => {
       assert.ok(!browser.cookies.has('crm_session'));
       assert.match(answer.text, /name="password"/, 'passwords still work');
     };
-    const stale = /begun in another browser/;
+    const stale = /started in another browser/;
     const invalid = /is not valid/;
 
     test('rejects a replay with the original cookie', async () => {

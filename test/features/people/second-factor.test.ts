@@ -109,7 +109,7 @@ for (const driver of drivers) {
       assert.ok(!stored.includes(secret), 'the secret is encrypted');
 
       const next = await firstStep(person, '/setup/login?next=%2Fsetup%2Fme%3Fx%3D1');
-      assert.match((await next.submit(step, step, { code: fields.code })).text, /was used already/);
+      assert.match((await next.submit(step, step, { code: fields.code })).text, /has already been used/);
       assert.ok(!(await isIn(next)));
       const later = codeOf(secret, 1);
       const entered = await next.submit(step, step, { code: `${later.slice(0, 3)} ${later.slice(3)}` });

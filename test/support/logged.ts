@@ -3,22 +3,27 @@ import { search } from './secrets.ts';
 
 /**
  * Returns the log entries written during the work, one object per line. The service's LOG_LEVEL must include them.
+ * @param work gets a function that returns the entries so far
  */
-export async function logged(work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
+export async function logged(
+  work: (lines: () => Record<string, unknown>[]) => Promise<unknown>,
+): Promise<Record<string, unknown>[]> {
   const { write } = process.stderr;
   let text = '';
   process.stderr.write = ((chunk: string | Uint8Array) => {
     text += String(chunk);
     return true;
   }) as typeof write;
+  const lines = () =>
+    text
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
   try {
-    await work();
+    await work(lines);
   } finally {
     process.stderr.write = write;
   }
   search(text);
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return lines();
 }

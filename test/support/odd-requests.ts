@@ -357,9 +357,9 @@ export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer
         method,
         path,
         headers: { ...headers, ...length },
-        timeout: 10_000,
+        timeout: 60_000,
       });
-      request.on('timeout', () => request.destroy(new Error('no response within 10 s')));
+      request.on('timeout', () => request.destroy(new Error('no response within 60 s')));
       request.on('error', reject);
       request.on('response', (response) => {
         const parts: Buffer[] = [];

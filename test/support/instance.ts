@@ -21,6 +21,7 @@ import { createProfile, type Grant, profileId } from '../../plugins/access/profi
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { createOrganization } from '../../plugins/tenants/organizations/organizations.ts';
 import { assertDescribed, describe as describeResponses } from './described.ts';
+import { exchange, type Received } from './http-client.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import './secrets.ts';
 import { sourcesWith } from './sources.ts';
@@ -35,10 +36,7 @@ export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).
 );
 
 /** A response as a client sees it. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
+export interface Answer extends Received {
   /** The body parsed as JSON. Throws if it is not JSON. */
   readonly json: Record<string, unknown>;
 }
@@ -160,25 +158,24 @@ export async function startInstance(
 /** Sends one request over real HTTP. */
 export async function send(url: string, request: string, call: Call = {}): Promise<Answer> {
   const [method = 'GET', path = '/'] = request.split(/ (.*)/s);
-  const raw = typeof call.body === 'string' || call.body instanceof Uint8Array;
-  const response = await fetch(url + path, {
+  const { key, body } = call;
+  const response = await exchange(new URL(url + path), {
     method,
-    redirect: 'manual',
     headers: {
-      ...(call.key === undefined ? {} : { authorization: `Bearer ${call.key}` }),
-      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...call.headers,
     },
-    ...(call.body === undefined ? {} : { body: raw ? (call.body as string) : JSON.stringify(call.body) }),
+    body:
+      body === undefined || typeof body === 'string' || body instanceof Uint8Array
+        ? body
+        : JSON.stringify(body),
   });
-  const text = await response.text();
-  await assertDescribed(url, method, path, { status: response.status, headers: response.headers, text });
+  await assertDescribed(url, method, path, response);
   return {
-    status: response.status,
-    headers: response.headers,
-    text,
+    ...response,
     get json() {
-      return JSON.parse(text) as Record<string, unknown>;
+      return JSON.parse(response.text) as Record<string, unknown>;
     },
   };
 }

@@ -1,6 +1,6 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import type { Parsed, YamlIssue } from './load.ts';
-import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
+import { didYouMean, formatValue, nearest, snakeCase, suggestion } from './words.ts';
 
 /** Checks whether a file matches a schema, and adds every violation to `issues`. */
 export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
@@ -143,7 +143,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
     }
     case 'uniqueItems':
       return repeatedItems(error.data as readonly unknown[]).map(({ index, value }) =>
-        parsed.problem({ path: [...path, index] }, `${excerpt(value)} is listed twice in ${name}`),
+        parsed.problem({ path: [...path, index] }, `${formatValue(value)} is listed twice in ${name}`),
       );
     case 'type':
       if (
@@ -232,7 +232,7 @@ function describeActual({ schema, parentSchema, data }: ErrorObject, advice: str
     advice === undefined
       ? alternativeHint(data, [schema].flat() as string[], parentSchema?.pattern)
       : `. ${advice}`;
-  return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
+  return data === null || data === undefined ? `, but is empty${hint}` : `, not ${formatValue(data)}${hint}`;
 }
 
 /** Suggests the same value in the right type. @param pattern a regular expression that texts must match */

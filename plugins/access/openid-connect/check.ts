@@ -5,7 +5,7 @@ import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
 /** Returns why logins at a provider would fail, or undefined if its discovery document is valid. */
-export async function problemOf(
+export async function discoveryIssue(
   settings: ProviderSettings,
   limitSeconds = timeoutSeconds,
 ): Promise<string | undefined> {
@@ -70,7 +70,7 @@ export const providersCheck: DoctorCheck<CheckedProviders> = {
             'the provider is disabled because its name, issuer, client_id or client_secret is blank';
           return { place, problem, advice: 'Set them, or remove the provider.', isNote: true as const };
         }
-        const problem = await problemOf(settings);
+        const problem = await discoveryIssue(settings);
         const advice =
           'Correct its issuer (its URL without /.well-known/…), or ask its operator. Logins with passwords still work.';
         return problem === undefined ? undefined : { place, problem, advice };

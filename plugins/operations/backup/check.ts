@@ -1,7 +1,7 @@
 import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { lastBackups, problemOf } from './runs.ts';
+import { backupFailure, lastBackups } from './runs.ts';
 import type { BackupSettings } from './schedule.ts';
 
 /**
@@ -20,7 +20,7 @@ export const backupCheck: DoctorCheck<{
       runs.lastSuccess === undefined
         ? 'no backup exists'
         : `the last one is from ${runs.lastSuccess.started_at.toISOString()}`;
-    switch (problemOf(runs, backups)) {
+    switch (backupFailure(runs, backups)) {
       case 'failed':
         return [
           {

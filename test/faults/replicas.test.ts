@@ -269,7 +269,7 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       probe: { migrations: async () => [], close: () => {} },
       migrations: [],
       settingsProblem: () => undefined,
-      isLeaving: () => false,
+      isDraining: () => false,
       replicas,
     });
     const admin = await createAdminServer({ liveness: () => undefined, readiness, metrics: async () => [] });

@@ -15,7 +15,7 @@ export const backupCheck: DoctorCheck<{
   needs: ['database', 'settings'],
   run: async ({ database, settings: { backups } }) => {
     const runs = await lastBackups(tablesOf(database));
-    const place = 'backups';
+    const location = 'backups';
     const since =
       runs.lastSuccess === undefined
         ? 'no backup exists'
@@ -24,16 +24,16 @@ export const backupCheck: DoctorCheck<{
       case 'failed':
         return [
           {
-            place,
-            problem: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
+            location,
+            message: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
             advice: 'Fix the cause. A scheduled backup is retried within 15 minutes.',
           },
         ];
       case 'late':
         return [
           {
-            place,
-            problem: `config.yaml schedules a backup every ${backups.every_hours} hours, but ${since}`,
+            location,
+            message: `config.yaml schedules a backup every ${backups.every_hours} hours, but ${since}`,
             advice: 'A running server creates backups. Start it with "crm serve", or check its log.',
           },
         ];

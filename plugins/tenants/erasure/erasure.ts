@@ -155,11 +155,11 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
         tables,
       );
     }
-    for (const [table, { columns, rows, key }] of personalDataTables) {
+    for (const [table, { columns, erasure, key }] of personalDataTables) {
       const assignments = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
       for (const keyBatch of chunks(keys.get(table) ?? [], rowsPerStatement)) {
         const condition = sql`t.organization_id = ${input.organization}::bigint and ${keyCondition(key, keyBatch)} and ${anyContains(columns, texts)}`;
-        await (rows === 'go'
+        await (erasure === 'delete'
           ? sql`delete from ${sql.table(table)} t where ${condition}`
           : sql`update ${sql.table(table)} t set ${assignments} where ${condition}`
         ).execute(tables);

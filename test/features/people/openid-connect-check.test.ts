@@ -105,7 +105,7 @@ describe('doctor checks OpenID Connect providers', () => {
     };
     const findings = await providersCheck.run({ settings: { login: { providers } } });
     assert.deepEqual(
-      findings.map(({ place, isNote }) => [place, isNote]),
+      findings.map(({ location, isNote }) => [location, isNote]),
       [
         ['login.providers.away', undefined],
         ['login.providers.off', true],

@@ -1,6 +1,6 @@
 import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
+import type { Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';

@@ -118,7 +118,7 @@ export function convertField(
       ? storedText
       : `(case when ${conversion.fits(storedText, target)} then ${storedText} else (${instead})::text end)`;
   const textTarget = fieldTypes[field.typeName] as FieldType;
-  // An empty text counts as null unless the new type stores texts.
+  // An empty string counts as null unless the new type stores texts.
   const isNone = isText && textTarget.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
   return {
     label: conversion.label,

@@ -8,7 +8,7 @@ const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii(
 const delimiterBytes = 3;
 
 /**
- * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty text
+ * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty string
  * becomes `""`. Numbers and booleans are written as in JSON.
  */
 export function csvWriter(fields: readonly OutputField[]): RowWriter {

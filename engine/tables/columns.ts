@@ -91,11 +91,11 @@ export const resourcePaths = (entity: EntitySchema): readonly string[] =>
 /** The columns of a table that can contain personal data, and how to erase it. */
 export interface PersonalData {
   /** Name that messages use for the rows. */
-  readonly called: string;
+  readonly label: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];
-  /** How to erase a person's data: `go` deletes the row, and `stay` clears the columns. */
-  readonly rows: 'go' | 'stay';
+  /** How to erase a person's data: `delete` the row, or `clear` the columns. */
+  readonly erasure: 'delete' | 'clear';
 }
 
 /** A table's personal data, and its primary key columns after the organization, with their PostgreSQL types. */
@@ -127,7 +127,7 @@ interface Keys {
   readonly resourceColumns?: readonly string[];
   /** Columns that contain paths starting with a resource name. */
   readonly resourcePaths?: readonly string[];
-  readonly people?: PersonalData;
+  readonly personalData?: PersonalData;
 }
 
 /**
@@ -137,13 +137,13 @@ interface Keys {
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, people, ...keys }: Keys = {},
+  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, personalData, ...keys }: Keys = {},
 ): EntitySchema {
   const options = { name, tableName: name, properties, ...keys };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
   if (placement !== undefined) placements.set(entity, placement);
   if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
-  if (people !== undefined) personalDataByTable.set(name, { ...people, key: keyOf(properties) });
+  if (personalData !== undefined) personalDataByTable.set(name, { ...personalData, key: keyOf(properties) });
   if (paths !== undefined) resourcePathsByTable.set(entity, paths);
   return entity;
 }

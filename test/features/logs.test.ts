@@ -147,7 +147,7 @@ for (const driver of drivers) {
       assert.equal(slowMs, 1000);
     });
 
-    test('one process logs probable mistakes in the settings, also after it takes over', async () => {
+    test('one process logs probable errors in the settings, also after it takes over', async () => {
       const other = join(folder.path, 'other.yaml');
       writeFileSync(other, 'messaging: { acmee: { sender: log } }\n');
       const background = backgroundWork(() => {});

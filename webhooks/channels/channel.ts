@@ -2,7 +2,7 @@ import type { Tables } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 
 /** An HTTP request from a provider. */
-export interface Delivery {
+export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
   /** Path and query string of the request. */
@@ -59,9 +59,9 @@ export interface Channel {
    * Returns whether the delivery was signed with the secret, comparing in constant time.
    * @param publicUrl the instance's public origin
    */
-  readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
+  readonly verify: (delivery: ProviderRequest, secret: string, publicUrl: string) => boolean;
   /** Returns the relevant events of a delivery. @throws HttpError 400 if the body is invalid */
-  readonly events: (delivery: Delivery) => readonly ChannelEvent[];
+  readonly events: (delivery: ProviderRequest) => readonly ChannelEvent[];
   /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It can run twice for the same event, so it must be idempotent. */

@@ -4,9 +4,9 @@
 export {
   type Channel,
   type ChannelEvent,
-  type Delivery,
   type Integration,
   PermanentError,
+  type ProviderRequest,
   RetryableError,
 } from './channel.ts';
 export { channelOf, channels } from './channels.ts';

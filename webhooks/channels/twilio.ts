@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
-import type { Channel, Delivery } from './channel.ts';
+import type { Channel, ProviderRequest } from './channel.ts';
 import { storeMessage } from './messages.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 
@@ -10,7 +10,7 @@ import { type Json, jsonObject, jsonText } from './meta.ts';
 const maxParameters = 500;
 
 /** Parses a delivery's form. Returns undefined if it has too many parameters to sort cheaply. */
-function formOf({ raw }: Delivery): URLSearchParams | undefined {
+function formOf({ raw }: ProviderRequest): URLSearchParams | undefined {
   const text = raw.toString('utf8');
   let parameters = 1;
   for (let at = text.indexOf('&'); at !== -1; at = text.indexOf('&', at + 1)) {
@@ -20,7 +20,7 @@ function formOf({ raw }: Delivery): URLSearchParams | undefined {
 }
 
 /** Returns a delivery's parameters, parsed from a form or from JSON whose digest is part of the signed URL. */
-const fieldsOf = (delivery: Delivery): Json =>
+const fieldsOf = (delivery: ProviderRequest): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
     ? jsonObject(readJson(delivery.raw))
     : Object.fromEntries(formOf(delivery) ?? []);

@@ -9,7 +9,7 @@ import {
   renewSealed,
   sealing,
 } from '../../plugins/access/secrets/index.ts';
-import { channels, type Delivery } from '../channels/index.ts';
+import { channels, type ProviderRequest } from '../channels/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 import { backlog, startQueueRetention, startWorker } from '../queue/index.ts';
 import { type InboxClaim, inboxQueue, store } from './inbox.ts';
@@ -71,7 +71,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
 
     app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
       const integration = integrationOf(request);
-      const delivery: Delivery = {
+      const delivery: ProviderRequest = {
         headers: request.headers,
         raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
         url: request.url,

@@ -145,7 +145,7 @@ export const submittedTexts = (
   );
 
 /**
- * Converts the texts of a form to a request body. Omits empty texts if the field type has no empty value, so that
+ * Converts the texts of a form to a request body. Omits empty strings if the field type has no empty value, so that
  * defaults apply.
  */
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {

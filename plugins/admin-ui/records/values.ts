@@ -37,7 +37,7 @@ export const fieldLabel = ({ name, type }: Field): string =>
 /** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** Returns the text that represents a value in forms and on pages. Null becomes an empty text. */
+/** Returns the text that represents a value in forms and on pages. Null becomes an empty string. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 

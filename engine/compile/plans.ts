@@ -1,6 +1,6 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type Field, fieldColumns } from '../fields/index.ts';
+import { type ColumnDefinition, type Field, fieldColumns } from '../fields/index.ts';
 import { listParameters, pageSize, recordQuery } from '../query/index.ts';
 import {
   type Action,
@@ -192,17 +192,6 @@ function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   );
 }
 
-/** SQL expressions that generate values, by column type. `n` is the record's sequence number. */
-const sampleValues: Readonly<Record<string, string>> = {
-  text: `'value ' || n`,
-  bigint: 'n',
-  integer: 'n',
-  numeric: 'n',
-  boolean: 'n % 2 = 0',
-  timestamptz: `now() - n * interval '1 minute'`,
-  date: `date '2020-01-01' + n % 1000`,
-};
-
 /** Returns SQL that inserts records for every organization. */
 function insertRecordsSql({ name, definition }: Resource): string {
   const filters = new Set(definition.filters.map(({ field }) => field.name));
@@ -210,7 +199,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
   const columns = fields.flatMap((field) =>
     fieldColumns(field).map((column) => ({
       name: column.name,
-      value: sampleValueSql(field, column.type, filters.has(field.name)),
+      value: sampleValueSql(field, column, filters.has(field.name)),
     })),
   );
   return `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')})
@@ -222,10 +211,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
  * Returns an SQL expression that generates a value.
  * @param isFilter whether to use only a few values, so that each value matches many records
  */
-const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
+const sampleValueSql = ({ set }: Field, { sample, type }: ColumnDefinition, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
-  const value = sampleValues[column];
-  if (value === undefined)
-    throw new Error(`no sample value of type ${column} for ${name} (${type.expected})`);
-  return `(${isFilter ? value.replace(/\bn\b/, `(n / ${organizations} % 4)`) : value})::${column}`;
+  return `(${isFilter ? sample.replace(/\bn\b/, `(n / ${organizations} % 4)`) : sample})::${type}`;
 };

@@ -221,7 +221,7 @@ function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly s
   const candidates = fields.filter(
     (field) =>
       field.set === undefined &&
-      field.typeName !== 'text' &&
+      field.type.form.control !== 'lines' &&
       field.type.joins !== true &&
       !field.readOnly &&
       !inTitle.includes(field),

@@ -1,6 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
-import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
   formatNames,
@@ -145,11 +144,11 @@ export function openApiFragment(
         properties: {
           data: {
             type: 'array',
-            maxItems: pageSize,
+            maxItems: definition.page.size,
             items: ref('schemas', projectionSchemaName(recordName)),
           },
           page: { type: 'integer', minimum: 1, description: 'The requested page.' },
-          per_page: { type: 'integer', const: pageSize },
+          per_page: { type: 'integer', const: definition.page.size },
         },
       },
     },

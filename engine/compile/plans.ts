@@ -1,7 +1,7 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type ColumnDefinition, type Field, fieldColumns } from '../fields/index.ts';
-import { listParameters, pageSize, recordQuery } from '../query/index.ts';
+import { listParameters, operatorOf, recordQuery } from '../query/index.ts';
 import {
   type Action,
   grantMasks,
@@ -156,8 +156,8 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
-const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
+/** Number of records before a very distant page. */
+const farOffset = 10_000;
 
 /** Returns the queries of an operation that have distinct statements. */
 function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
@@ -175,18 +175,18 @@ function queriesOf({ definition }: Resource, action: Action): readonly Record<st
 /** Returns queries for every sort field, direction and page depth of a list, with each filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
-  const byName = new Map(definition.fields.map((field) => [field.name, field]));
-  const filters = parameters.flatMap((parameter) => {
-    const field = byName.get(parameter.replace(/\[.*/, ''));
-    const example = parameter.endsWith('[is_null]')
-      ? true
-      : (field?.type.examples.find((example) => example !== null && example !== '') ?? 1);
-    return field === undefined ? [] : [{ [parameter]: String(example) }];
-  });
+  const filters = definition.filters.flatMap(({ field, parameters }) =>
+    parameters.map(({ name, operator }): Record<string, string> => {
+      const example = field.type.examples.find((value) => value !== null && value !== '') ?? 1;
+      return { [name]: operatorOf(operator).words?.[0] ?? String(example) };
+    }),
+  );
   const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
   const orders: Record<string, string>[] = parameters.includes('sort')
     ? [...definition.sort.choices.keys()].flatMap((sort) => ['asc', 'desc'].map((dir) => ({ sort, dir })))
     : [{}];
+  // Pages with distinct statements: the first page, an early page, a deep page and a very distant page.
+  const pages = ['1', '2', '6', String(Math.ceil(farOffset / definition.page.size) + 1)];
   return [{}, ...filters, ...combination].flatMap((filter) =>
     orders.flatMap((order) => pages.map((page) => ({ ...order, ...filter, page }))),
   );

@@ -1,5 +1,6 @@
 import { type ErrorCode, errorCodes, errors, HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
+import { pageSize } from '../query/index.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
 
@@ -200,8 +201,7 @@ export const parameters = {
   page: {
     name: 'page',
     in: 'query',
-    description:
-      'Number of a page of 20 records. Values below 1 count as 1. `data` is empty after the last page.',
+    description: `Number of a page of ${pageSize} records. Values below 1 count as 1. \`data\` is empty after the last page.`,
     schema: { type: 'integer', default: 1 },
   },
   IfMatch: {

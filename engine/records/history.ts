@@ -92,7 +92,7 @@ export const history: Operation<HistoryPlan> = {
     summary: `List the changes to ${aRecord}`,
     parameters: [{ $ref: '#/components/parameters/cursor' }],
     success: {
-      description: 'Up to 20 changes, newest first. The record itself may have been deleted.',
+      description: `Up to ${pageSize} changes, newest first. The record itself may have been deleted.`,
       schema: changesSchema,
       headers: {
         Link: {

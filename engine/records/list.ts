@@ -4,7 +4,6 @@ import {
   foreignCursorIssue,
   listParameters,
   type ParsedQuery,
-  pageSize,
   parseQuery,
   queryShape,
 } from '../query/index.ts';
@@ -76,10 +75,14 @@ export const list: Operation<ListPlan> = {
         const { page, sort } = plan.parsedQuery;
         const pageNumber = sort.after?.page ?? page.page;
         const { toBound = (text: string) => text } = sort.field.type;
-        const isFull = Number(count) === pageSize;
+        const isFull = Number(count) === definition.page.size;
         const last = isFull ? { id: String(id), key: key == null ? null : toBound(String(key)) } : undefined;
         return {
-          body: wrapBody('{"data":[', records ?? '', `],"page":${pageNumber},"per_page":${pageSize}}`),
+          body: wrapBody(
+            '{"data":[',
+            records ?? '',
+            `],"page":${pageNumber},"per_page":${definition.page.size}}`,
+          ),
           headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
         };
       },

@@ -107,7 +107,11 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   for (const { operation, compiled } of routedOperations(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
-      const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
+      const request = requestOf(
+        query,
+        operation.path.includes(':id') ? '1' : undefined,
+        bodyFor(operation, body),
+      );
       const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
         // If an index does not serve the filter, the plan is the same for every order and page.
@@ -129,8 +133,10 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 /** Returns a valid request body for an operation. @param record a record with all required fields */
-const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
-  path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
+const bodyFor = (
+  { isBatch }: { readonly isBatch?: true },
+  record: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> => (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
 
 const requestOf = (
   query: Readonly<Record<string, string>>,

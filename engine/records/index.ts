@@ -50,5 +50,6 @@ export { type CompiledOperations, compileOperations, operations, routedOperation
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';
+export { etagHeader } from './response-headers.ts';
 export { distinctionOf, namesOf } from './uniques.ts';
 export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

@@ -39,6 +39,17 @@ export const list: Operation<ListPlan> = {
   path: '',
   action: 'list',
   status: 200,
+  responseHeaders: {
+    Link: {
+      description:
+        'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
+      schema: { type: 'string' },
+    },
+    'X-Total-Count': {
+      description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
+      schema: { type: 'integer', minimum: 0 },
+    },
+  },
   formats: formatNames,
   compile: (context) => {
     const { definition } = context;
@@ -93,20 +104,8 @@ export const list: Operation<ListPlan> = {
     operationId: `list${pluralName}`,
     summary: `List ${definition.name}`,
     parameters: describeQuery(definition),
-    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List`, headers },
+    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
   }),
-};
-
-const headers = {
-  Link: {
-    description:
-      'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
-    schema: { type: 'string' },
-  },
-  'X-Total-Count': {
-    description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
-    schema: { type: 'integer', minimum: 0 },
-  },
 };
 
 /** Returns the headers of a page. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
@@ -73,11 +73,7 @@ function inboundLeads(
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
       if (identifyingFields.every((name) => (body[name] ?? '').trim() === '')) {
-        throw new HttpError(
-          400,
-          'invalid_input',
-          `at least one of ${identifyingFields.join(', ')} is required`,
-        );
+        throw errors.invalidItem(`at least one of ${identifyingFields.join(', ')} is required`);
       }
       const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);

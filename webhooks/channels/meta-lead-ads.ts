@@ -10,7 +10,16 @@ import {
   UnreachableError,
 } from '../endpoint/index.ts';
 import { type Channel, type ChannelContext, PermanentError, RetryableError } from './channel.ts';
-import { type Json, jsonList, jsonObject, jsonText, meta } from './meta.ts';
+import {
+  asNumber,
+  type Json,
+  jsonList,
+  jsonObject,
+  jsonText,
+  jsonWithNumbers,
+  meta,
+  metaSimulation,
+} from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
@@ -88,6 +97,35 @@ export const metaLeadAds: Channel = {
     const lead = await fetchLead(context, leadgen);
     const fields = { ...fieldsOf(lead), ...idsOf(lead) };
     await context.transaction((tables) => recordsOf(tables, context).patch('leads', id, fields));
+  },
+  simulation: {
+    ...metaSimulation,
+    eventId: ({ id }) => id,
+    body: ({ id, text }) =>
+      jsonWithNumbers({
+        object: 'page',
+        entry: [
+          {
+            id: '153125381133',
+            time: Math.floor(Date.now() / 1000),
+            changes: [
+              {
+                field: 'leadgen',
+                value: {
+                  leadgen_id: asNumber(id),
+                  page_id: '153125381133',
+                  form_id: '12312312312',
+                  ad_id: '67546546546',
+                  adgroup_id: '3433434343',
+                  created_time: Math.floor(Date.now() / 1000),
+                  // This is not one of Meta's fields. It pads the large delivery.
+                  ...(text.length > 1000 && { padding: text }),
+                },
+              },
+            ],
+          },
+        ],
+      }),
   },
 };
 

@@ -1,3 +1,4 @@
+import { extraColumns, firstColumn } from '../fields/index.ts';
 import { identifier, literal, quote } from '../sql/index.ts';
 import { conversionGuard } from './conversion-checks.ts';
 import type { LiveNode } from './nodes.ts';
@@ -56,8 +57,10 @@ export function groupRetypes(statements: readonly string[]): readonly (string | 
       .findLastIndex((text) => text.startsWith(`${alterColumn} drop default`));
     // A statement written by hand runs unchanged.
     if (start === -1) continue;
-    const offset = `alter table ${quote(table)} drop column ${quote(`${first.name}_offset`)};`;
-    const end = statements[position + 1] === offset ? position + 1 : position;
+    const extra = [...extraColumns.keys()]
+      .map((suffix) => `${first.name}${suffix}`)
+      .find((name) => statements[position + 1] === `alter table ${quote(table)} drop column ${quote(name)};`);
+    const end = extra === undefined ? position : position + 1;
     for (let index = start; index <= end; index++) positions.set(index, table);
     const group = statements.slice(start + 1, position);
     const isNullable = statements[start]?.includes('drop not null') === true;
@@ -65,7 +68,7 @@ export function groupRetypes(statements: readonly string[]): readonly (string | 
     retypes.set(table, {
       ...retype,
       columns: [...retype.columns, ...columns],
-      gone: [...retype.gone, ...(end > position ? [`${first.name}_offset`] : [])],
+      gone: [...retype.gone, ...(extra === undefined ? [] : [extra])],
       before: [
         ...retype.before,
         // The replacement for invalid values can be null.
@@ -361,10 +364,11 @@ function syncTriggers(
   const hasChanged = (name: string) => `new.${name} is distinct from old.${name}`;
   const before = oldColumns.map(({ name }) => beforeOf(name));
   /** Returns the field of a column. Fields are synced separately, because conversions between types can lose values. */
-  const fieldOf = (name: string): string => {
-    const [first] = columns.filter((column) => name === `${column.name}_offset`);
-    return first?.name ?? name;
-  };
+  const fieldOf = (name: string): string =>
+    firstColumn(
+      name,
+      columns.map((column) => column.name),
+    );
   const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
     const current = columns.filter(({ name }) => fieldOf(name) === field);
     const previous = oldColumns.filter(({ name }) => fieldOf(name) === field);
@@ -409,9 +413,12 @@ function syncTriggers(
 function previousValue(columns: ColumnSwap['columns'], name: string, type: string): string {
   const value = columns.find((column) => column.name === name);
   if (value === undefined) {
-    // The column is the offset of a timestamp that is now a text.
-    const [text] = columns.filter((column) => name === `${column.name}_offset`);
-    return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
+    // The column is an additional column of a field that is now a text.
+    const first = firstColumn(
+      name,
+      columns.map((column) => column.name),
+    );
+    return extraColumns.get(name.slice(first.length))?.(`new.${quote(first)}::text`) ?? 'null';
   }
   const current = `new.${quote(name)}`;
   return value.type.startsWith('timestamptz') && type === 'text'

@@ -1,3 +1,5 @@
+import { firstColumn } from '../fields/index.ts';
+
 /** Risk of a statement for concurrent requests, or a reason why it can fail. */
 export type Risk = 'destructive' | 'data-dependent' | 'blocking' | 'needs a restart';
 
@@ -240,14 +242,14 @@ export interface DroppedValues {
   readonly column: string | undefined;
 }
 
-/** Returns the tables and columns that a statement drops. Excludes offsets that are dropped with their timestamps. */
+/** Returns the tables and columns that a statement drops. Excludes additional columns that are dropped with their field. */
 export function droppedValues({ sql, table }: StatementAnalysis): readonly DroppedValues[] {
   if (table === undefined) return [];
   if (dropTablePattern.test(sql)) return [{ table, column: undefined }];
   if (!sql.startsWith('alter table ')) return [];
   const columns = [...sql.matchAll(dropColumnPattern)].map(([, column = '']) => column);
   return columns
-    .filter((column) => !columns.includes(column.replace(/_offset$/, '')) || !column.endsWith('_offset'))
+    .filter((column) => firstColumn(column, columns) === column)
     .map((column) => ({ table, column }));
 }
 

@@ -5,14 +5,11 @@ import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { type Config, readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
-import { buildService } from '../../app/serve/build.ts';
-import { compileResource, type Resource } from '../../engine/compile/compile.ts';
+import { buildService, compileResources } from '../../app/serve/build.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { checkSources } from '../../engine/definition/check.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
-import { enabledEffects } from '../../engine/effects/effects.ts';
-import { apiPrefix } from '../../engine/http/openapi.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
@@ -109,13 +106,8 @@ export async function startInstance(
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());
-  const { rateLimit, ...chosen } = readConfig(environment);
-  const resources = compileResource(
-    checkSources(sources),
-    apiPrefix,
-    enabledEffects(chosen),
-    rateLimit !== undefined,
-  );
+  const chosen = readConfig(environment);
+  const resources = compileResources(chosen, sources);
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
@@ -134,7 +126,7 @@ export async function startInstance(
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
   // A rate limit adds to the description.
-  const key = `${tables.key} ${rateLimit !== undefined}`;
+  const key = `${tables.key} ${chosen.rateLimit !== undefined}`;
   describeResponses(url, { key, shipped, config, resources });
   return {
     driver,

@@ -39,6 +39,23 @@ export interface ChannelContext {
   readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
+/** An event that `crm simulate` delivers. */
+export interface SimulatedEvent {
+  /** Decimal digits, unique per run. */
+  readonly id: string;
+  readonly text: string;
+}
+
+/** Format and signature of a provider's simulated deliveries, based on the provider's documentation. */
+export interface Simulation {
+  readonly contentType: string;
+  /** Returns the event's ID as stored by the service. */
+  readonly eventId: (event: SimulatedEvent) => string;
+  readonly body: (event: SimulatedEvent) => string;
+  /** Returns the headers that authenticate the delivery. @param url the URL configured at the provider */
+  readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
+}
+
 /** A provider's channel: how deliveries are authenticated, parsed and processed. */
 export interface Channel {
   readonly label: string;
@@ -66,6 +83,7 @@ export interface Channel {
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It can run twice for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
+  readonly simulation: Simulation;
 }
 
 /**

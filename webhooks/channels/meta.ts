@@ -23,6 +23,17 @@ export const meta = {
   },
 } as const satisfies Partial<Channel>;
 
+/** Properties shared by the simulated deliveries of all Meta webhooks. */
+export const metaSimulation = {
+  contentType: 'application/json',
+  sign: (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) }),
+} as const;
+
+/** Marks digits that {@link jsonWithNumbers} writes as a JSON number without rounding. */
+export const asNumber = (digits: string) => `{"bare":${digits}}`;
+export const jsonWithNumbers = (value: object): string =>
+  JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
+
 /** A JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 export const jsonObject = (value: unknown): Json =>

@@ -72,4 +72,22 @@ export const twilio: Channel = {
     const text = jsonText(Body) || (jsonText(NumMedia) > '0' ? '[attachment]' : '');
     await storeMessage(context, { id, from: jsonText(From), text });
   },
+  simulation: {
+    contentType: 'application/x-www-form-urlencoded',
+    eventId: ({ id }) => `SM${id.padStart(32, '0')}`,
+    body: (event) =>
+      new URLSearchParams({
+        ToCountry: 'US',
+        MessageSid: `SM${event.id.padStart(32, '0')}`,
+        AccountSid: `AC${'0'.repeat(32)}`,
+        From: '+15550100002',
+        To: '+15550100001',
+        Body: event.text,
+        NumMedia: '0',
+        ProfileName: 'Sam Simulated',
+      }).toString(),
+    sign: (body, secret, url) => ({
+      'x-twilio-signature': twilioSignature(secret, url, new URLSearchParams(body.toString('utf8'))),
+    }),
+  },
 };

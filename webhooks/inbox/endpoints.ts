@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { rejectOtherMethods } from '../../engine/http/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import {
@@ -65,7 +65,7 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       const integration = integrationOf(request);
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
       if (challenge !== undefined) return challenge;
-      const rejection = new HttpError(403, 'forbidden', 'wrong verify token');
+      const rejection = errors.notPermitted('wrong verify token');
       throw await wrongSecrets.errorFor(request, endpointPath(provider, integration.endpoint), rejection);
     });
 

@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
-import type { Script, SimulatedEvent, StepResult } from './script.ts';
+import type { SimulatedEvent } from '../channels/index.ts';
+import type { Script, StepResult } from './script.ts';
 
 /** URL and secret of an endpoint. */
 export interface SimulationTarget {

@@ -104,7 +104,7 @@ export const login = fastifyPlugin(
       }
       if (otp === undefined) throw errors.secondFactorRequired();
       const kind = await app.checkCode(user.id, otp);
-      if (kind === undefined) throw errors.secondFactorRequired('otp is wrong or has already been used');
+      if (kind === undefined) throw errors.wrongSecondFactor();
       return { method: `${byPassword} and ${kind}`, secondFactor: true };
     };
 

@@ -150,7 +150,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
         return {
           label,
           isReadOnly: recordField.readOnly,
-          ...((recordField.typeName === 'text' && text !== '') || isLong
+          ...((recordField.type.form.control === 'lines' && text !== '') || isLong
             ? { long: truncate(text, excerptLengths.one) }
             : displayValue(
                 recordField,

@@ -430,8 +430,8 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
             ?.run({ config, database } as Parameters<(typeof serverChecks)[number]['run']>[0]);
           assert.deepEqual(findings, [
             {
-              place: 'DATABASE_URL',
-              problem:
+              location: 'DATABASE_URL',
+              message:
                 'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
               advice:
                 'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',

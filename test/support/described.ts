@@ -6,6 +6,8 @@ import { Ajv2020, type Options, type ValidateFunction } from 'ajv/dist/2020.js';
 import type { Config } from '../../app/config.ts';
 import { describeInstance } from '../../app/serve/build.ts';
 import type { Resource } from '../../engine/compile/compile.ts';
+import { fieldTypes } from '../../engine/fields/field-types.ts';
+import type { FieldType } from '../../engine/fields/type.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 const object = (value: unknown): Json => (value ?? {}) as Json;
@@ -237,6 +239,11 @@ export function ajvFor(options: Options = {}): Ajv2020 {
   });
   ajv.addFormat('int32', within(31));
   ajv.addFormat('int64', within(63));
+  // Values of other field types are checked by their contract test.
+  for (const { json } of Object.values<FieldType>(fieldTypes)) {
+    if (json.format !== undefined && !Object.hasOwn(ajv.formats, String(json.format)))
+      ajv.addFormat(String(json.format), true);
+  }
   for (const name of ['double', 'decimal']) ajv.addFormat(name, { type: 'number', validate: () => true });
   return ajv;
 }

@@ -36,4 +36,12 @@ export {
   organizations,
   slugsOf,
 } from './organizations.ts';
+export {
+  countRows,
+  findRow,
+  listRows,
+  type RowQuery,
+  type RowSource,
+  rowsStatement,
+} from './rows.ts';
 export * from './tables.ts';

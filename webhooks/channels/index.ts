@@ -9,7 +9,7 @@ export {
   PermanentError,
   RetryableError,
 } from './channel.ts';
-export { channelOf, channels } from './channels.ts';
+export { channelLabel, channelOf, channels } from './channels.ts';
 export { messenger } from './messenger.ts';
 export { metaSignature } from './meta.ts';
 export { leadAdsNeeds, metaLeadAds } from './meta-lead-ads.ts';

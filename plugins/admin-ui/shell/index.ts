@@ -10,6 +10,8 @@ export {
   personOf,
   signedIn,
 } from './access.ts';
+export { addObjects, objectList, type RegisteredObject, userList } from './add-objects.ts';
+export { type AdminObject, defineObject } from './admin-object.ts';
 export { completeTimestamp, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
 export { exactTime } from './helpers.ts';
@@ -18,13 +20,16 @@ export {
   filterLink,
   hiddenParameters,
   linkWithParameters,
-  listing,
+  listPage,
+  memoryPage,
   parametersOf,
   rowsPerPage,
 } from './listing.ts';
 export { adminUiModule } from './module.ts';
+export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 export {
   addDoneTexts,
+  listData,
   redirectDone,
   render,
   returnQuery,

@@ -1,25 +1,46 @@
 import type { FastifyRequest } from 'fastify';
-import type { Chip, DisplayValue, HiddenField, ListView, TableColumn, TableRow } from './views.ts';
+import type { DisplayValue, HiddenField, ListView, TableColumn, TableRow } from './views.ts';
 
-/** A column of an in-memory list. */
-interface MemoryColumn<T> {
+/** A column of a list. `By` is how the list is sorted by it. */
+interface ListColumn<T, By> {
   readonly title: string;
   readonly cell: (item: T) => DisplayValue;
   /** The sort key. If absent, the list cannot be sorted by this column. */
-  readonly by?: (item: T) => string | number | null;
+  readonly by?: By | undefined;
   readonly numeric?: true;
 }
 
-/** Options for searching, sorting and paginating an in-memory list. */
-export interface MemoryList<T> {
-  readonly columns: readonly MemoryColumn<T>[];
-  /** Returns the text in which to search. */
-  readonly text: (item: T) => string;
-  readonly searchLabel: string;
+/** A list that is searched, sorted and divided into pages. */
+interface ListOptions<T, By> {
+  readonly columns: readonly ListColumn<T, By>[];
+  /** Label of the search field. If absent, the list cannot be searched. */
+  readonly searchLabel?: string | undefined;
   /** Alternative views of the list, by their value in the URL. The first view is the default. */
-  readonly views?: Readonly<Record<string, { readonly label: string; readonly has: (item: T) => boolean }>>;
+  readonly views?: Readonly<Record<string, { readonly label: string }>> | undefined;
+  /** Parameter that selects the view. */
+  readonly viewParameter?: string | undefined;
   readonly row: (item: T) => Omit<TableRow, 'cells'>;
   readonly empty: ListView['empty'];
+}
+
+/** The part of a list that a request selects. */
+export interface ListRequest<By> {
+  /** Words that items must contain, ignoring case. */
+  readonly words: readonly string[];
+  readonly view: string | undefined;
+  readonly sort: { readonly by: By; readonly isDescending: boolean } | undefined;
+  /** Page number from 1, which can be higher than the last page. */
+  readonly page: number;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** A page of a list. */
+export interface ListPage<T> {
+  readonly items: readonly T[];
+  /** The page number and the number of items on all pages, unless pages are selected by `before`. */
+  readonly position?: { readonly page: number; readonly total: number };
+  /** Value of `before` for the next page. */
+  readonly nextBefore?: string | undefined;
 }
 
 /** Number of rows per page. */
@@ -69,70 +90,93 @@ export function filterLink(request: FastifyRequest, path: string): string | unde
   return `${path}?${parameters}`;
 }
 
-/** Returns one page of an in-memory list, searched and sorted by the query parameters. */
-export function listing<T>(request: FastifyRequest, items: readonly T[], options: MemoryList<T>): ListView {
+/** Number of characters of a search text that are used. */
+const maxSearchLength = 200;
+
+/** Returns the page of a list that the query parameters select. @param load returns the items */
+export async function listPage<T, By>(
+  request: FastifyRequest,
+  { columns, searchLabel, views = {}, viewParameter = 'show', row, empty }: ListOptions<T, By>,
+  load: (list: ListRequest<By>) => Promise<ListPage<T>>,
+): Promise<ListView> {
   const parameters = parametersOf(request);
   const path =
     request.routeOptions.method === 'POST'
       ? request.url.replace(/\/[^/]*$/, '')
       : (request.url.split('?')[0] ?? '');
-  const { columns, views = {}, text, row } = options;
   const names = Object.keys(views);
-  const view = names.includes(parameters.show ?? '') ? parameters.show : names[0];
-  const words = (parameters.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const viewItems = items.filter((item) => view === undefined || views[view]?.has(item) === true);
-  const matches = viewItems.filter((item) => words.every((word) => text(item).toLowerCase().includes(word)));
-
+  const viewName = parameters[viewParameter] ?? '';
+  const view = names.includes(viewName) ? viewName : names[0];
+  const words = (parameters.q ?? '').slice(0, maxSearchLength).split(/\s+/).filter(Boolean);
   const sortColumn = columns.find(({ title, by }) => by !== undefined && title === parameters.sort);
-  const sign = parameters.dir === 'desc' ? -1 : 1;
-  if (sortColumn?.by !== undefined) {
-    const { by } = sortColumn;
-    matches.sort((a, b) => sign * compare(by(a), by(b)));
-  }
-  const pages = Math.max(1, Math.ceil(matches.length / rowsPerPage));
-  const page = Math.min(pages, Math.max(1, Math.trunc(Number(parameters.page)) || 1));
+  const isDescending = parameters.dir === 'desc';
+  const { items, position, nextBefore } = await load({
+    words,
+    view,
+    sort: sortColumn?.by === undefined ? undefined : { by: sortColumn.by, isDescending },
+    page: Math.max(1, Math.trunc(Number(parameters.page)) || 1),
+    parameters,
+  });
+  const { page = 1, total = 0 } = position ?? {};
   const link = (changes: Readonly<Record<string, string | undefined>>) =>
-    linkWithParameters(path, parameters, changes);
-  const chips: Chip[] = names.map((name) => ({
-    label: `${views[name]?.label}`,
-    href: link({ show: name === names[0] ? undefined : name, page: undefined }),
-    current: name === view,
-  }));
+    linkWithParameters(path, parameters, { page: undefined, before: undefined, ...changes });
   return {
-    search: {
-      label: options.searchLabel,
-      value: parameters.q ?? '',
-      keep: hiddenParameters(parameters, ['q']),
-    },
-    chips,
+    ...(searchLabel !== undefined && {
+      search: {
+        label: searchLabel,
+        value: parameters.q ?? '',
+        keep: hiddenParameters(parameters, ['q', 'before']),
+      },
+    }),
+    chips: names.map((name) => ({
+      label: `${views[name]?.label}`,
+      href: link({ [viewParameter]: name === names[0] ? undefined : name }),
+      current: name === view,
+    })),
     columns: columns.map(({ title, by, numeric = false }): TableColumn => {
       const isSorted = title === sortColumn?.title;
-      const dir = isSorted && sign === 1 ? 'desc' : undefined;
       return {
         title,
         numeric,
-        ...(by && { href: link({ sort: title, dir, page: undefined }) }),
-        ...(isSorted && { sorted: sign === 1 ? ('ascending' as const) : ('descending' as const) }),
+        ...(by !== undefined && {
+          href: link({ sort: title, dir: isSorted && !isDescending ? 'desc' : undefined }),
+        }),
+        ...(isSorted && { sorted: isDescending ? ('descending' as const) : ('ascending' as const) }),
       };
     }),
-    rows: matches
-      .slice((page - 1) * rowsPerPage, page * rowsPerPage)
-      .map((item) => ({ ...row(item), cells: columns.map(({ cell }) => cell(item)) })),
+    rows: items.map((item) => ({ ...row(item), cells: columns.map(({ cell }) => cell(item)) })),
     empty:
       words.length > 0
         ? { text: 'No results.', link: { label: 'Show all', href: link({ q: undefined }) } }
-        : options.empty,
+        : empty,
     count:
-      matches.length > 0
-        ? `${(page - 1) * rowsPerPage + 1}–${Math.min(page * rowsPerPage, matches.length)} of ${matches.length}`
+      total > 0
+        ? `${(page - 1) * rowsPerPage + 1}–${Math.min(page * rowsPerPage, total)} of ${total}`
         : undefined,
-    first: page > 1 ? link({ page: undefined }) : undefined,
-    next: page < pages ? link({ page: String(page + 1) }) : undefined,
+    first: page > 1 || (position === undefined && parameters.before !== undefined) ? link({}) : undefined,
+    next:
+      page * rowsPerPage < total
+        ? link({ page: String(page + 1) })
+        : nextBefore && link({ before: nextBefore }),
   };
 }
 
-/** Compares sort keys. Null sorts last, and text sorts by locale. */
-function compare(a: string | number | null, b: string | number | null): number {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
-  return typeof a === 'string' ? a.localeCompare(String(b)) : a - Number(b);
-}
+/** Returns a page number that exists. */
+export const existingPage = (page: number, total: number): number =>
+  Math.min(page, Math.max(1, Math.ceil(total / rowsPerPage)));
+
+/** Returns one page of an in-memory list. @param text returns the text in which to search */
+export const memoryPage =
+  <T>(all: readonly T[], text: (item: T) => string) =>
+  async ({ words, sort, page: requestedPage }: ListRequest<(item: T) => string>): Promise<ListPage<T>> => {
+    const matches = all.filter((item) =>
+      words.every((word) => text(item).toLowerCase().includes(word.toLowerCase())),
+    );
+    if (sort !== undefined) {
+      const { by, isDescending } = sort;
+      matches.sort((a, b) => (isDescending ? -1 : 1) * by(a).localeCompare(by(b)));
+    }
+    const page = existingPage(requestedPage, matches.length);
+    const items = matches.slice((page - 1) * rowsPerPage, page * rowsPerPage);
+    return { items, position: { page, total: matches.length } };
+  };

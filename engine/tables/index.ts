@@ -20,7 +20,6 @@ export {
 } from './columns.ts';
 export {
   inSnapshot,
-  readTransaction,
   runForId,
   type Tables,
   tablesOf,

@@ -35,11 +35,11 @@ test('objects have unique lists', () => {
 
 test("a list's statement is limited to its owner and to a page, and searches and sorts", () => {
   const tables = tablesOf(instance.database);
-  for (const { url, list: stated } of instance.app.adminObjects) {
-    const { source, sorts } = stated;
+  for (const { url, list } of instance.app.adminObjects) {
+    const { source, sorts } = list;
     for (const by of Object.values(sorts)) {
-      const list = { words: ['a%', 'b'], sort: { by, isDescending: true }, limit: rowsPerPage, offset: 50 };
-      const { sql, parameters } = rowsStatement(source, '42', list).compile(tables);
+      const page = { words: ['a%', 'b'], sort: { by, isDescending: true }, limit: rowsPerPage, offset: 50 };
+      const { sql, parameters } = rowsStatement(source, '42', page).compile(tables);
       assert.ok(sql.includes(` where ${source.owner} = $1::bigint and `), `${url}: ${sql}`);
       assert.match(source.owner, /^\w+\.(?:organization_id|user_id)$/);
       assert.equal(source.owner.endsWith('user_id'), !url.includes(':org'), url);

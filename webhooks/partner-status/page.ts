@@ -4,27 +4,22 @@ import {
   addHomeCheck,
   type CurrentMember,
   type DisplayValue,
-  defineObject,
+  type ListDefinition,
   linkWithParameters,
-  listPage,
-  memoryPage,
+  type ObjectContext,
   type ObjectServices,
-  objectList,
   parametersOf,
   section,
+  sectionList,
 } from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 
 /** Payments without a lead. */
-const payments = defineObject<UnmatchedPayment, ObjectServices>({
-  name: 'payments',
-  title: 'Payments without a lead',
+const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> = {
   plural: 'payments',
   source: unmatchedPayments,
-  missing: () => 'this item no longer exists',
-  nameOf: ({ eventId }) => eventId,
   intro: () => 'These payments were accepted, but no lead has their email address, phone number or ID.',
   columns: [
     { title: 'Event', cell: ({ eventId }) => ({ code: eventId }), by: 'e.event_id' },
@@ -33,7 +28,7 @@ const payments = defineObject<UnmatchedPayment, ObjectServices>({
     { title: 'Payload', cell: ({ payload }) => ({ code: payload }) },
   ],
   empty: 'All reported payments matched a lead.',
-});
+};
 
 /** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
@@ -62,7 +57,7 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
       })),
     ];
   });
-  const listPayments = objectList(app, { database }, payments, 'partners', 'payments');
+  const listPayments = sectionList(app, { database }, payments, 'partners', 'payments');
   section(app, database, {
     name: 'partners',
     title: 'Partners',
@@ -80,26 +75,21 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
         },
       ];
       if (isPayments) return { ...(await listPayments(member, request)), chips };
-      const page = await listPage(
-        request,
-        {
-          searchLabel: 'Search endpoints',
-          columns: [
-            {
-              title: 'Endpoint',
-              cell: ({ name }) => ({ text: name }),
-              by: ({ name }: EndpointStatus) => name,
-            },
-            { title: 'Path', cell: ({ path: address }) => ({ code: address }) },
-            { title: 'State', cell: stateOf, by: ({ state }: EndpointStatus) => state },
-            { title: 'Secrets, last used', cell: ({ secrets }) => ({ text: usesOf(secrets) }) },
+      return {
+        chips,
+        intro: 'To enable an endpoint, set its secret in config.yaml.',
+        columns: ['Endpoint', 'Path', 'State', 'Secrets, last used'].map((title) => ({ title })),
+        rows: (await endpointsOf(member)).map((endpoint) => ({
+          id: endpoint.name,
+          cells: [
+            { text: endpoint.name },
+            { code: endpoint.path },
+            stateOf(endpoint),
+            { text: usesOf(endpoint.secrets) },
           ],
-          row: ({ name }) => ({ id: name }),
-          empty: { text: 'Partners can send leads and payments, and request messages.' },
-        },
-        memoryPage(await endpointsOf(member), ({ name, path: address }) => `${name} ${address}`),
-      );
-      return { ...page, chips, intro: 'To enable an endpoint, set its secret in config.yaml.' };
+        })),
+        empty: { text: 'Partners can send leads and payments, and request messages.' },
+      };
     },
     actions: {},
   });

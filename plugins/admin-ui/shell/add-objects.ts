@@ -3,8 +3,8 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { personOf } from './access.ts';
 import type { AdminObject, ContextOf } from './admin-object.ts';
 import { linkWithParameters, parametersOf } from './listing.ts';
-import type { ListContext, ListDefinition, ObjectServices } from './object.ts';
-import { rowList, type StatedList, statedList } from './row-list.ts';
+import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
+import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import { type Section, section } from './section.ts';
 import type { ListView } from './views.ts';
 
@@ -21,22 +21,19 @@ export interface RegisteredObject {
   readonly url: string;
   /** Query parameters that select the list. */
   readonly query: Readonly<Record<string, string>>;
-  readonly list: StatedList;
+  readonly list: ListSpecification;
   /** Names of the actions, and whether each has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
 }
 
-/** Returns the parts of an object in a section, and registers it. @param show value of `show` that selects the list */
-function openObject<Services extends ObjectServices>(
-  app: FastifyInstance,
-  services: Services,
-  { partsOf, title, list, actionPages }: AdminObject<Services>,
-  sectionName: string,
-  show: string | undefined,
-) {
-  const query = show === undefined ? {} : { show };
-  app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
-  const contextOf: ContextOf<Services> = (admin, request) => {
+/** Returns a function that creates the context of a request in a section. */
+const contextIn =
+  <Services extends ObjectServices>(
+    app: FastifyInstance,
+    services: Services,
+    sectionName: string,
+  ): ContextOf<Services> =>
+  (admin, request) => {
     const { organization, slug } = admin.membership;
     return {
       ...{ ...admin, app, services, request, organization, slug, owner: organization },
@@ -44,7 +41,16 @@ function openObject<Services extends ObjectServices>(
       urlOf: (page) => `/setup/o/${slug}/${sectionName}${page === undefined ? '' : `/${page}`}`,
     };
   };
-  return { title, show, contextOf, ...partsOf(contextOf) };
+
+/** Registers a list. @param show value of `show` that selects the list, if it is not the first one of its section */
+function register(
+  app: FastifyInstance,
+  sectionName: string,
+  show: string | undefined,
+  { list, actionPages }: Pick<RegisteredObject, 'list' | 'actionPages'>,
+): void {
+  const query = show === undefined ? {} : { show };
+  app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
 }
 
 /** Returns a function that loads a list of the logged-in user, and registers the list. @param url URL of the list */
@@ -54,7 +60,7 @@ export function userList<Row extends { readonly id: string }, Services extends O
   url: string,
   definition: ListDefinition<Row, ListContext<Services>>,
 ): (request: FastifyRequest) => Promise<ListView> {
-  app.adminObjects.push({ url, query: {}, list: statedList(definition), actionPages: {} });
+  app.adminObjects.push({ url, query: {}, list: specificationOf(definition), actionPages: {} });
   return (request) =>
     rowList(definition, {
       ...{ app, services, request, owner: personOf(request).session.user.id },
@@ -63,16 +69,17 @@ export function userList<Row extends { readonly id: string }, Services extends O
     });
 }
 
-/** Returns a function that loads the list of an object, for a section with other pages or lists. */
-export function objectList<Services extends ObjectServices>(
+/** Returns a function that loads a list in a section with other pages or lists, and registers the list. */
+export function sectionList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,
-  object: AdminObject<Services>,
+  definition: ListDefinition<Row, ObjectContext<Services>>,
   sectionName: string,
   show?: string,
 ): Section['load'] {
-  const { contextOf, list } = openObject(app, services, object, sectionName, show);
-  return (admin, request) => list(contextOf(admin, request));
+  register(app, sectionName, show, { list: specificationOf(definition), actionPages: {} });
+  const contextOf = contextIn(app, services, sectionName);
+  return (admin, request) => rowList(definition, contextOf(admin, request));
 }
 
 /**
@@ -84,11 +91,13 @@ export function addObjects<Services extends ObjectServices>(
   services: Services,
   [main, ...others]: readonly [AdminObject<Services>, ...AdminObject<Services>[]],
 ): void {
-  const first = openObject(app, services, main, main.name, undefined);
-  const objects = [
-    first,
-    ...others.map((object) => openObject(app, services, object, main.name, object.name)),
-  ];
+  const contextOf = contextIn(app, services, main.name);
+  const open = (object: AdminObject<Services>, show: string | undefined) => {
+    register(app, main.name, show, object);
+    return { title: object.title, show, ...object.partsOf(contextOf) };
+  };
+  const first = open(main, undefined);
+  const objects = [first, ...others.map((object) => open(object, object.name))];
   section(app, services.database, {
     name: main.name,
     title: main.title,
@@ -97,7 +106,7 @@ export function addObjects<Services extends ObjectServices>(
     once: objects.flatMap(({ once }) => once),
     actions: Object.assign({}, ...objects.map(({ actions }) => actions)),
     load: async (admin, request) => {
-      const context = first.contextOf(admin, request);
+      const context = contextOf(admin, request);
       const selected = objects.find(({ show }) => show === parametersOf(request).show) ?? first;
       const list = await selected.list(context);
       if (objects.length === 1) return list;

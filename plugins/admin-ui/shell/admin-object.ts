@@ -3,7 +3,7 @@ import { countRows, findRow } from '../../../engine/tables/index.ts';
 import type { CurrentMember } from './access.ts';
 import { type Form, idField } from './form.ts';
 import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
-import { rowList, type StatedList, statedList } from './row-list.ts';
+import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
 import type { Section } from './section.ts';
 import type { AnyPage, ListView } from './views.ts';
 
@@ -21,7 +21,7 @@ export interface ObjectParts<Services>
 
 /** A declared object, independent of the type of its rows. */
 export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Services>, 'name' | 'title'> {
-  readonly list: StatedList;
+  readonly list: ListSpecification;
   /** Names of the actions, and whether each has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
   readonly partsOf: (contextOf: ContextOf<Services>) => ObjectParts<Services>;
@@ -36,7 +36,7 @@ export function defineObject<Row extends { readonly id: string }, Services exten
   return {
     name,
     title,
-    list: statedList(definition),
+    list: specificationOf(definition),
     actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
     partsOf: (contextOf) => ({
       list: (context) => listOf(definition, context),

@@ -10,7 +10,7 @@ export {
   personOf,
   signedIn,
 } from './access.ts';
-export { addObjects, objectList, type RegisteredObject, userList } from './add-objects.ts';
+export { addObjects, type RegisteredObject, sectionList, userList } from './add-objects.ts';
 export { type AdminObject, defineObject } from './admin-object.ts';
 export { completeTimestamp, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
@@ -20,8 +20,6 @@ export {
   filterLink,
   hiddenParameters,
   linkWithParameters,
-  listPage,
-  memoryPage,
   parametersOf,
   rowsPerPage,
 } from './listing.ts';

@@ -8,14 +8,15 @@ import {
   type AnyPage,
   type ConfirmPage,
   type CurrentMember,
-  defineObject,
   type Form,
   type FormPage,
   field,
   idField,
+  type ListDefinition,
+  type ObjectContext,
   type ObjectServices,
-  objectList,
   section,
+  sectionList,
 } from '../../admin-ui/shell/index.ts';
 import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
 import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasures } from './erasures.ts';
@@ -34,9 +35,7 @@ interface CompletedErasure {
 }
 
 /** Completed erasures, newest first. */
-const completedErasures = defineObject<CompletedErasure, ObjectServices>({
-  name: 'forgetting',
-  title: 'Erase a person',
+const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectServices>> = {
   plural: 'erasures by administrator',
   source: {
     from: 'crm_ledger l',
@@ -46,8 +45,6 @@ const completedErasures = defineObject<CompletedErasure, ObjectServices>({
     search: ['l.actor_name'],
     order: 'l.at desc, l.id',
   },
-  missing: () => 'this item no longer exists',
-  nameOf: ({ id }) => id,
   columns: [
     { title: 'When', cell: ({ at }) => ({ time: at }), by: 'l.at' },
     {
@@ -59,7 +56,7 @@ const completedErasures = defineObject<CompletedErasure, ObjectServices>({
     },
   ],
   empty: 'No erasures yet.',
-});
+};
 
 /** Services that the pages need. */
 export interface ErasurePageServices {
@@ -196,7 +193,7 @@ export function erasurePages(
   };
   const pageOf = (slug: string, id: string) => `${urlOf(slug, 'search')}?id=${id}`;
 
-  const listErasures = objectList(app, { database }, completedErasures, 'forgetting');
+  const listErasures = sectionList(app, { database }, completedErasures, 'forgetting');
   section(app, database, {
     name: 'forgetting',
     title: 'Erase a person',

@@ -39,8 +39,6 @@ export {
   countRows,
   findRow,
   listRows,
-  type RowQuery,
   type RowSource,
-  rowsStatement,
 } from './rows.ts';
 export * from './tables.ts';

@@ -19,7 +19,7 @@ export interface RowSource<Row extends { readonly id: string }> {
 }
 
 /** Selects rows of a {@link RowSource}. */
-export interface RowQuery {
+interface RowQuery {
   /** Additional conditions. */
   readonly where?: readonly RawBuilder<unknown>[];
   /** Words that a row must contain, ignoring case. */
@@ -47,8 +47,9 @@ function matching<Row extends { readonly id: string }>(
 ): RawBuilder<unknown> {
   const conditions = [
     sql`${sql.raw(owner)} = ${ownerId}::bigint`,
-    ...(where === undefined ? [] : [sql.raw(`(${where})`)]),
-    ...(query.where ?? []),
+    ...[...(where === undefined ? [] : [sql.raw(where)]), ...(query.where ?? [])].map(
+      (condition) => sql`(${condition})`,
+    ),
     ...(query.words ?? []).slice(0, maxWords).map((word) => contains(search, word)),
   ];
   return sql`from ${sql.raw(from)} where ${sql.join(conditions, sql` and `)}`;

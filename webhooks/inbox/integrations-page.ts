@@ -230,7 +230,7 @@ const integrations = defineObject<IntegrationInfo, WebhookServices>({
 export function integrationPages(app: FastifyInstance, services: WebhookServices): void {
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
     const { settings, database } = services;
-    const where = [sql`(not i.enabled or (i.provider = 'twilio' and ${settings.current.public_url === ''}))`];
+    const where = [sql`not i.enabled or (i.provider = 'twilio' and ${settings.current.public_url === ''})`];
     const page = { where, limit: rowsPerPage };
     const rows = await listRows(tablesOf(database), integrationRows, organization, page);
     return rows.map((integration) => ({

@@ -240,7 +240,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
   addObjects(app, services, [subscriptions]);
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
-    const where = [sql`(s.state in ('gone', 'failed') or s.failing_since is not null)`];
+    const where = [sql`s.state in ('gone', 'failed') or s.failing_since is not null`];
     const page = { where, limit: rowsPerPage };
     const failing = await listRows(tablesOf(services.database), subscriptionRows, organization, page);
     return failing.map(({ id, url, state }) => ({

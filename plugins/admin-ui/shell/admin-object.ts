@@ -13,8 +13,7 @@ type Request = Parameters<Section['load']>[1];
 export type ContextOf<Services> = (admin: CurrentMember, request: Request) => ObjectContext<Services>;
 
 /** The parts of a section that an object contributes. */
-export interface ObjectParts<Services>
-  extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
+interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
   readonly list: (context: ObjectContext<Services>) => Promise<ListView>;
   readonly count: (context: ObjectContext<Services>) => Promise<number>;
 }

@@ -32,7 +32,7 @@ export interface ObjectContext<Services> extends ListContext<Services>, CurrentM
 }
 
 /** The request that runs an action. */
-export interface ActionContext<Services> extends ObjectContext<Services> {
+interface ActionContext<Services> extends ObjectContext<Services> {
   readonly transact: SubmittedForm['transact'];
 }
 

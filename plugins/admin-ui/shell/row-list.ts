@@ -52,7 +52,7 @@ export async function rowList<Row extends { readonly id: string }, Context exten
   });
   const viewCondition = views[view ?? '']?.where;
   const where = [
-    ...(viewCondition === undefined ? [] : [sql.raw(`(${viewCondition})`)]),
+    ...(viewCondition === undefined ? [] : [sql.raw(viewCondition)]),
     ...filters.map(({ condition }) => condition),
     ...(definition.isUncounted && isRowId(before)
       ? [sql`${sql.raw(source.columns.id)} < ${before}::bigint`]

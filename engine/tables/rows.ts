@@ -30,7 +30,7 @@ interface RowQuery {
   readonly offset?: number;
 }
 
-/** Maximum number of words in a search. Further words are ignored. */
+/** Maximum number of words in a search. Additional words are ignored. */
 const maxWords = 10;
 
 /** Returns the condition for one word, using the default collation, which ignores case in all alphabets. */

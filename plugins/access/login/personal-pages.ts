@@ -41,8 +41,8 @@ const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
     {
       title: 'Browser or client',
       cell: ({ id, user_agent }, { request }) => ({
-        text: deviceName(user_agent),
-        below: id === personOf(request).session.id ? 'This session' : null,
+        text: `${deviceName(user_agent)}${id === personOf(request).session.id ? ' (this session)' : ''}`,
+        below: user_agent,
       }),
     },
     { title: 'Logged in with', cell: ({ method }) => ({ text: method }), by: 's.method' },

@@ -1,7 +1,10 @@
 import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
 import { type Command, Option } from '@commander-js/extra-typings';
+import type { Database } from '../database/index.ts';
+import { type Actor, type AuditConfig, commandLine } from '../effects/index.ts';
 import { UserError } from '../errors.ts';
+import { organizationId, type Tables, transaction } from '../tables/index.ts';
 
 /** A command's output, as text and as one JSON object. */
 export interface CommandResult {
@@ -28,6 +31,33 @@ export const jsonResult = () => new Option('--json', 'print one JSON object');
 
 /** Creates the `--org` option of commands that work on one organization. */
 export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
+
+/** The organization of a command, and the transaction in which the command runs. */
+export interface OrganizationContext<Instance> {
+  readonly instance: Instance;
+  readonly tables: Tables;
+  readonly actor: Actor;
+  /** ID of the organization. */
+  readonly organization: string;
+}
+
+/** Runs a command with {@link organizationOption} in a transaction, and prints its result. */
+export const inOrganization = <
+  Instance extends { readonly config: AuditConfig; readonly database: Database },
+>(
+  { run, withInstance }: CommandLine<Instance>,
+  { org, json }: { readonly org: string; readonly json?: true | undefined },
+  work: (context: OrganizationContext<Instance>) => Promise<CommandResult>,
+): Promise<void> =>
+  run(
+    json,
+    withInstance((instance) =>
+      transaction(instance.database, async (tables) => {
+        const organization = await organizationId(tables, org);
+        return work({ instance, tables, organization, actor: commandLine(instance.config) });
+      }),
+    ),
+  );
 
 /** Formats rows as lines with aligned columns, below a line of column titles. */
 export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -1,5 +1,5 @@
 // Modules: the interface of modules, and building blocks for commands, background work and retention.
-// May import errors, config, definition, tables, compile.
+// May import errors, config, definition, database, tables, effects, compile.
 
 export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
 export type { DoctorCheck, DoctorSubject, Finding } from './check.ts';
@@ -9,7 +9,9 @@ export {
   confirm,
   firstLineOfInput,
   formatTable,
+  inOrganization,
   jsonResult,
+  type OrganizationContext,
   organizationOption,
 } from './command-line.ts';
 export type { Family, Metrics, ReportValue } from './metrics.ts';

@@ -37,18 +37,6 @@ export const transaction = <T>(
 ): Promise<T> =>
   admitted(admission, () => orm.em.fork().transactional((em) => work(em.getKysely<TableRows>())));
 
-/**
- * Runs read-only queries in a transaction. On PostgreSQL, the running query is canceled when the request's client
- * disconnects.
- */
-export const readTransaction = <T>(
-  { orm, admission }: Pick<Database, 'orm' | 'admission'>,
-  work: (tables: Tables) => Promise<T>,
-): Promise<T> =>
-  admitted(admission, () =>
-    orm.em.fork().transactional((em) => work(em.getKysely<TableRows>()), { readOnly: true }),
-  );
-
 /** Runs work in a repeatable-read transaction, so that all of its queries see the same snapshot. */
 export const inSnapshot = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,

@@ -20,7 +20,6 @@ export {
 } from './columns.ts';
 export {
   inSnapshot,
-  readTransaction,
   runForId,
   type Tables,
   tablesOf,
@@ -36,4 +35,10 @@ export {
   organizations,
   slugsOf,
 } from './organizations.ts';
+export {
+  countRows,
+  findRow,
+  listRows,
+  type RowSource,
+} from './rows.ts';
 export * from './tables.ts';

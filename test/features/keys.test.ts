@@ -5,7 +5,8 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { listKeys, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
+import { listRows } from '../../engine/tables/rows.ts';
+import { keyRows, revokeKey, rotateKey } from '../../plugins/access/api-keys/keys.ts';
 import { changeProfile, createProfile, type Grant } from '../../plugins/access/profiles/profiles.ts';
 import { type Organization, onBothDrivers } from '../support/instance.ts';
 import {
@@ -255,8 +256,8 @@ onBothDrivers('API keys', (instance) => {
           rotateKey(tables, by(), 'crm_', { organization: organization.id, id: old.id, overlapMs: hour }),
         );
         const after = Date.now();
-        const keys = await listKeys(tablesOf(instance().database), organization.id);
-        const expiryOf = (id: string) => keys.find((key) => key.id === id)?.expires_at ?? null;
+        const keys = await listRows(tablesOf(instance().database), keyRows, organization.id);
+        const expiryOf = (id: string) => keys.find((key) => key.id === id)?.expires_at?.toISOString() ?? null;
         const end = Date.parse(expiryOf(old.id) ?? '');
         if (remaining === lifetime) assert.equal(end, expiresAt?.getTime());
         else assert.ok(end >= before + remaining && end <= after + remaining, expiryOf(old.id) ?? '');

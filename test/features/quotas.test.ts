@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
-import { assertKeyQuota, listKeys, revokeKey } from '../../plugins/access/api-keys/keys.ts';
+import { listRows } from '../../engine/tables/rows.ts';
+import { assertKeyQuota, keyRows, revokeKey } from '../../plugins/access/api-keys/keys.ts';
 import type { QuotaSettings } from '../../plugins/tenants/quotas/quota.ts';
 import { recordQuotas } from '../../plugins/tenants/quotas/record-quotas.ts';
 import { leadgenBody } from '../support/channels.ts';
@@ -266,10 +267,10 @@ onBothDrivers(
         revokeKey(tables, command(instance()), acme.id, revoked),
       );
       await acme.makeKey({ expiresAt: new Date(Date.now() + 3_600_000) });
-      const keys = await listKeys(tablesOf(instance().database), acme.id);
+      const keys = await listRows(tablesOf(instance().database), keyRows, acme.id);
       const live = keys.filter(
         ({ revoked_at, expires_at }) =>
-          revoked_at === null && (expires_at === null || Date.parse(expires_at) > Date.now()),
+          revoked_at === null && (expires_at === null || expires_at.getTime() > Date.now()),
       ).length;
       assert.ok(live < keys.length - 1);
       const rooms = [];

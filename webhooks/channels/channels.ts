@@ -1,3 +1,4 @@
+import { literal } from '../../engine/sql/index.ts';
 import { ownProperty } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
 import { instagram, messenger } from './messenger.ts';
@@ -18,3 +19,9 @@ export const channels: Readonly<Record<string, Channel>> = {
 
 /** Returns the channel with a name, or undefined if it does not exist. */
 export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);
+
+/** Returns an SQL expression for the label of the channel that a column names. */
+export const channelLabel = (column: string): string =>
+  `case ${column} ${Object.entries(channels)
+    .map(([name, { label }]) => `when ${literal(name)} then ${literal(label)}`)
+    .join(' ')} else ${column} end`;

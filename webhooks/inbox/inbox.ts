@@ -1,5 +1,5 @@
 import type { Tables } from '../../engine/tables/index.ts';
-import type { ChannelEvent, Integration } from '../channels/index.ts';
+import { type ChannelEvent, channelLabel, type Integration } from '../channels/index.ts';
 import { indexable } from '../endpoint/index.ts';
 import type { Queue } from '../queue/index.ts';
 
@@ -8,7 +8,12 @@ export const inboxQueue: Queue = {
   name: 'inbox',
   item: 'inbox item',
   table: 'crm_inbox',
-  owner: { table: 'crm_integrations', column: 'integration_id', isOpen: 'g.enabled' },
+  owner: {
+    table: 'crm_integrations',
+    column: 'integration_id',
+    name: `g.name || ' (' || ${channelLabel('g.provider')} || ')'`,
+    isOpen: 'g.enabled',
+  },
   title: 'i.event_id',
   detail: 'i.payload',
   claims: 'i.payload, g.provider, g.endpoint, g.secret, g.token',

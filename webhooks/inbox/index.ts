@@ -1,5 +1,5 @@
 // Inbox: integrations and the durable queue of their events.
 // May import engine, plugins, settings, endpoint, channels, queue.
 
-export { endpointPath, listIntegrations, openIntegration } from './integrations.ts';
+export { endpointPath, integrationRows, openIntegration } from './integrations.ts';
 export { inboxModule } from './module.ts';

@@ -1,18 +1,20 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
 import { UserError } from '../../engine/errors.ts';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { listRows, tablesOf } from '../../engine/tables/index.ts';
 import { sealing } from '../../plugins/access/secrets/index.ts';
 import {
   addHomeCheck,
-  type Form,
+  addObjects,
+  type DisplayValue,
+  defineObject,
   field,
   type Input,
-  idField,
-  listing,
   nameInput,
-  section,
+  type ObjectContext,
+  rowsPerPage,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { type Channel, channelOf, channels } from '../channels/index.ts';
+import { type Channel, channelLabel, channelOf, channels } from '../channels/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 import {
@@ -20,7 +22,8 @@ import {
   changeSecrets,
   endpointPath,
   type IntegrationInfo,
-  listIntegrations,
+  integrationRows,
+  missingIntegration,
   removeIntegration,
   setIntegrationEnabled,
 } from './integrations.ts';
@@ -47,193 +50,92 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
       ]),
 ];
 
-/** Adds the pages for managing an organization's integrations and their secrets. */
-export function integrationPages(
-  app: FastifyInstance,
-  { secrets, database, settings }: WebhookServices,
-): void {
-  const sealed = sealing(secrets);
-  /**
-   * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin in the administrator's
-   * browser.
-   */
-  const origin = (request: FastifyRequest) =>
-    withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
-  const integrationOf = async (organization: string, input: Form): Promise<IntegrationInfo> => {
-    const id = idField(input, 'id');
-    const integration = (await listIntegrations(tablesOf(database), organization)).find(
-      (candidate) => candidate.id === id,
-    );
-    if (integration === undefined) throw new UserError('this integration does not exist');
-    return integration;
-  };
-  const problemOf = ({ provider }: IntegrationInfo) =>
-    provider === 'twilio' && settings.current.public_url === ''
-      ? 'public_url is not set in config.yaml, so deliveries cannot be verified'
-      : null;
-  const stateOf = (integration: IntegrationInfo) =>
-    integration.enabled
-      ? ({ text: 'Enabled', state: 'good', below: problemOf(integration) } as const)
-      : ({ text: 'Disabled', state: 'bad', below: problemOf(integration) } as const);
+/**
+ * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin in the administrator's
+ * browser.
+ */
+const originOf = ({ request, services: { settings } }: ObjectContext<WebhookServices>) =>
+  withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;
 
-  addHomeCheck(app, async ({ membership: { organization, slug } }) =>
-    (await listIntegrations(tablesOf(database), organization)).flatMap((integration) => {
-      const problem = integration.enabled ? problemOf(integration) : 'disabled, so its URL responds with 404';
-      return problem === null
-        ? []
-        : [
-            {
-              state: 'warn' as const,
-              text: `${integration.name} (${integration.label}): ${problem}.`,
-              link: {
-                label: 'Show integration',
-                name: `Show integration ${integration.name}`,
-                href: `/setup/o/${slug}/integrations/integration?id=${integration.id}`,
-              },
-            },
-          ];
-    }),
-  );
+const problemOf = ({ provider }: IntegrationInfo, { settings }: WebhookServices) =>
+  provider === 'twilio' && settings.current.public_url === ''
+    ? 'public_url is not set in config.yaml, so deliveries cannot be verified'
+    : null;
 
-  section(app, database, {
-    name: 'integrations',
-    title: 'Integrations',
-    done: {
-      'integration-on': '{} enabled.',
-      'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
-      'integration-secrets': 'Secrets changed for {}.',
-      'integration-removed': '{} and its deliveries have been removed.',
+const stateOf = (integration: IntegrationInfo, services: WebhookServices): DisplayValue => ({
+  text: integration.enabled ? 'Enabled' : 'Disabled',
+  state: integration.enabled ? 'good' : 'bad',
+  below: problemOf(integration, services),
+});
+
+/** Integrations and their secrets. */
+const integrations = defineObject<IntegrationInfo, WebhookServices>({
+  name: 'integrations',
+  title: 'Integrations',
+  plural: 'integrations',
+  source: integrationRows,
+  missing: () => missingIntegration,
+  nameOf: ({ name }) => name,
+  columns: [
+    {
+      title: 'Name',
+      cell: ({ id, name }, { urlOf }) => ({ text: name, href: `${urlOf('integration')}?id=${id}` }),
+      by: 'lower(i.name)',
     },
-    load: async ({ membership: { organization, slug } }, request) => {
-      const pagePath = (page: string) => `/setup/o/${slug}/integrations/${page}`;
-      const primary = { label: 'Add integration', href: pagePath('add') };
+    { title: 'Provider', cell: ({ label }) => ({ text: label }), by: channelLabel('i.provider') },
+    { title: 'State', cell: (row, { services }) => stateOf(row, services), by: 'i.enabled' },
+  ],
+  empty: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
+  menu: ({ id, name }, { urlOf }) => ({
+    links: [{ label: 'Show URL', name: `Show URL for ${name}`, href: `${urlOf('integration')}?id=${id}` }],
+  }),
+  pages: {
+    integration: async (context, integration) => {
+      const { id, name, label, provider, endpoint } = integration;
       return {
-        primary,
-        ...listing(request, await listIntegrations(tablesOf(database), organization), {
-          searchLabel: 'Search integrations',
-          text: ({ name, label }) => `${name} ${label}`,
-          columns: [
-            {
-              title: 'Name',
-              cell: ({ id, name }) => ({ text: name, href: `${pagePath('integration')}?id=${id}` }),
-              by: ({ name }) => name,
-            },
-            { title: 'Provider', cell: ({ label }) => ({ text: label }), by: ({ label }) => label },
-            { title: 'State', cell: stateOf, by: ({ enabled }) => String(enabled) },
-          ],
-          row: ({ id, name, enabled }) => ({
-            id,
-            links: [
-              {
-                label: 'Show URL',
-                name: `Show URL for ${name}`,
-                href: `${pagePath('integration')}?id=${id}`,
-              },
-              {
-                label: 'Change secrets',
-                name: `Change secrets for ${name}`,
-                href: `${pagePath('secrets')}?id=${id}`,
-              },
-              { label: 'Remove', name: `Remove ${name}`, href: `${pagePath('remove')}?id=${id}` },
-            ],
-            buttons: [
-              {
-                label: enabled ? 'Disable' : 'Enable',
-                name: `${enabled ? 'Disable' : 'Enable'} ${name}`,
-                action: pagePath('switch'),
-                fields: [
-                  { name: 'id', value: id },
-                  { name: 'to', value: enabled ? 'off' : 'on' },
-                ],
-              },
-            ],
-          }),
-          empty: {
-            text: 'Integrations receive messages and leads from providers such as WhatsApp and Meta Lead Ads.',
-            link: primary,
-          },
-        }),
+        kind: 'record',
+        title: name,
+        values: [
+          { label: 'Provider', text: label },
+          { label: 'State', ...stateOf(integration, context.services) },
+          { label: 'Callback URL', code: `${originOf(context)}${endpointPath(provider, endpoint)}` },
+        ],
+        links: [
+          { label: 'Change secrets', href: `${context.urlOf('secrets')}?id=${id}` },
+          { label: 'Show deliveries', href: `/setup/o/${context.slug}/deliveries` },
+        ],
+        danger: { label: 'Remove integration', href: `${context.urlOf('remove')}?id=${id}` },
       };
     },
-    pages: {
-      integration: async ({ membership: { organization, slug } }, { form, request }) => {
-        const integration = await integrationOf(organization, form);
-        const { id, name, label, provider, endpoint } = integration;
-        return {
-          kind: 'record',
-          title: name,
-          values: [
-            { label: 'Provider', text: label },
-            { label: 'State', ...stateOf(integration) },
-            { label: 'Callback URL', code: `${origin(request)}${endpointPath(provider, endpoint)}` },
-          ],
-          links: [
-            { label: 'Change secrets', href: `/setup/o/${slug}/integrations/secrets?id=${id}` },
-            { label: 'Show deliveries', href: `/setup/o/${slug}/deliveries` },
-          ],
-          danger: { label: 'Remove integration', href: `/setup/o/${slug}/integrations/remove?id=${id}` },
-        };
-      },
-      add: async ({ membership: { slug } }, { form, back }) => {
-        const path = `/setup/o/${slug}/integrations/add`;
+  },
+  actions: {
+    add: {
+      label: 'Add integration',
+      isOnce: true,
+      page: ({ urlOf }, form) => {
         const provider = field(form, 'provider');
         const channel = channelOf(provider);
         if (channel === undefined) {
           const links = Object.entries(channels).map(([name, { label }]) => ({
             label,
-            href: `${path}?provider=${name}`,
+            href: `${urlOf('add')}?provider=${name}`,
           }));
-          return {
-            kind: 'home',
-            title: 'Add an integration',
-            lines: [],
-            groups: [{ title: 'Choose a provider', links }],
-          };
+          const groups = [{ title: 'Choose a provider', links }];
+          return { kind: 'home', title: 'Add an integration', lines: [], groups };
         }
         return {
           kind: 'form',
           title: `Add ${channel.label}`,
-          action: path,
           hidden: [{ name: 'provider', value: provider }],
           inputs: [
             nameInput(field(form, 'name').slice(0, 200), 'For example, the phone number, page or bot.'),
             ...secretInputs(channel, '', true),
           ],
           submit: 'Add integration',
-          cancel: back,
         };
       },
-      secrets: async ({ membership: { organization, slug } }, { form, back }) => {
-        const { id, name, provider } = await integrationOf(organization, form);
-        const channel = channelOf(provider);
-        if (channel === undefined) throw new UserError('this provider does not exist');
-        return {
-          kind: 'form',
-          title: `Change the secrets for ${name}`,
-          intro: 'Fields that you leave empty are not changed.',
-          action: `/setup/o/${slug}/integrations/secrets`,
-          hidden: [{ name: 'id', value: id }],
-          inputs: secretInputs(channel, 'New ', false),
-          submit: 'Change secrets',
-          cancel: back,
-        };
-      },
-      remove: async ({ membership: { organization, slug } }, { form, back }) => {
-        const { id, name, label } = await integrationOf(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Remove ${name}?`,
-          consequence: `Its URL will respond with 404, so ${label} can no longer deliver, and all its deliveries will be deleted. To pause it, disable it instead.`,
-          action: `/setup/o/${slug}/integrations/remove`,
-          hidden: [{ name: 'id', value: id }],
-          submit: 'Remove integration',
-          cancel: back,
-        };
-      },
-    },
-    once: ['add'],
-    actions: {
-      add: async ({ membership: { organization }, actor, transact }, form, request) => {
+      run: async (context, form) => {
+        const { organization, actor, transact, services } = context;
         const input = {
           organization,
           provider: field(form, 'provider'),
@@ -241,29 +143,27 @@ export function integrationPages(
           secret: field(form, 'secret'),
           token: field(form, 'token'),
         };
-        const integration = await transact((tables) => addIntegration(tables, actor, sealed, input));
+        const { id, path, verifyToken } = await transact((tables) =>
+          addIntegration(tables, actor, sealing(services.secrets), input),
+        );
         const hasToken = channelOf(input.provider)?.handshake === true;
+        const url = `${originOf(context)}${path}`;
         return {
           view: {
-            marked: integration.id,
+            marked: id,
             made: {
               title: `Provider setup for ${input.name}`,
               text: hasToken
                 ? 'The verify token is shown only once. You can look up the URL again later.'
                 : 'You can look up the URL again later.',
               values: [
-                {
-                  id: 'callback',
-                  label: 'Callback URL',
-                  value: `${origin(request)}${integration.path}`,
-                  copy: 'Copy URL',
-                },
+                { id: 'callback', label: 'Callback URL', value: url, copy: 'Copy URL' },
                 ...(hasToken
                   ? [
                       {
                         id: 'verify-token',
                         label: 'Verify token, shown only once',
-                        value: integration.verifyToken,
+                        value: verifyToken,
                         copy: 'Copy token',
                       },
                     ]
@@ -273,25 +173,77 @@ export function integrationPages(
           },
         };
       },
-      switch: async ({ membership: { organization }, actor, transact }, form) => {
-        const to = field(form, 'to');
-        if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
-        const id = idField(form, 'id');
-        await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
-        return { done: `integration-${to}`, name: (await integrationOf(organization, form)).name, id };
+    },
+  },
+  rowActions: {
+    secrets: {
+      label: 'Change secrets',
+      phrase: 'Change secrets for',
+      page: (_context, _form, { name, provider }) => {
+        const channel = channelOf(provider);
+        if (channel === undefined) throw new UserError('this provider does not exist');
+        return {
+          kind: 'form',
+          title: `Change the secrets for ${name}`,
+          intro: 'Fields that you leave empty are not changed.',
+          inputs: secretInputs(channel, 'New ', false),
+          submit: 'Change secrets',
+        };
       },
-      secrets: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
+      done: { 'integration-secrets': 'Secrets changed for {}.' },
+      run: async ({ organization, actor, transact, services }, form, { id }) => {
         const input = { secret: field(form, 'secret'), token: field(form, 'token') };
+        const sealed = sealing(services.secrets);
         await transact((tables) => changeSecrets(tables, actor, sealed, organization, id, input));
-        return { done: 'integration-secrets', name: (await integrationOf(organization, form)).name, id };
-      },
-      remove: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        const { name } = await integrationOf(organization, form);
-        await transact((tables) => removeIntegration(tables, actor, organization, id));
-        return { done: 'integration-removed', name };
       },
     },
+    remove: {
+      label: 'Remove',
+      page: (_context, _form, { name, label }) => ({
+        kind: 'confirm',
+        title: `Remove ${name}?`,
+        consequence: `Its URL will respond with 404, so ${label} can no longer deliver, and all its deliveries will be deleted. To pause it, disable it instead.`,
+        submit: 'Remove integration',
+      }),
+      done: { 'integration-removed': '{} and its deliveries have been removed.' },
+      run: ({ organization, actor, transact }, _form, { id }) =>
+        transact((tables) => removeIntegration(tables, actor, organization, id)),
+    },
+    switch: {
+      label: ({ enabled }) => (enabled ? 'Disable' : 'Enable'),
+      fields: ({ enabled }) => [{ name: 'to', value: enabled ? 'off' : 'on' }],
+      done: {
+        'integration-on': '{} enabled.',
+        'integration-off': '{} disabled. Its URL responds with 404, and waiting events are kept.',
+      },
+      run: async ({ organization, actor, transact }, form, { id, name }) => {
+        const to = field(form, 'to');
+        if (to !== 'on' && to !== 'off') throw new UserError('to must be on or off');
+        await transact((tables) => setIntegrationEnabled(tables, actor, organization, id, to === 'on'));
+        return { done: `integration-${to}`, name, id };
+      },
+    },
+  },
+});
+
+/** Adds the pages for integrations, and the check that reports integrations that cannot receive events. */
+export function integrationPages(app: FastifyInstance, services: WebhookServices): void {
+  addHomeCheck(app, async ({ membership: { organization, slug } }) => {
+    const { settings, database } = services;
+    const where = [sql`not i.enabled or (i.provider = 'twilio' and ${settings.current.public_url === ''})`];
+    const page = { where, limit: rowsPerPage };
+    const rows = await listRows(tablesOf(database), integrationRows, organization, page);
+    return rows.map((integration) => ({
+      state: 'warn' as const,
+      text: `${integration.name} (${integration.label}): ${
+        integration.enabled ? problemOf(integration, services) : 'disabled, so its URL responds with 404'
+      }.`,
+      link: {
+        label: 'Show integration',
+        name: `Show integration ${integration.name}`,
+        href: `/setup/o/${slug}/integrations/integration?id=${integration.id}`,
+      },
+    }));
   });
+  addObjects(app, services, [integrations]);
 }

@@ -1,13 +1,13 @@
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { displayName, type Tables } from '../../engine/tables/index.ts';
+import { displayName, type RowSource, type Tables } from '../../engine/tables/index.ts';
 import {
   generatePublicId,
   generateSecret,
   hashSecret,
   type Sealing,
 } from '../../plugins/access/secrets/index.ts';
-import { channelOf, type Integration } from '../channels/index.ts';
+import { channelLabel, channelOf, type Integration } from '../channels/index.ts';
 
 /** An integration without its secrets. */
 export interface IntegrationInfo {
@@ -23,20 +23,24 @@ export interface IntegrationInfo {
 export const endpointPath = (provider: string, endpoint: string): string =>
   `/webhooks/channels/${provider}/${endpoint}`;
 
-/** Lists an organization's integrations, oldest first. */
-export async function listIntegrations(tables: Tables, organization: string): Promise<IntegrationInfo[]> {
-  const rows = await tables
-    .selectFrom('crm_integrations')
-    .select(['id', 'provider', 'name', 'endpoint', 'enabled'])
-    .where('organization_id', '=', organization)
-    .orderBy('id')
-    .execute();
-  return rows.map((row) => ({
-    ...row,
-    id: row.id,
-    label: channelOf(row.provider)?.label ?? row.provider,
-  }));
-}
+/** The integrations of an organization, oldest first. */
+export const integrationRows: RowSource<IntegrationInfo> = {
+  from: 'crm_integrations i',
+  owner: 'i.organization_id',
+  columns: {
+    id: 'i.id',
+    provider: 'i.provider',
+    label: channelLabel('i.provider'),
+    name: 'i.name',
+    endpoint: 'i.endpoint',
+    enabled: 'i.enabled',
+  },
+  search: ['i.name', channelLabel('i.provider')],
+  order: 'i.id',
+};
+
+/** Message for an integration that does not exist. */
+export const missingIntegration = 'this integration does not exist';
 
 /**
  * Adds an integration.
@@ -101,7 +105,7 @@ async function update(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this integration does not exist');
+  if (row === undefined) throw new UserError(missingIntegration);
 }
 
 /** Enables or disables an integration. @throws UserError if it does not exist */
@@ -159,7 +163,7 @@ export async function removeIntegration(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this integration does not exist');
+  if (row === undefined) throw new UserError(missingIntegration);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'integration', objectId: id });
 }
 

@@ -4,11 +4,10 @@ import type { Module } from '../../engine/modules/index.ts';
 import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
 import { leadAdsNeeds } from '../channels/index.ts';
 import { sealedCheck, type WebhookServices } from '../endpoint/index.ts';
-import { deliveryPages, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
+import { addDeliveries, queueCheck, queueCommands, queueMetrics } from '../queue/index.ts';
 import { disabledIntegrations } from './check.ts';
 import { channelEndpoints } from './endpoints.ts';
 import { inboxQueue } from './inbox.ts';
-import { listIntegrations } from './integrations.ts';
 import { integrationPages } from './integrations-page.ts';
 import { inboxTables } from './tables.ts';
 
@@ -25,19 +24,12 @@ export const inboxModule: Module<
   metrics: ({ database }) => [queueMetrics(database, 'inbox', inboxQueue)],
   pages: (screens, services) => {
     integrationPages(screens, services);
-    deliveryPages(screens, services.database, {
+    addDeliveries(screens, services, {
       name: 'deliveries',
       title: 'Deliveries',
       purpose: 'Events that providers deliver to your integrations appear here.',
       columns: { time: 'Received', owner: 'From' },
       queue: inboxQueue,
-      owners: async (tables, organization) =>
-        new Map(
-          (await listIntegrations(tables, organization)).map(({ id, name, label }) => [
-            id,
-            `${name} (${label})`,
-          ]),
-        ),
     });
   },
   commands: (line) =>

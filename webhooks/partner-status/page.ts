@@ -1,20 +1,34 @@
 import type { FastifyInstance } from 'fastify';
-import { tablesOf } from '../../engine/tables/index.ts';
+import { countRows, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
   type CurrentMember,
   type DisplayValue,
+  type ListDefinition,
   linkWithParameters,
-  listing,
+  type ObjectContext,
+  type ObjectServices,
   parametersOf,
   section,
+  sectionList,
 } from '../../plugins/admin-ui/shell/index.ts';
 import type { WebhookServices } from '../endpoint/index.ts';
-import { unmatchedPayments } from '../payments/index.ts';
+import { type UnmatchedPayment, unmatchedPayments } from '../payments/index.ts';
 import { type EndpointStatus, partnerStatus } from './status.ts';
 
-/** Maximum number of unmatched payments shown on the page. */
-const maxPayments = 500;
+/** Payments without a lead. */
+const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> = {
+  plural: 'payments',
+  source: unmatchedPayments,
+  intro: () => 'These payments were accepted, but no lead has their email address, phone number or ID.',
+  columns: [
+    { title: 'Event', cell: ({ eventId }) => ({ code: eventId }), by: 'e.event_id' },
+    { title: 'Customer', cell: ({ customer }) => ({ text: customer }), by: 'lower(e.customer)' },
+    { title: 'Received', cell: ({ receivedAt }) => ({ time: receivedAt }), by: 'e.received_at' },
+    { title: 'Payload', cell: ({ payload }) => ({ code: payload }) },
+  ],
+  empty: 'All reported payments matched a lead.',
+};
 
 /** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
@@ -43,64 +57,39 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
       })),
     ];
   });
+  const listPayments = sectionList(app, { database }, payments, 'partners', 'payments');
   section(app, database, {
     name: 'partners',
     title: 'Partners',
     load: async (member, request) => {
       const { organization, slug } = member.membership;
-      const tables = tablesOf(database);
-      const endpoints = await endpointsOf(member);
-      const unmatchedItems = await unmatchedPayments(tables, organization, maxPayments);
       const path = `/setup/o/${slug}/partners`;
       const isPayments = parametersOf(request).show === 'payments';
+      const unmatched = await countRows(tablesOf(database), unmatchedPayments, organization);
       const chips = [
         { label: 'Endpoints', href: path, current: !isPayments },
         {
-          label: `Payments without a lead (${unmatchedItems.length})`,
+          label: `Payments without a lead (${unmatched})`,
           href: linkWithParameters(path, {}, { show: 'payments' }),
           current: isPayments,
         },
       ];
-      if (isPayments) {
-        const page = listing(request, unmatchedItems, {
-          searchLabel: 'Search payments',
-          text: ({ customer, eventId, payload }) => `${customer} ${eventId} ${payload}`,
-          columns: [
-            { title: 'Event', cell: ({ eventId }) => ({ code: eventId }), by: ({ eventId }) => eventId },
-            {
-              title: 'Customer',
-              cell: ({ customer }) => ({ text: customer }),
-              by: ({ customer }) => customer,
-            },
-            {
-              title: 'Received',
-              cell: ({ receivedAt }) => ({ time: receivedAt }),
-              by: ({ receivedAt }) => Number(receivedAt),
-            },
-            { title: 'Payload', cell: ({ payload }) => ({ code: payload }) },
+      if (isPayments) return { ...(await listPayments(member, request)), chips };
+      return {
+        chips,
+        intro: 'To enable an endpoint, set its secret in config.yaml.',
+        columns: ['Endpoint', 'Path', 'State', 'Secrets, last used'].map((title) => ({ title })),
+        rows: (await endpointsOf(member)).map((endpoint) => ({
+          id: endpoint.name,
+          cells: [
+            { text: endpoint.name },
+            { code: endpoint.path },
+            stateOf(endpoint),
+            { text: usesOf(endpoint.secrets) },
           ],
-          row: ({ customer, eventId }) => ({ id: `${customer} ${eventId}` }),
-          empty: { text: 'All reported payments matched a lead.' },
-        });
-        return {
-          ...page,
-          chips,
-          intro: 'These payments were accepted, but no lead has their email address, phone number or ID.',
-        };
-      }
-      const page = listing(request, endpoints, {
-        searchLabel: 'Search endpoints',
-        text: ({ name, path: address }) => `${name} ${address}`,
-        columns: [
-          { title: 'Endpoint', cell: ({ name }) => ({ text: name }), by: ({ name }) => name },
-          { title: 'Path', cell: ({ path: address }) => ({ code: address }) },
-          { title: 'State', cell: stateOf, by: ({ state }) => state },
-          { title: 'Secrets, last used', cell: ({ secrets }) => ({ text: usesOf(secrets) }) },
-        ],
-        row: ({ name }) => ({ id: name }),
+        })),
         empty: { text: 'Partners can send leads and payments, and request messages.' },
-      });
-      return { ...page, chips, intro: 'To enable an endpoint, set its secret in config.yaml.' };
+      };
     },
     actions: {},
   });

@@ -1,4 +1,11 @@
 // Payments: payment hooks, configured in config.yaml.
 // May import engine, settings, endpoint.
 
-export { customerOf, hookOf, paymentPath, paymentsModule, unmatchedPayments } from './payments.ts';
+export {
+  customerOf,
+  hookOf,
+  paymentPath,
+  paymentsModule,
+  type UnmatchedPayment,
+  unmatchedPayments,
+} from './payments.ts';

@@ -4,7 +4,7 @@ import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { type Records, readBody } from '../../engine/records/index.ts';
-import { findOrganization, type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { findOrganization, type RowSource, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import {
   convertLead,
   creatingPartnerRecords,
@@ -148,33 +148,28 @@ async function apply(
 
 /** A payment that did not match a lead. */
 export interface UnmatchedPayment {
+  readonly id: string;
   readonly customer: string;
   readonly eventId: string;
   readonly payload: string;
   readonly receivedAt: Date;
 }
 
-/** Lists an organization's unmatched payments, newest first. */
-export async function unmatchedPayments(
-  tables: Tables,
-  organization: string,
-  limit: number,
-): Promise<UnmatchedPayment[]> {
-  const rows = await tables
-    .selectFrom('crm_payment_events')
-    .select(['customer', 'event_id', 'payload', 'received_at'])
-    .where('organization_id', '=', organization)
-    .where('answer', 'is', null)
-    .orderBy('id', 'desc')
-    .limit(limit)
-    .execute();
-  return rows.map((row) => ({
-    customer: row.customer,
-    eventId: row.event_id,
-    payload: row.payload,
-    receivedAt: row.received_at,
-  }));
-}
+/** The unmatched payments of an organization, newest first. */
+export const unmatchedPayments: RowSource<UnmatchedPayment> = {
+  from: 'crm_payment_events e',
+  owner: 'e.organization_id',
+  where: 'e.answer is null',
+  columns: {
+    id: 'e.id',
+    customer: 'e.customer',
+    eventId: 'e.event_id',
+    payload: 'e.payload',
+    receivedAt: 'e.received_at',
+  },
+  search: ['e.customer', 'e.event_id', 'e.payload'],
+  order: 'e.id desc',
+};
 
 /** Receives payments from shops and payment services. */
 export const paymentsModule: Module<WebhookServices> = {

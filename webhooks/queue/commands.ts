@@ -1,19 +1,26 @@
+import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
-import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
+import type { AuditConfig } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import {
   type CommandLine,
-  type CommandResult,
   formatTable,
+  inOrganization,
   jsonResult,
   organizationOption,
 } from '../../engine/modules/index.ts';
-import { organizationId, tablesOf, transaction } from '../../engine/tables/index.ts';
-import { listItems, type QueueItem, replayItem, showItem, states } from './items.ts';
+import { findRow, listRows } from '../../engine/tables/index.ts';
+import {
+  detailedItems,
+  itemRows,
+  missingItem,
+  type QueueItem,
+  replayItem,
+  states,
+  withStatus,
+} from './items.ts';
 import type { Queue } from './queue.ts';
-
-type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
 /** Names for the commands of a queue. */
 export interface QueueCommands {
@@ -27,9 +34,12 @@ export interface QueueCommands {
 }
 
 /** Adds the commands `list`, `show` and `replay` for a queue's items. */
-export function queueCommands(line: Line, commands: QueueCommands): void {
-  const { program, run } = line;
-  const queueCommand = program.command(commands.noun).description(commands.description);
+export function queueCommands(
+  line: CommandLine<{ readonly config: AuditConfig; readonly database: Database }>,
+  commands: QueueCommands,
+): void {
+  const { queue } = commands;
+  const queueCommand = line.program.command(commands.noun).description(commands.description);
   queueCommand
     .command('list')
     .description('list deliveries, newest first')
@@ -37,94 +47,64 @@ export function queueCommands(line: Line, commands: QueueCommands): void {
     .option('--status <state>', 'only deliveries in this state: waiting, done or dead (failed permanently)')
     .option('--limit <n>', 'maximum number of deliveries', '50')
     .addOption(jsonResult())
-    .action(({ json, ...options }) => run(json, list(line, commands, options)));
+    .action((options) =>
+      inOrganization(line, options, async ({ tables, organization }) => {
+        const { status } = options;
+        if (status !== undefined && !states.includes(status)) {
+          throw new UserError(`Unknown state "${status}". Available: ${states.join(', ')}.`);
+        }
+        const limit = Number(options.limit);
+        if (!/^\d{1,4}$/.test(options.limit) || limit < 1 || limit > 1000) {
+          throw new UserError('--limit must be between 1 and 1000');
+        }
+        const where = status === undefined ? [] : [sql.raw(withStatus(status))];
+        const items = await listRows(tables, itemRows(queue), organization, { where, limit });
+        const rows = items.map((item) => [
+          item.id,
+          item.receivedAt.toISOString(),
+          item.title.slice(0, 50),
+          item.status,
+          String(item.attempts),
+          item.error,
+        ]);
+        return {
+          json: { items: items.map((item) => toJson(item, commands)) },
+          text:
+            items.length === 0
+              ? `"${options.org}" has no matching deliveries.`
+              : formatTable(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
+        };
+      }),
+    );
   queueCommand
     .command('show <id>')
     .description('show a delivery and its details')
     .addOption(organizationOption())
     .addOption(jsonResult())
-    .action((id, { json, ...options }) => run(json, show(line, commands, id, options)));
+    .action((id, options) =>
+      inOrganization(line, options, async ({ tables, organization }) => {
+        const item = await findRow(tables, detailedItems(queue), organization, itemId(id, commands));
+        if (item === undefined) throw new UserError(missingItem(queue, id));
+        const json = { ...toJson(item, commands), [commands.detail]: item.detail };
+        const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
+        return { json, text: lines.join('\n') };
+      }),
+    );
   queueCommand
     .command('replay <id>')
     .description('process a delivery again, regardless of its state')
     .addOption(organizationOption())
     .addOption(jsonResult())
-    .action((id, { json, ...options }) => run(json, replay(line, commands, id, options)));
+    .action((id, options) =>
+      inOrganization(line, options, async ({ tables, actor, organization }) => {
+        await replayItem(tables, queue, actor, organization, itemId(id, commands));
+        return {
+          json: { id, status: 'waiting' },
+          text: `Item ${id} is queued. The server will process it again.`,
+        };
+      }),
+    );
 }
-
-const list = (
-  { withInstance }: Line,
-  commands: QueueCommands,
-  options: {
-    org: string;
-    status?: string | undefined;
-    limit: string;
-  },
-): Promise<CommandResult> =>
-  withInstance(async ({ database }) => {
-    const { status } = options;
-    if (status !== undefined && !states.includes(status)) {
-      throw new UserError(`Unknown state "${status}". Available: ${states.join(', ')}.`);
-    }
-    const limit = Number(options.limit);
-    if (!/^\d{1,4}$/.test(options.limit) || limit < 1 || limit > 1000) {
-      throw new UserError('--limit must be between 1 and 1000');
-    }
-    const tables = tablesOf(database);
-    const organization = await organizationId(tables, options.org);
-    const items = await listItems(tables, commands.queue, organization, { status, limit });
-    const rows = items.map((item) => [
-      item.id,
-      item.receivedAt.toISOString(),
-      item.title.slice(0, 50),
-      item.status,
-      String(item.attempts),
-      item.error,
-    ]);
-    return {
-      json: { items: items.map((item) => toJson(item, commands)) },
-      text:
-        items.length === 0
-          ? `"${options.org}" has no matching deliveries.`
-          : formatTable(['id', 'received', 'event', 'state', 'attempts', 'reason'], rows),
-    };
-  });
-
-const show = (
-  { withInstance }: Line,
-  commands: QueueCommands,
-  id: string,
-  { org }: { org: string },
-): Promise<CommandResult> =>
-  withInstance(async ({ database }) => {
-    const tables = tablesOf(database);
-    const item = await showItem(
-      tables,
-      commands.queue,
-      await organizationId(tables, org),
-      itemId(id, commands),
-    );
-    const json = { ...toJson(item, commands), [commands.detail]: item.detail };
-    const lines = Object.entries(json).map(([key, value]) => `${key.padEnd(12)} ${value ?? ''}`);
-    return { json, text: lines.join('\n') };
-  });
-
-const replay = (
-  { withInstance }: Line,
-  commands: QueueCommands,
-  id: string,
-  { org }: { org: string },
-): Promise<CommandResult> =>
-  withInstance(async ({ database, config }) => {
-    const actor = commandLine(config);
-    await transaction(database, async (tables) =>
-      replayItem(tables, commands.queue, actor, await organizationId(tables, org), itemId(id, commands)),
-    );
-    return {
-      json: { id, status: 'waiting' },
-      text: `Item ${id} is queued. The server will process it again.`,
-    };
-  });
 
 function itemId(id: string, { noun, queue }: QueueCommands): string {
   if (!isRowId(id))

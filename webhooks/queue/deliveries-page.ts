@@ -1,26 +1,35 @@
 import type { FastifyInstance } from 'fastify';
-import type { Database } from '../../engine/database/index.ts';
 import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { type Tables, tablesOf } from '../../engine/tables/index.ts';
+import { findRow, listRows, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  addObjects,
   type DisplayValue,
+  defineObject,
   field,
-  idField,
-  linkWithParameters,
+  type ObjectServices,
   parametersOf,
-  section,
 } from '../../plugins/admin-ui/shell/index.ts';
-import { countItems, listItems, type QueueItem, replayAll, replayItem, showItem, states } from './items.ts';
+import {
+  countItems,
+  detailedItems,
+  itemRows,
+  missingItem,
+  ownedBy,
+  type QueueItem,
+  replayAll,
+  replayItem,
+  states,
+  withStatus,
+} from './items.ts';
 import type { Queue } from './queue.ts';
 
-const pageLength = 50;
 /** Maximum number of characters of a payload shown on the page. */
 const maxDetailLength = 4000;
 
 /** Names for the pages of a queue's items. */
-export interface DeliveryPages {
+export interface Deliveries {
   /** Name (in the URL) and title of the page. */
   readonly name: string;
   readonly title: string;
@@ -29,155 +38,103 @@ export interface DeliveryPages {
   /** Column titles for the time and the owner. */
   readonly columns: { readonly time: string; readonly owner: string };
   readonly queue: Queue;
-  /** Returns the name of each owner by ID. */
-  readonly owners: (tables: Tables, organization: string) => Promise<ReadonlyMap<string, string>>;
 }
 
-/** Adds pages that list a queue's items, newest first, with buttons to replay one item or all failed ones. */
-export function deliveryPages(
-  app: FastifyInstance,
-  database: Database,
-  { name, title, purpose, columns, queue, owners }: DeliveryPages,
-): void {
-  const nameOf = (names: ReadonlyMap<string, string>, { owner }: QueueItem) => names.get(owner) ?? 'removed';
-  section(app, database, {
+const isDone = ({ status }: QueueItem): boolean => status !== 'waiting';
+
+/** Declares the items of a queue, newest first, with buttons to replay one item or all failed ones. */
+const deliveriesOf = ({ name, title, purpose, columns, queue }: Deliveries) =>
+  defineObject<QueueItem, ObjectServices>({
     name,
     title,
-    done: {
-      [`${name}-replayed`]: '{} queued again.',
-      [`${name}-all-replayed`]: '{} queued again.',
+    plural: 'deliveries',
+    source: itemRows(queue),
+    missing: (id) => missingItem(queue, id),
+    nameOf: (item) => item.title,
+    viewParameter: 'status',
+    views: {
+      all: { label: 'All' },
+      ...Object.fromEntries(
+        states.map((state) => [state, { label: labelOf(state), where: withStatus(state) }]),
+      ),
     },
-    load: async ({ membership: { organization, slug } }, request) => {
-      const path = `/setup/o/${slug}/${name}`;
-      const parameters = parametersOf(request);
-      const { status, before, owner } = parameters;
-      const selectedStatus = states.find((state) => state === status);
-      const ownerId = isRowId(owner) ? owner : undefined;
-      const tables = tablesOf(database);
-      const items = await listItems(tables, queue, organization, {
-        owner: ownerId,
-        status: selectedStatus,
-        before: isRowId(before) ? before : undefined,
-        limit: pageLength,
-      });
-      const names = await owners(tables, organization);
-      const link = (changes: Readonly<Record<string, string | undefined>>) =>
-        linkWithParameters(path, parameters, { before: undefined, ...changes });
-      const last = items.length === pageLength ? items.at(-1)?.id : undefined;
-      return {
-        chips: [
-          { label: 'All', href: link({ status: undefined }), current: selectedStatus === undefined },
-          ...states.map((state) => ({
-            label: labelOf(state),
-            href: link({ status: state }),
-            current: state === selectedStatus,
-          })),
-          ...(ownerId === undefined
-            ? []
-            : [
-                {
-                  label: names.get(ownerId) ?? 'removed',
-                  name: `Remove the filter ${names.get(ownerId) ?? 'removed'}`,
-                  isRemoved: true,
-                  href: link({ owner: undefined }),
-                },
-              ]),
-        ],
-        columns: [{ title: 'Event' }, { title: columns.owner }, { title: 'State' }, { title: columns.time }],
-        rows: items.map((item) => ({
-          id: item.id,
-          cells: [
-            { text: item.title, href: `${path}/item?id=${item.id}` },
-            { text: nameOf(names, item) },
-            stateOf(item),
-            { time: item.receivedAt },
-          ],
-          buttons:
-            item.status === 'waiting'
-              ? []
-              : [
-                  {
-                    label: 'Replay',
-                    name: `Replay ${item.title}`,
-                    action: `${path}/replay`,
-                    fields: [{ name: 'id', value: item.id }],
-                  },
-                ],
-        })),
-        all:
-          selectedStatus === 'dead' && items.length > 0
-            ? [
-                {
-                  label: 'Replay all failed',
-                  name: 'Replay all failed',
-                  action: `${path}/replay-all`,
-                  fields: ownerId === undefined ? [] : [{ name: 'owner', value: ownerId }],
-                },
-              ]
-            : [],
-        empty:
-          selectedStatus === undefined && ownerId === undefined
-            ? { text: purpose }
-            : { text: 'No deliveries match the filter.', link: { label: 'Show all', href: path } },
-        first: before === undefined ? undefined : link({}),
-        next: last === undefined ? undefined : link({ before: last }),
-      };
+    filters: {
+      owner: {
+        where: (value) => (isRowId(value) ? ownedBy(queue, value) : undefined),
+        label: async (value, { tables, organization }) => {
+          const where = [ownedBy(queue, value)];
+          const [item] = await listRows(tables, itemRows(queue), organization, { where, limit: 1 });
+          return item?.ownerName ?? value;
+        },
+      },
     },
+    isUncounted: true,
+    columns: [
+      {
+        title: 'Event',
+        cell: (item, { urlOf }) => ({ text: item.title, href: `${urlOf('item')}?id=${item.id}` }),
+      },
+      { title: columns.owner, cell: ({ ownerName }) => ({ text: ownerName }) },
+      { title: 'State', cell: stateOf },
+      { title: columns.time, cell: ({ receivedAt }) => ({ time: receivedAt }) },
+    ],
+    empty: purpose,
     pages: {
-      item: async ({ membership: { organization, slug } }, { form }) => {
-        const tables = tablesOf(database);
-        const item = await showItem(tables, queue, organization, idField(form, 'id'), maxDetailLength + 1);
+      item: async ({ tables, organization }, item) => {
+        const source = detailedItems(queue, maxDetailLength + 1);
+        const { detail = '' } = (await findRow(tables, source, organization, item.id)) ?? {};
         return {
           kind: 'record',
           title: item.title,
           values: [
-            { label: columns.owner, text: nameOf(await owners(tables, organization), item) },
+            { label: columns.owner, text: item.ownerName },
             { label: columns.time, time: item.receivedAt },
             { label: 'State', ...stateOf(item) },
             {
               label: 'Details',
-              long:
-                item.detail.length > maxDetailLength
-                  ? `${item.detail.slice(0, maxDetailLength)} …`
-                  : item.detail,
+              long: detail.length > maxDetailLength ? `${detail.slice(0, maxDetailLength)} …` : detail,
             },
           ],
-          buttons:
-            item.status === 'waiting'
-              ? []
-              : [
-                  {
-                    label: 'Replay',
-                    name: `Replay ${item.title}`,
-                    action: `/setup/o/${slug}/${name}/replay`,
-                    fields: [{ name: 'id', value: item.id }],
-                  },
-                ],
         };
       },
     },
     actions: {
-      replay: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        await transact((tables) => replayItem(tables, queue, actor, organization, id));
-        const { title: itemTitle } = await showItem(tablesOf(database), queue, organization, id, 1);
-        return { done: `${name}-replayed`, name: itemTitle, id };
+      'replay-all': {
+        label: 'Replay all failed',
+        isOffered: (_all, { request }) => parametersOf(request).status === 'dead',
+        fields: (_all, { request }) => {
+          const { owner } = parametersOf(request);
+          return isRowId(owner) ? [{ name: 'owner', value: owner }] : [];
+        },
+        done: { [`${name}-all-replayed`]: '{} queued again.' },
+        run: async ({ organization, actor, transact }, form) => {
+          const owner = field(form, 'owner');
+          if (owner !== '' && !isRowId(owner)) throw new UserError('this item no longer exists');
+          const count = await transact((tables) =>
+            replayAll(tables, queue, actor, organization, owner === '' ? undefined : owner),
+          );
+          const subject = count === 1 ? '1 failed delivery' : `${count} failed deliveries`;
+          return { done: `${name}-all-replayed`, name: subject };
+        },
       },
-      'replay-all': async ({ membership: { organization }, actor, transact }, form) => {
-        const owner = field(form, 'owner');
-        if (owner !== '' && !isRowId(owner)) throw new UserError('this item no longer exists');
-        const count = await transact((tables) =>
-          replayAll(tables, queue, actor, organization, owner === '' ? undefined : owner),
-        );
-        return {
-          done: `${name}-all-replayed`,
-          name: count === 1 ? '1 failed delivery' : `${count} failed deliveries`,
-        };
+    },
+    rowActions: {
+      replay: {
+        label: 'Replay',
+        isOffered: isDone,
+        done: { [`${name}-replayed`]: '{} queued again.' },
+        run: ({ organization, actor, transact }, _form, { id }) =>
+          transact((tables) => replayItem(tables, queue, actor, organization, id)),
       },
     },
   });
+
+/** Adds the pages for a queue's items, and the check that reports failed ones. */
+export function addDeliveries(app: FastifyInstance, services: ObjectServices, deliveries: Deliveries): void {
+  const { name, title, queue } = deliveries;
+  addObjects(app, services, [deliveriesOf(deliveries)]);
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {
-    const count = await countItems(tablesOf(database), queue, organization, 'dead');
+    const count = await countItems(tablesOf(services.database), queue, organization, 'dead');
     return count === 0
       ? []
       : [

@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import type { Tables } from '../../engine/tables/index.ts';
+import { literal } from '../../engine/sql/index.ts';
+import type { RowSource, Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
 /** States of an item. A dead item will not be retried. */
@@ -12,77 +13,57 @@ export interface QueueItem {
   readonly id: string;
   /** ID of the integration or subscription. */
   readonly owner: string;
+  readonly ownerName: string;
   readonly title: string;
   readonly status: string;
   readonly attempts: number;
   readonly error: string;
   readonly receivedAt: Date;
-  /** Present only if `isDetailed` is set. */
-  readonly detail?: string;
 }
 
-/** Filter for a list of items. */
-export interface ItemFilter {
-  readonly owner?: string | undefined;
-  readonly status?: string | undefined;
-  /** Selects only items with an ID lower than this one. */
-  readonly before?: string | undefined;
-  readonly limit: number;
-  /** Whether to include the details, which can be several megabytes in some queues. */
-  readonly isDetailed?: boolean;
+/** A queue item with its details, which can be several megabytes in some queues. */
+export interface DetailedItem extends QueueItem {
+  readonly detail: string;
 }
 
-/** Returns the columns to select for a list of items. */
-const columns = ({ owner, title }: Queue) =>
-  sql`i.id, ${sql.ref(`i.${owner.column}`)} as owner, ${sql.raw(title)} as title, i.status, i.attempts, i.error, i.received_at as "receivedAt"`;
+/** Returns the items of a queue, newest first. */
+export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> => ({
+  from: `${table} i
+    left join ${owner.table} g on g.organization_id = i.organization_id and g.id = i.${owner.column}`,
+  owner: 'i.organization_id',
+  columns: {
+    id: 'i.id',
+    owner: `i.${owner.column}`,
+    ownerName: `coalesce(${owner.name}, 'removed')`,
+    title,
+    status: 'i.status',
+    attempts: 'i.attempts',
+    error: 'i.error',
+    receivedAt: 'i.received_at',
+  },
+  order: 'i.id desc',
+});
 
-const ownedBy = (queue: Queue, owner: string) =>
+/** Returns the items of a queue with their details. @param characters maximum length of the details */
+export function detailedItems(queue: Queue, characters?: number): RowSource<DetailedItem> {
+  const source = itemRows(queue);
+  const detail = characters === undefined ? queue.detail : `left(${queue.detail}, ${characters})`;
+  return { ...source, columns: { ...source.columns, detail } };
+}
+
+/** Returns the condition for the items of an owner. */
+export const ownedBy = (queue: Queue, owner: string): RawBuilder<unknown> =>
   sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
 
-/** Lists an organization's items, newest first. */
-export async function listItems(
-  tables: Tables,
-  queue: Queue,
-  organization: string,
-  { owner, status, before, limit, isDetailed }: ItemFilter,
-): Promise<QueueItem[]> {
-  const conditions = [
-    sql`i.organization_id = ${organization}::bigint`,
-    ...(owner === undefined ? [] : [ownedBy(queue, owner)]),
-    // The status is a literal, because PostgreSQL cannot use a partial index with a parameter.
-    ...(status === undefined ? [] : [sql`i.status = ${sql.lit(status)}`]),
-    ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
-  ];
-  const detail = isDetailed === true ? sql`, ${sql.raw(queue.detail)} as detail` : sql``;
-  const { rows } = await sql<QueueItem>`select ${columns(queue)}${detail} from ${sql.table(queue.table)} i
-    where ${sql.join(conditions, sql` and `)} order by i.id desc limit ${limit}::int`.execute(tables);
-  return rows;
-}
-
 /**
- * Reads an item with its details.
- * @param characters maximum length of the details
- * @throws UserError if the item does not exist
+ * Returns the condition for a status in SQL. The status is a literal, because PostgreSQL cannot use a partial index with
+ * a parameter.
  */
-export async function showItem(
-  tables: Tables,
-  queue: Queue,
-  organization: string,
-  id: string,
-  characters?: number,
-): Promise<QueueItem & { readonly detail: string }> {
-  const detail = sql.raw(queue.detail);
-  const detailSql = characters === undefined ? detail : sql`left(${detail}, ${characters}::int)`;
-  const { rows } = await sql<QueueItem & { readonly detail: string }>`
-    select ${columns(queue)}, ${detailSql} as detail from ${sql.table(queue.table)} i
-    where i.organization_id = ${organization}::bigint and i.id = ${id}::bigint`.execute(tables);
-  const [item] = rows;
-  if (item === undefined) throw noItem(queue, id);
-  return item;
-}
+export const withStatus = (status: string): string => `i.status = ${literal(status)}`;
 
-const noItem = ({ item }: Queue, id: string) =>
-  new UserError(`${item} ${id} does not exist in this organization`);
+/** Returns the message for an item that does not exist. */
+export const missingItem = ({ item }: Queue, id: string): string =>
+  `${item} ${id} does not exist in this organization`;
 
 /** Queues an item again, regardless of its state. @throws UserError if it does not exist */
 export async function replayItem(
@@ -93,7 +74,7 @@ export async function replayItem(
   id: string,
 ): Promise<void> {
   const count = await replayRange(tables, queue, organization, { from: id, to: id });
-  if (count === 0) throw noItem(queue, id);
+  if (count === 0) throw new UserError(missingItem(queue, id));
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 

@@ -20,6 +20,8 @@ export interface Queue {
     readonly table: keyof TableRows;
     /** Column of the items that references the owner. */
     readonly column: string;
+    /** SQL expression for the name of owner `g`. */
+    readonly name: string;
     /** SQL condition that is true if items of owner `g` can be processed now. */
     readonly isOpen: string;
   };

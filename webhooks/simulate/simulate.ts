@@ -1,12 +1,13 @@
+import { sql } from 'kysely';
 import type { Resource } from '../../engine/compile/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import { organizationId, type Tables } from '../../engine/tables/index.ts';
+import { listRows, organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
 import { type Channel, channelOf, channels } from '../channels/index.ts';
 import { ownProperty, partnerRecords } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
-import { endpointPath, listIntegrations, openIntegration } from '../inbox/index.ts';
+import { endpointPath, integrationRows, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
@@ -117,12 +118,13 @@ async function prepareChannel(
   }
   const { tables, sealed } = access;
   const organization = await organizationId(tables, org);
-  const match = (await listIntegrations(tables, organization)).find(
-    (candidate) =>
-      candidate.provider === provider &&
-      candidate.enabled &&
-      (endpoint === undefined || candidate.endpoint === endpoint),
-  );
+  const [match] = await listRows(tables, integrationRows, organization, {
+    where: [
+      sql`i.enabled and i.provider = ${provider}`,
+      ...(endpoint === undefined ? [] : [sql`i.endpoint = ${endpoint}`]),
+    ],
+    limit: 1,
+  });
   const integration = match && (await openIntegration(tables, sealed, { organization, id: match.id }));
   if (integration === undefined) {
     throw new UserError(

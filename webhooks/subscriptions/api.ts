@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { sql } from 'kysely';
 import type { Database } from '../../engine/database/index.ts';
 import type { Actor, AuditConfig } from '../../engine/effects/index.ts';
 import { errors, type FieldIssue, UserError } from '../../engine/errors.ts';
@@ -13,10 +14,10 @@ import {
   readBody,
   type TextSigner,
 } from '../../engine/records/index.ts';
-import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { findRow, listRows, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { assertRetained, feedCursors, feedEnd } from '../../plugins/change-log/index.ts';
-import { listItems, type QueueItem, states } from '../queue/index.ts';
+import { type DetailedItem, detailedItems, ownedBy, states, withStatus } from '../queue/index.ts';
 import type { Settings } from '../settings/index.ts';
 import { profileGrants } from './deliver.ts';
 import { deliveryQueue } from './deliveries.ts';
@@ -24,13 +25,13 @@ import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './in
 import {
   changeSubscription,
   createSubscription,
-  listSubscriptions,
   type ReplayRange,
   removeSubscription,
   replaySubscription,
   rotateSecret,
   type Subscription,
   sendTest,
+  subscriptionRows,
 } from './subscriptions.ts';
 
 /** Services needed by the subscriptions API. */
@@ -59,6 +60,7 @@ interface SubscriptionRequest {
   readonly organization: string;
   readonly actor: Actor;
   readonly tables: Tables;
+  readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
   /** Loads the subscription whose ID is in the path. @throws HttpError 404 if it does not exist */
   readonly load: () => Promise<Subscription>;
   readonly body: () => Readonly<Record<string, unknown>>;
@@ -66,16 +68,204 @@ interface SubscriptionRequest {
   readonly reply: FastifyReply;
 }
 
+/** An operation of the API. Its route and its OpenAPI description follow from it. */
+export interface ApiOperation {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** Path below {@link subscriptionsPath}. */
+  readonly path: '' | '/:id' | `/:id/${string}`;
+  /** The action that the caller needs on `events`. */
+  readonly action: Action;
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  /** Name of the request body's schema. */
+  readonly body?: string;
+  /** Names of parameters in the OpenAPI document. */
+  readonly parameters?: readonly string[];
+  /** The successful response and its schema. A created object has the status 201 and a `Location`. */
+  readonly success: { readonly description: string; readonly schema: string; readonly isCreated?: true };
+  /** Responses to errors other than those of all operations. */
+  readonly failures?: Readonly<Record<number, string>>;
+  readonly handle: (context: SubscriptionRequest, services: SubscriptionServices) => Promise<object>;
+}
+
+/** The operations of the API. */
+export const operations: readonly ApiOperation[] = [
+  {
+    method: 'GET',
+    path: '',
+    action: 'list',
+    operationId: 'listSubscriptions',
+    summary: 'List event subscriptions',
+    description: 'Lists event subscriptions without their secrets. Requires the grant `list` on `events`.',
+    success: { description: 'All event subscriptions, oldest first.', schema: 'SubscriptionList' },
+    handle: async ({ tables, organization }) => ({
+      data: (await listRows(tables, subscriptionRows, organization)).map(toJson),
+    }),
+  },
+  {
+    method: 'POST',
+    path: '',
+    action: 'create',
+    operationId: 'createSubscription',
+    summary: 'Subscribe to changes',
+    description:
+      'Creates an event subscription, which sends changes to a URL as they happen: at least once, in order for each record, and signed according to Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Events contain only what the caller can read. Requires the grant `create` on `events`, which `*` does not include.',
+    body: 'SubscriptionInput',
+    success: {
+      description: 'The subscription with its secret.',
+      schema: 'NewSubscription',
+      isCreated: true,
+    },
+    handle: async ({ principal, organization, actor, tables, transact, body, reply }, services) => {
+      const input = inputOf(services, body()) as SubscriptionInput;
+      const profile = await profileOf(tables, principal);
+      const { end: position } = await feedEnd(services.database);
+      const { id, secret } = await transact((tx) =>
+        createSubscription(tx, actor, services.sealing, { ...input, organization, profile, position }),
+      );
+      services.wake();
+      const subscription = await findRow(tables, subscriptionRows, organization, id);
+      reply.code(201).header('location', `${subscriptionsPath}/${id}`);
+      return { ...toJson(subscription as Subscription), secret };
+    },
+  },
+  {
+    method: 'GET',
+    path: '/:id',
+    action: 'read',
+    operationId: 'getSubscription',
+    summary: 'Read an event subscription',
+    description: 'Returns an event subscription without its secret. Requires the grant `read` on `events`.',
+    success: { description: 'The subscription.', schema: 'Subscription' },
+    handle: async ({ load }) => toJson(await load()),
+  },
+  {
+    method: 'PATCH',
+    path: '/:id',
+    action: 'update',
+    operationId: 'patchSubscription',
+    summary: 'Change, enable or disable an event subscription',
+    description:
+      "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription gets the caller's profile.",
+    body: 'SubscriptionChange',
+    success: { description: 'The subscription.', schema: 'Subscription' },
+    handle: async ({ principal, organization, actor, tables, transact, load, body }, services) => {
+      const existing = await load();
+      const values = body();
+      const input = inputOf(services, values, existing);
+      const change = {
+        ...input,
+        ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
+        // Otherwise, callers could redirect events to themselves that they are not allowed to read.
+        ...(Object.values(input).some((value) => value !== undefined) &&
+          !(await canReadAll(services, tables, principal, existing)) && {
+            profile: await profileOf(tables, principal),
+          }),
+      };
+      await transact((tx) => changeSubscription(tx, actor, organization, existing.id, change));
+      services.wake();
+      return toJson(await load());
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/:id',
+    action: 'delete',
+    operationId: 'deleteSubscription',
+    summary: 'Delete an event subscription with its deliveries',
+    description: 'Deletes an event subscription. Waiting events are not sent.',
+    success: { description: 'The subscription was deleted.', schema: 'Deleted' },
+    handle: async ({ organization, actor, transact, load }) => {
+      const { id } = await load();
+      await transact((tx) => removeSubscription(tx, actor, organization, id));
+      return { ok: true };
+    },
+  },
+  {
+    method: 'POST',
+    path: '/:id/secrets',
+    action: 'update',
+    operationId: 'rotateSubscriptionSecret',
+    summary: "Rotate an event subscription's secret",
+    description:
+      'Replaces the signing secret. For 24 hours, events are also signed with the previous secret, so that the receiver can switch over.',
+    success: { description: 'The new secret.', schema: 'SubscriptionSecret' },
+    handle: async ({ organization, actor, transact, load }, { sealing }) => {
+      const { id } = await load();
+      return { secret: await transact((tx) => rotateSecret(tx, actor, sealing, organization, id)) };
+    },
+  },
+  {
+    method: 'POST',
+    path: '/:id/test',
+    action: 'update',
+    operationId: 'testSubscription',
+    summary: 'Send a test event',
+    description: 'Sends a signed event of the type `test`.',
+    success: {
+      description: "The ID of the delivery, which contains the receiver's response.",
+      schema: 'TestDelivery',
+    },
+    handle: async ({ organization, tables, load }, { wake }) => {
+      const delivery = await sendTest(tables, organization, (await load()).id);
+      wake();
+      return { delivery: jsonId(delivery) };
+    },
+  },
+  {
+    method: 'POST',
+    path: '/:id/replay',
+    action: 'update',
+    operationId: 'replaySubscription',
+    summary: 'Send events again',
+    description:
+      'Resends the deliveries between two IDs, or all changes after a cursor from `GET /events`, in order.',
+    body: 'ReplayInput',
+    success: { description: 'The number of deliveries queued immediately.', schema: 'Replayed' },
+    failures: { 410: 'CursorExpired' },
+    handle: async ({ organization, actor, transact, load, body }, { database, signing, wake }) => {
+      const { id } = await load();
+      const range = await replayOf(database, signing, organization, body());
+      const queued = await transact((tx) => replaySubscription(tx, actor, organization, id, range));
+      wake();
+      return { queued };
+    },
+  },
+  {
+    method: 'GET',
+    path: '/:id/deliveries',
+    action: 'read',
+    operationId: 'listDeliveries',
+    summary: 'List the deliveries of an event subscription',
+    description:
+      'Lists deliveries with the headers of their requests and responses. Deliveries are deleted after a retention period.',
+    parameters: ['deliveries.before', 'deliveries.status'],
+    success: { description: 'Up to 50 deliveries, newest first.', schema: 'DeliveryList' },
+    handle: async ({ organization, tables, load, request }) => {
+      const { id } = await load();
+      const { before, status } = request.query as Readonly<Record<string, unknown>>;
+      if (before !== undefined && !isRowId(before))
+        throw errors.invalidParameter('before', 'must be the ID of a delivery');
+      if (status !== undefined && !states.includes(String(status)))
+        throw errors.invalidParameter('status', `must be one of ${states.join(', ')}`);
+      const where = [
+        ownedBy(deliveryQueue, id),
+        ...(status === undefined ? [] : [sql.raw(withStatus(String(status)))]),
+        ...(before === undefined ? [] : [sql`i.id < ${before}::bigint`]),
+      ];
+      const page = { where, limit: pageLength };
+      const items = await listRows(tables, detailedItems(deliveryQueue), organization, page);
+      const last = items.length === pageLength ? items.at(-1) : undefined;
+      return { data: items.map(deliveryJson), next: last === undefined ? null : jsonId(last.id) };
+    },
+  },
+];
+
 /** Registers the API for event subscriptions. Callers need a grant on `events`. */
 export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionServices): void {
-  const { config, database, resources, sealing, signing, urlPolicy, wake } = services;
-
-  const route = (
-    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-    path: string,
-    action: Action,
-    handle: (context: SubscriptionRequest) => Promise<object>,
-  ) =>
+  const { config, database } = services;
+  for (const { method, path, action, handle } of operations) {
     app.route({
       method,
       url: `${subscriptionsPath}${path}`,
@@ -84,12 +274,13 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
       handler: async (request, reply) => {
         if (!config.audit) throw errors.notRecorded();
         const principal = request.principal as Principal;
-        const { organization } = principal;
-        const { kind, actor: id, name } = principal;
+        const { kind, actor: id, name, organization } = principal;
         const tables = tablesOf(database);
         const load = async () => {
           const { id } = request.params as { id: string };
-          const [subscription] = isRowId(id) ? await listSubscriptions(tables, organization, id) : [];
+          const subscription = isRowId(id)
+            ? await findRow(tables, subscriptionRows, organization, id)
+            : undefined;
           if (subscription === undefined) throw errors.recordNotFound('event_subscription');
           return subscription;
         };
@@ -98,13 +289,14 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
           organization,
           actor: { kind, id, name, requestId: request.id, audited: config.audit },
           tables,
+          transact: (work) => transaction(database, work),
           load,
           body: () => readBody(request.headers['content-type'], request.body),
           request,
           reply,
         };
         try {
-          const body = await handle(context);
+          const body = await handle(context, services);
           reply.header('content-type', json).header('cache-control', 'no-store');
           return JSON.stringify(body);
         } catch (cause) {
@@ -112,130 +304,46 @@ export function subscriptionRoutes(app: FastifyInstance, services: SubscriptionS
         }
       },
     });
+  }
+  for (const [path, all] of Map.groupBy(operations, (operation) => operation.path)) {
+    const methods = all.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    rejectOtherMethods(app, `${subscriptionsPath}${path}`, methods);
+  }
+}
 
-  /** Returns whether a caller can read everything that a subscription's events can contain. */
-  const canReadAll = async (tables: Tables, { organization, grants }: Principal, { id }: Subscription) => {
-    const { profile_id } = await tables
-      .selectFrom('crm_event_subscriptions')
-      .select('profile_id')
-      .where('organization_id', '=', organization)
-      .where('id', '=', id)
-      .executeTakeFirstOrThrow();
-    const visibleGrants = await profileGrants(tables, `${organization}/${profile_id}`);
-    return resources.every(
-      ({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'),
-    );
-  };
+/** Returns whether a caller can read everything that a subscription's events can contain. */
+async function canReadAll(
+  { resources }: SubscriptionServices,
+  tables: Tables,
+  { organization, grants }: Principal,
+  { id }: Subscription,
+): Promise<boolean> {
+  const { profile_id } = await tables
+    .selectFrom('crm_event_subscriptions')
+    .select('profile_id')
+    .where('organization_id', '=', organization)
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow();
+  const visibleGrants = await profileGrants(tables, `${organization}/${profile_id}`);
+  return resources.every(({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'));
+}
 
-  /** Validates the body of a create or update request. @throws HttpError 400 listing all issues */
-  const inputOf = (
-    values: Readonly<Record<string, unknown>>,
-    existing?: Subscription,
-  ): Partial<SubscriptionInput> => {
-    const issues: FieldIssue[] = [];
-    const input = readSubscriptionInput(values, existing === undefined, resources, urlPolicy(), issues);
-    const { filter = existing?.filter, resources: names = existing?.resources } = input;
-    if (filter !== undefined && names !== undefined)
-      checkFilter({ filter, resources: names }, resources, issues);
-    const { state } = values;
-    if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
-      issues.push({ field: 'state', message: 'state must be "on" or "off"' });
-    if (issues.length > 0) throw errors.invalidFields(issues);
-    return input;
-  };
-
-  route('GET', '', 'list', async ({ tables, organization }) => ({
-    data: (await listSubscriptions(tables, organization)).map(toJson),
-  }));
-
-  route('POST', '', 'create', async ({ principal, organization, actor, tables, body, reply }) => {
-    const input = inputOf(body()) as SubscriptionInput;
-    const profile = await profileOf(tables, principal);
-    const { end: position } = await feedEnd(database);
-    const { id, secret } = await transaction(database, (transactionTables) =>
-      createSubscription(transactionTables, actor, sealing, { ...input, organization, profile, position }),
-    );
-    wake();
-    const [subscription] = await listSubscriptions(tables, organization, id);
-    reply.code(201).header('location', `${subscriptionsPath}/${id}`);
-    return { ...toJson(subscription as Subscription), secret };
-  });
-
-  route('GET', '/:id', 'read', async ({ load }) => toJson(await load()));
-
-  route('PATCH', '/:id', 'update', async ({ principal, organization, actor, tables, load, body }) => {
-    const existing = await load();
-    const values = body();
-    const input = inputOf(values, existing);
-    const change = {
-      ...input,
-      ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
-      // Otherwise, callers could redirect events to themselves that they are not allowed to read.
-      ...(Object.values(input).some((value) => value !== undefined) &&
-        !(await canReadAll(tables, principal, existing)) && { profile: await profileOf(tables, principal) }),
-    };
-    await transaction(database, (transactionTables) =>
-      changeSubscription(transactionTables, actor, organization, existing.id, change),
-    );
-    wake();
-    return toJson(await load());
-  });
-
-  route('DELETE', '/:id', 'delete', async ({ organization, actor, load }) => {
-    const { id } = await load();
-    await transaction(database, (transactionTables) =>
-      removeSubscription(transactionTables, actor, organization, id),
-    );
-    return { ok: true };
-  });
-
-  route('POST', '/:id/secrets', 'update', async ({ organization, actor, load }) => {
-    const { id } = await load();
-    const secret = await transaction(database, (transactionTables) =>
-      rotateSecret(transactionTables, actor, sealing, organization, id),
-    );
-    return { secret };
-  });
-
-  route('POST', '/:id/test', 'update', async ({ organization, tables, load }) => {
-    const delivery = await sendTest(tables, organization, (await load()).id);
-    wake();
-    return { delivery: jsonId(delivery) };
-  });
-
-  route('POST', '/:id/replay', 'update', async ({ organization, actor, load, body }) => {
-    const { id } = await load();
-    const range = await replayOf(database, signing, organization, body());
-    const queued = await transaction(database, (transactionTables) =>
-      replaySubscription(transactionTables, actor, organization, id, range),
-    );
-    wake();
-    return { queued };
-  });
-
-  route('GET', '/:id/deliveries', 'read', async ({ organization, tables, load, request }) => {
-    const { id } = await load();
-    const { before, status } = request.query as Readonly<Record<string, unknown>>;
-    if (before !== undefined && !isRowId(before))
-      throw errors.invalidParameter('before', 'must be the ID of a delivery');
-    if (status !== undefined && !states.includes(String(status)))
-      throw errors.invalidParameter('status', `must be one of ${states.join(', ')}`);
-    const items = await listItems(tables, deliveryQueue, organization, {
-      owner: id,
-      before,
-      status: status === undefined ? undefined : String(status),
-      limit: pageLength,
-      isDetailed: true,
-    });
-    const last = items.length === pageLength ? items.at(-1) : undefined;
-    return { data: items.map(deliveryJson), next: last === undefined ? null : jsonId(last.id) };
-  });
-
-  rejectOtherMethods(app, subscriptionsPath, ['GET', 'HEAD', 'POST']);
-  rejectOtherMethods(app, `${subscriptionsPath}/:id`, ['GET', 'HEAD', 'PATCH', 'DELETE']);
-  rejectOtherMethods(app, `${subscriptionsPath}/:id/deliveries`, ['GET', 'HEAD']);
-  for (const subpath of ['secrets', 'test', 'replay'])
-    rejectOtherMethods(app, `${subscriptionsPath}/:id/${subpath}`, ['POST']);
+/** Validates the body of a create or update request. @throws HttpError 400 listing all issues */
+function inputOf(
+  { resources, urlPolicy }: SubscriptionServices,
+  values: Readonly<Record<string, unknown>>,
+  existing?: Subscription,
+): Partial<SubscriptionInput> {
+  const issues: FieldIssue[] = [];
+  const input = readSubscriptionInput(values, existing === undefined, resources, urlPolicy(), issues);
+  const { filter = existing?.filter, resources: names = existing?.resources } = input;
+  if (filter !== undefined && names !== undefined)
+    checkFilter({ filter, resources: names }, resources, issues);
+  const { state } = values;
+  if (existing !== undefined && state !== undefined && state !== 'on' && state !== 'off')
+    issues.push({ field: 'state', message: 'state must be "on" or "off"' });
+  if (issues.length > 0) throw errors.invalidFields(issues);
+  return input;
 }
 
 /**
@@ -295,7 +403,7 @@ const toJson = ({ id, failingSince, createdAt, ...rest }: Subscription) => ({
   created_at: createdAt,
 });
 
-const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail = '' }: QueueItem) => {
+const deliveryJson = ({ id, title, status, attempts, error, receivedAt, detail }: DetailedItem) => {
   const [request = '', response = ''] = detail.split('\n\n');
   return {
     id: jsonId(id),

@@ -1,38 +1,42 @@
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
-import { type Actor, type AuditConfig, commandLine } from '../../engine/effects/index.ts';
+import { type AuditConfig, commandLine } from '../../engine/effects/index.ts';
 import { type FieldIssue, UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
 import {
   type CommandLine,
   type CommandResult,
   formatTable,
+  inOrganization,
   jsonResult,
+  type OrganizationContext,
   organizationOption,
 } from '../../engine/modules/index.ts';
-import { organizationId, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { listRows, organizationId, transaction } from '../../engine/tables/index.ts';
 import { profileId } from '../../plugins/access/profiles/index.ts';
-import { type InstanceSecrets, type Sealing, sealing } from '../../plugins/access/secrets/index.ts';
+import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { feedEnd } from '../../plugins/change-log/index.ts';
 import { readSettings, type SettingsConfig } from '../settings/index.ts';
 import { checkFilter, readSubscriptionInput, type SubscriptionInput } from './input.ts';
 import {
   changeSubscription,
   createSubscription,
-  listSubscriptions,
   overlapHours,
   removeSubscription,
   replaySubscription,
   rotateSecret,
   sendTest,
+  subscriptionRows,
 } from './subscriptions.ts';
 
-type Line = CommandLine<{
+interface Instance {
   readonly config: AuditConfig & SettingsConfig;
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly secrets: InstanceSecrets;
-}>;
+}
+
+type Line = CommandLine<Instance>;
 
 /** Adds the commands `subscription …`. */
 export function subscriptionCommands(line: Line): void {
@@ -45,7 +49,21 @@ export function subscriptionCommands(line: Line): void {
     .description('list event subscriptions')
     .addOption(organizationOption())
     .addOption(jsonResult())
-    .action(({ json, ...options }) => run(json, list(line, options)));
+    .action((options) =>
+      inOrganization(line, options, async ({ tables, organization }) => {
+        const subscriptions = await listRows(tables, subscriptionRows, organization);
+        const rows = subscriptions.map(({ id, url, resources, actions, profile, state }) => [
+          ...[id, url, resources.join(','), actions.join(','), profile, state],
+        ]);
+        return {
+          json: { subscriptions },
+          text:
+            subscriptions.length === 0
+              ? `"${options.org}" has no event subscriptions.`
+              : formatTable(['id', 'url', 'resources', 'actions', 'profile', 'state'], rows),
+        };
+      }),
+    );
   subscription
     .command('create <url>')
     .description('send changes to a URL; the signing secret is printed only once')
@@ -62,7 +80,7 @@ export function subscriptionCommands(line: Line): void {
       .description(description)
       .addOption(organizationOption())
       .addOption(jsonResult())
-      .action((id, { json, org }) => run(json, onSubscription(line, id, org, work)));
+      .action((id, options) => onSubscription(line, id, options, work));
   }
   subscription
     .command('replay <id>')
@@ -71,34 +89,25 @@ export function subscriptionCommands(line: Line): void {
     .requiredOption('--from <delivery>', 'the first delivery; see "delivery list"')
     .option('--to <delivery>', 'the last delivery; default: only the first')
     .addOption(jsonResult())
-    .action((id, { json, org, from, to = from }) =>
-      run(
-        json,
-        onSubscription(line, id, org, async ({ tables, actor, organization }) => {
-          for (const delivery of [from, to])
-            if (!isRowId(delivery)) throw new UserError(`"${delivery}" is not a delivery ID`);
-          const queued = await replaySubscription(tables, actor, organization, id, { from, to });
-          return {
-            json: { id, queued },
-            text: `Queued ${queued} deliveries. The server will send them again.`,
-          };
-        }),
-      ),
+    .action((id, { from, to = from, ...options }) =>
+      onSubscription(line, id, options, async ({ tables, actor, organization }) => {
+        for (const delivery of [from, to])
+          if (!isRowId(delivery)) throw new UserError(`"${delivery}" is not a delivery ID`);
+        const queued = await replaySubscription(tables, actor, organization, id, { from, to });
+        return {
+          json: { id, queued },
+          text: `Queued ${queued} deliveries. The server will send them again.`,
+        };
+      }),
     );
 }
 
-/** Handler of a command for one subscription, run in a transaction. */
-type Work = (context: {
-  readonly tables: Tables;
-  readonly actor: Actor;
-  readonly organization: string;
-  readonly id: string;
-  readonly sealing: Sealing;
-}) => Promise<CommandResult>;
+/** Handler of a command for one subscription. */
+type Work = (context: OrganizationContext<Instance>, id: string) => Promise<CommandResult>;
 
 const setState =
   (state: 'on' | 'off'): Work =>
-  async ({ tables, actor, organization, id }) => {
+  async ({ tables, actor, organization }, id) => {
     await changeSubscription(tables, actor, organization, id, { state });
     return {
       json: { id, state },
@@ -111,8 +120,8 @@ const subcommands: Readonly<Record<string, readonly [description: string, work: 
   off: ['disable an event subscription; the change log keeps changes in the meantime', setState('off')],
   rotate: [
     'replace the signing secret; the new one is printed only once',
-    async ({ tables, actor, organization, id, sealing: sealed }) => {
-      const secret = await rotateSecret(tables, actor, sealed, organization, id);
+    async ({ tables, actor, organization, instance: { secrets } }, id) => {
+      const secret = await rotateSecret(tables, actor, sealing(secrets), organization, id);
       return {
         json: { id, secret },
         text: `Events are also signed with the previous secret for ${overlapHours} hours. The new secret, shown only once:\n${secret}`,
@@ -121,14 +130,14 @@ const subcommands: Readonly<Record<string, readonly [description: string, work: 
   ],
   test: [
     'send a test event',
-    async ({ tables, organization, id }) => {
+    async ({ tables, organization }, id) => {
       const delivery = await sendTest(tables, organization, id);
       return { json: { id, delivery }, text: `Delivery ${delivery} is queued. The server will send it.` };
     },
   ],
   delete: [
     'delete an event subscription and its deliveries',
-    async ({ tables, actor, organization, id }) => {
+    async ({ tables, actor, organization }, id) => {
       await removeSubscription(tables, actor, organization, id);
       return { json: { id, deleted: true }, text: `Event subscription ${id} deleted.` };
     },
@@ -136,39 +145,15 @@ const subcommands: Readonly<Record<string, readonly [description: string, work: 
 };
 
 const onSubscription = (
-  { withInstance }: Line,
+  line: Line,
   id: string,
-  org: string,
+  options: Parameters<typeof inOrganization>[1],
   work: Work,
-): Promise<CommandResult> =>
-  withInstance(async ({ config, database, secrets }) => {
+): Promise<void> =>
+  inOrganization(line, options, async (context) => {
     if (!isRowId(id))
       throw new UserError(`"${id}" is not an event subscription ID. List IDs with "crm subscription list".`);
-    const actor = commandLine(config);
-    return transaction(database, async (tables) =>
-      work({ tables, actor, organization: await organizationId(tables, org), id, sealing: sealing(secrets) }),
-    );
-  });
-
-const list = ({ withInstance }: Line, { org }: { org: string }): Promise<CommandResult> =>
-  withInstance(async ({ database }) => {
-    const tables = tablesOf(database);
-    const subscriptions = await listSubscriptions(tables, await organizationId(tables, org));
-    const rows = subscriptions.map((subscriptionRow) => [
-      subscriptionRow.id,
-      subscriptionRow.url,
-      subscriptionRow.resources.join(','),
-      subscriptionRow.actions.join(','),
-      subscriptionRow.profile,
-      subscriptionRow.state,
-    ]);
-    return {
-      json: { subscriptions },
-      text:
-        subscriptions.length === 0
-          ? `"${org}" has no event subscriptions.`
-          : formatTable(['id', 'url', 'resources', 'actions', 'profile', 'state'], rows),
-    };
+    return work(context, id);
   });
 
 const create = (

@@ -8,6 +8,7 @@ export const deliveryQueue: Queue = {
   owner: {
     table: 'crm_event_subscriptions',
     column: 'subscription_id',
+    name: 'g.url',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,
   },
   // Changes to one record are sent in order. Changes to different records do not wait for each other.

@@ -1,6 +1,6 @@
 import type { Fragment } from '../../engine/compile/index.ts';
 import type { JsonSchema } from '../../engine/fields/index.ts';
-import { subscriptionsPath } from './api.ts';
+import { type ApiOperation, operations, subscriptionsPath } from './api.ts';
 import { eventActions } from './input.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
@@ -71,166 +71,49 @@ const delivery = {
   response: { ...text, description: 'Status and headers of the last response, or an empty string.' },
 };
 
-const failures = {
-  401: ref('responses', 'Unauthorized'),
-  403: ref('responses', 'Forbidden'),
-  500: ref('responses', 'Failure'),
-  501: ref('responses', 'NotRecorded'),
-  503: ref('responses', 'Unavailable'),
-};
-const notFound = { 404: ref('responses', 'NotFound') };
-const withBody = { 400: ref('responses', 'BadRequest'), 413: ref('responses', 'TooLarge') };
+/** Describes an operation. */
+function describe({ method, path, success, failures, body, parameters, ...operation }: ApiOperation) {
+  const { description, schema, isCreated } = success;
+  const location = { Location: { description: "The subscription's path.", required: true, schema: text } };
+  const failureNames = {
+    ...{ 400: 'BadRequest', 401: 'Unauthorized', 403: 'Forbidden' },
+    ...(path !== '' && { 404: 'NotFound' }),
+    ...(body !== undefined && { 413: 'TooLarge' }),
+    ...{ ...failures, 500: 'Failure', 501: 'NotRecorded', 503: 'Unavailable' },
+  };
+  return {
+    operationId: operation.operationId,
+    summary: operation.summary,
+    tags: ['events'],
+    description: operation.description,
+    ...(body !== undefined && { requestBody: { required: true, content: json(ref('schemas', body)) } }),
+    ...(parameters && { parameters: parameters.map((name) => ref('parameters', name)) }),
+    responses: {
+      [isCreated ? 201 : 200]: {
+        description,
+        ...(isCreated && { headers: location }),
+        content: json(ref('schemas', schema)),
+      },
+      ...Object.fromEntries(
+        Object.entries(failureNames).map(([status, name]) => [status, ref('responses', name)]),
+      ),
+    },
+  };
+}
 
-/** Describes an operation. @param extraProperties additional properties of the operation */
-const operation = (
-  operationId: string,
-  summary: string,
-  success: JsonSchema,
-  responses: JsonSchema,
-  extraProperties: JsonSchema = {},
-  status = 200,
-) => ({
-  operationId,
-  summary,
-  tags: ['events'],
-  ...extraProperties,
-  responses: { [status]: success, ...responses, ...failures },
-});
-
-const body = (schema: string) => ({ requestBody: { required: true, content: json(ref('schemas', schema)) } });
-const id = [
-  { name: 'id', in: 'path', required: true, description: "The subscription's ID.", schema: int64 },
-  ref('parameters', 'org'),
-];
-const subscriptionPath = `${subscriptionsPath}/{id}`;
+const id = { name: 'id', in: 'path', required: true, description: "The subscription's ID.", schema: int64 };
 
 /** OpenAPI description of event subscriptions. */
 export const subscriptionsFragment: Fragment = {
-  paths: {
-    [subscriptionsPath]: {
-      parameters: [ref('parameters', 'org')],
-      get: operation(
-        'listSubscriptions',
-        'List event subscriptions',
-        {
-          description: 'All event subscriptions, oldest first.',
-          content: json(ref('schemas', 'SubscriptionList')),
-        },
-        { 400: ref('responses', 'BadRequest') },
-        {
-          description:
-            'Lists event subscriptions without their secrets. Requires the grant `list` on `events`.',
-        },
-      ),
-      post: operation(
-        'createSubscription',
-        'Subscribe to changes',
-        {
-          description: 'The subscription with its secret.',
-          headers: { Location: { description: "The subscription's path.", required: true, schema: text } },
-          content: json(ref('schemas', 'NewSubscription')),
-        },
-        withBody,
-        {
-          description:
-            'Creates an event subscription, which sends changes to a URL as they happen: at least once, in order for each record, and signed according to Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Events contain only what the caller can read. Requires the grant `create` on `events`, which `*` does not include.',
-          ...body('SubscriptionInput'),
-        },
-        201,
-      ),
-    },
-    [subscriptionPath]: {
-      parameters: id,
-      get: operation(
-        'getSubscription',
-        'Read an event subscription',
-        { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
-        { ...notFound, 400: ref('responses', 'BadRequest') },
-        {
-          description:
-            'Returns an event subscription without its secret. Requires the grant `read` on `events`.',
-        },
-      ),
-      patch: operation(
-        'patchSubscription',
-        'Change, enable or disable an event subscription',
-        { description: 'The subscription.', content: json(ref('schemas', 'Subscription')) },
-        { ...withBody, ...notFound },
-        {
-          description:
-            "Changes, enables or disables an event subscription. When enabled again, it continues where it stopped. If the caller changes anything but the state and cannot read everything that the subscription's profile can, the subscription gets the caller's profile.",
-          ...body('SubscriptionChange'),
-        },
-      ),
-      delete: operation(
-        'deleteSubscription',
-        'Delete an event subscription with its deliveries',
-        { description: 'The subscription was deleted.', content: json(ref('schemas', 'Deleted')) },
-        { ...notFound, 400: ref('responses', 'BadRequest') },
-        { description: 'Deletes an event subscription. Waiting events are not sent.' },
-      ),
-    },
-    [`${subscriptionPath}/secrets`]: {
-      parameters: id,
-      post: operation(
-        'rotateSubscriptionSecret',
-        "Rotate an event subscription's secret",
-        {
-          description: 'The new secret.',
-          content: json(ref('schemas', 'SubscriptionSecret')),
-        },
-        { ...notFound, 400: ref('responses', 'BadRequest') },
-        {
-          description:
-            'Replaces the signing secret. For 24 hours, events are also signed with the previous secret, so that the receiver can switch over.',
-        },
-      ),
-    },
-    [`${subscriptionPath}/test`]: {
-      parameters: id,
-      post: operation(
-        'testSubscription',
-        'Send a test event',
-        {
-          description: "The ID of the delivery, which contains the receiver's response.",
-          content: json(ref('schemas', 'TestDelivery')),
-        },
-        { ...notFound, 400: ref('responses', 'BadRequest') },
-        { description: 'Sends a signed event of the type `test`.' },
-      ),
-    },
-    [`${subscriptionPath}/replay`]: {
-      parameters: id,
-      post: operation(
-        'replaySubscription',
-        'Send events again',
-        {
-          description: 'The number of deliveries queued immediately.',
-          content: json(ref('schemas', 'Replayed')),
-        },
-        { ...withBody, ...notFound, 410: ref('responses', 'CursorExpired') },
-        {
-          description:
-            'Resends the deliveries between two IDs, or all changes after a cursor from `GET /events`, in order.',
-          ...body('ReplayInput'),
-        },
-      ),
-    },
-    [`${subscriptionPath}/deliveries`]: {
-      parameters: id,
-      get: operation(
-        'listDeliveries',
-        'List the deliveries of an event subscription',
-        { description: 'Up to 50 deliveries, newest first.', content: json(ref('schemas', 'DeliveryList')) },
-        { ...notFound, 400: ref('responses', 'BadRequest') },
-        {
-          description:
-            'Lists deliveries with the headers of their requests and responses. Deliveries are deleted after a retention period.',
-          parameters: [ref('parameters', 'deliveries.before'), ref('parameters', 'deliveries.status')],
-        },
-      ),
-    },
-  },
+  paths: Object.fromEntries(
+    [...Map.groupBy(operations, ({ path }) => path)].map(([path, all]) => [
+      `${subscriptionsPath}${path.replace(':id', '{id}')}`,
+      {
+        parameters: [...(path === '' ? [] : [id]), ref('parameters', 'org')],
+        ...Object.fromEntries(all.map((operation) => [operation.method.toLowerCase(), describe(operation)])),
+      },
+    ]),
+  ),
   webhooks: {
     event: {
       post: {

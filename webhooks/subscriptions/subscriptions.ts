@@ -1,7 +1,13 @@
 import { type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
-import type { TableRows, Tables } from '../../engine/tables/index.ts';
+import {
+  countRows,
+  findRow,
+  type RowSource,
+  type TableRows,
+  type Tables,
+} from '../../engine/tables/index.ts';
 import { generatePublicId, type Sealing } from '../../plugins/access/secrets/index.ts';
 import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
@@ -31,22 +37,35 @@ export interface Subscription {
 
 const object = 'event subscription';
 
-/** Lists an organization's subscriptions, oldest first. @param id selects a single subscription */
-export async function listSubscriptions(
-  tables: Tables,
-  organization: string,
-  id?: string,
-): Promise<Subscription[]> {
-  const { rows } = await sql<Omit<Subscription, 'actions'> & { readonly actions: string }>`
-    select s.id, s.url, s.actions, s.filter, s.state, s.failing_since as "failingSince", s.created_at as "createdAt", p.name as profile,
-      array(select r.resource from crm_event_resources r
-        where r.organization_id = s.organization_id and r.subscription_id = s.id order by r.resource) as resources
-    from crm_event_subscriptions s
-    join crm_profiles p on p.organization_id = s.organization_id and p.id = s.profile_id
-    where s.organization_id = ${organization}::bigint and ${id === undefined ? sql`true` : sql`s.id = ${id}::bigint`}
-    order by s.id`.execute(tables);
-  return rows.map((row) => ({ ...row, actions: row.actions.split(',') }));
-}
+/** The subscriptions of an organization, oldest first. */
+export const subscriptionRows: RowSource<Subscription> = {
+  from: `crm_event_subscriptions s
+    join crm_profiles p on p.organization_id = s.organization_id and p.id = s.profile_id`,
+  owner: 's.organization_id',
+  columns: {
+    id: 's.id',
+    url: 's.url',
+    actions: `string_to_array(s.actions, ',')`,
+    filter: 's.filter',
+    state: 's.state',
+    failingSince: 's.failing_since',
+    createdAt: 's.created_at',
+    profile: 'p.name',
+    resources: `array(select r.resource from crm_event_resources r
+      where r.organization_id = s.organization_id and r.subscription_id = s.id order by r.resource)`,
+  },
+  search: [
+    's.url',
+    'p.name',
+    `(select string_agg(r.resource, ' ') from crm_event_resources r
+      where r.organization_id = s.organization_id and r.subscription_id = s.id)`,
+  ],
+  order: 's.id',
+};
+
+/** Returns the message for a subscription that does not exist. */
+export const missingSubscription = (id: string): string =>
+  `${object} ${id} does not exist in this organization`;
 
 /** Input for a new subscription. */
 export interface NewSubscription extends SubscriptionInput {
@@ -67,12 +86,7 @@ export async function createSubscription(
   { seal }: Sealing,
   { organization, profile, position, url, resources, actions, filter }: NewSubscription,
 ): Promise<{ readonly id: string; readonly secret: string }> {
-  const { count } = await tables
-    .selectFrom('crm_event_subscriptions')
-    .select(({ fn }) => fn.countAll<string>().as('count'))
-    .where('organization_id', '=', organization)
-    .executeTakeFirstOrThrow();
-  if (Number(count) >= maxSubscriptions)
+  if ((await countRows(tables, subscriptionRows, organization)) >= maxSubscriptions)
     throw new UserError(`an organization can have at most ${maxSubscriptions} event subscriptions`);
   const secret = makeSigningSecret();
   const { id } = await tables
@@ -155,7 +169,7 @@ async function update(tables: Tables, organization: string, id: string, values: 
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
+  if (row === undefined) throw new UserError(missingSubscription(id));
 }
 
 /**
@@ -192,7 +206,7 @@ export async function removeSubscription(
     .where('id', '=', id)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
+  if (row === undefined) throw new UserError(missingSubscription(id));
   await recordChanges(tables, actor, { organization, action: 'delete', object, objectId: id });
 }
 
@@ -249,8 +263,8 @@ export async function replaySubscription(
 }
 
 async function assertOn(tables: Tables, organization: string, id: string): Promise<void> {
-  const [subscription] = await listSubscriptions(tables, organization, id);
-  if (subscription === undefined) throw new UserError(`${object} ${id} does not exist in this organization`);
+  const subscription = await findRow(tables, subscriptionRows, organization, id);
+  if (subscription === undefined) throw new UserError(missingSubscription(id));
   if (subscription.state !== 'on')
     throw new UserError('the event subscription is disabled. Enable it first.');
 }

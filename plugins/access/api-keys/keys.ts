@@ -1,6 +1,13 @@
+import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import { displayName, type Tables } from '../../../engine/tables/index.ts';
+import {
+  countRows,
+  displayName,
+  findRow,
+  type RowSource,
+  type Tables,
+} from '../../../engine/tables/index.ts';
 import { generateKey } from './key-format.ts';
 
 /** An API key as listed for administrators. */
@@ -12,11 +19,44 @@ export interface KeyInfo {
   /** Email address of the creator; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
   readonly last_four: string;
-  readonly created_at: string;
-  readonly last_used_at: string | null;
-  readonly expires_at: string | null;
-  readonly revoked_at: string | null;
+  readonly created_at: Date;
+  readonly last_used_at: Date | null;
+  readonly expires_at: Date | null;
+  readonly revoked_at: Date | null;
 }
+
+/** SQL conditions for the states of a key `k`. */
+export const keyStates = {
+  live: 'k.revoked_at is null and (k.expires_at is null or k.expires_at > now())',
+  expired: 'k.revoked_at is null and k.expires_at <= now()',
+  revoked: 'k.revoked_at is not null',
+} as const;
+
+/** The API keys of an organization, newest first. */
+export const keyRows: RowSource<KeyInfo> = {
+  from: `crm_api_keys k
+    join crm_profiles p on p.organization_id = k.organization_id and p.id = k.profile_id
+    left join crm_users u on u.id = k.created_by_id`,
+  owner: 'k.organization_id',
+  columns: {
+    id: 'k.id',
+    name: 'k.name',
+    profile: 'p.name',
+    profile_id: 'k.profile_id',
+    created_by: 'u.email',
+    last_four: 'k.last_four',
+    created_at: 'k.created_at',
+    last_used_at: 'k.last_used_at',
+    expires_at: 'k.expires_at',
+    revoked_at: 'k.revoked_at',
+  },
+  search: ['k.name', 'p.name', 'k.last_four', 'u.email'],
+  order: 'k.id desc',
+};
+
+/** Returns the state of a key at the current time. */
+export const keyState = ({ revoked_at, expires_at }: KeyInfo): keyof typeof keyStates =>
+  revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= new Date() ? 'expired' : 'live';
 
 /** A new API key. The plaintext is not stored. */
 export interface NewApiKey {
@@ -80,45 +120,13 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
     .where('id', '=', organization)
     .forNoKeyUpdate()
     .execute();
-  const { live } = await tables
-    .selectFrom('crm_api_keys')
-    .select(({ fn }) => fn.countAll<string>().as('live'))
-    .where('organization_id', '=', organization)
-    .where('revoked_at', 'is', null)
-    .where(({ or, eb }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', new Date())]))
-    .executeTakeFirstOrThrow();
-  if (Number(live) >= quota)
+  const live = await countRows(tables, keyRows, organization, { where: [sql.raw(keyStates.live)] });
+  if (live >= quota)
     throw new UserError(`the organization has reached its limit of ${quota} API keys. Revoke an unused key.`);
 }
 
-/** Lists the keys of an organization, oldest first. */
-export async function listKeys(tables: Tables, organization: string): Promise<KeyInfo[]> {
-  const rows = await tables
-    .selectFrom('crm_api_keys as k')
-    .innerJoin('crm_profiles as p', (join) =>
-      join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
-    )
-    .leftJoin('crm_users as u', 'u.id', 'k.created_by_id')
-    .select(['k.id', 'k.name', 'p.name as profile', 'k.profile_id', 'k.last_four', 'k.created_at'])
-    .select('u.email')
-    .select(['k.last_used_at', 'k.expires_at', 'k.revoked_at'])
-    .where('k.organization_id', '=', organization)
-    .orderBy('k.id')
-    .execute();
-  const time = (value: Date | string | null) => (value === null ? null : new Date(value).toISOString());
-  return rows.map((row) => ({
-    id: row.id,
-    name: row.name,
-    profile: row.profile,
-    profile_id: row.profile_id,
-    created_by: row.email,
-    last_four: row.last_four,
-    created_at: time(row.created_at) ?? '',
-    last_used_at: time(row.last_used_at),
-    expires_at: time(row.expires_at),
-    revoked_at: time(row.revoked_at),
-  }));
-}
+/** Returns the message for a key that does not exist. */
+export const missingKey = (id: string): string => `key ${id} does not exist in this organization`;
 
 /** Revokes a key of an organization permanently. @throws UserError if the key does not exist or is already revoked */
 export async function revokeKey(
@@ -139,15 +147,8 @@ export async function revokeKey(
     await recordChanges(tables, actor, { organization, action: 'revoke', object: 'key', objectId: id });
     return;
   }
-  const existing = await tables
-    .selectFrom('crm_api_keys')
-    .select('id')
-    .where('organization_id', '=', organization)
-    .where('id', '=', id)
-    .executeTakeFirst();
-  throw new UserError(
-    existing === undefined ? `key ${id} does not exist in this organization` : `key ${id} is already revoked`,
-  );
+  const existing = await findRow(tables, keyRows, organization, id);
+  throw new UserError(existing === undefined ? missingKey(id) : `key ${id} is already revoked`);
 }
 
 /** Revokes all keys of all organizations permanently. @returns the number of revoked keys */
@@ -175,12 +176,11 @@ export async function rotateKey(
   prefix: string,
   previous: { readonly organization: string; readonly id: string; readonly overlapMs: number },
 ): Promise<NewApiKey> {
-  const key = (await listKeys(tables, previous.organization)).find((info) => info.id === previous.id);
-  const overlapEnd = new Date(Date.now() + previous.overlapMs);
-  const expiresAt = key?.expires_at == null ? null : new Date(key.expires_at);
-  if (key === undefined || key.revoked_at !== null || (expiresAt !== null && expiresAt <= new Date())) {
+  const key = await findRow(tables, keyRows, previous.organization, previous.id);
+  if (key === undefined || keyState(key) !== 'live')
     throw new UserError('this key does not exist or is not live');
-  }
+  const overlapEnd = new Date(Date.now() + previous.overlapMs);
+  const expiresAt = key.expires_at;
   const row = await tables
     .updateTable('crm_api_keys')
     .set({ expires_at: expiresAt !== null && expiresAt < overlapEnd ? expiresAt : overlapEnd })

@@ -1,26 +1,37 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { apiPrefix } from '../../../engine/http/index.ts';
-import { slugsOf, type Tables, tablesOf } from '../../../engine/tables/index.ts';
+import { countRows, listRows, slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import {
   addHomeCheck,
+  addObjects,
   type DisplayValue,
+  defineObject,
   exactTime,
-  type Form,
   field,
-  idField,
-  listing,
   nameInput,
+  type ObjectContext,
   type SecretNotice,
-  section,
 } from '../../admin-ui/shell/index.ts';
 import { type QuotaSettings, quotaLine, quotaOf } from '../../tenants/quotas/index.ts';
-import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
+import { chosenProfile, profileChoice } from '../profiles/index.ts';
 import type { KeyConfig } from './authentication.ts';
 import { expiryNoticeMs } from './check.ts';
-import { assertKeyQuota, createKey, type KeyInfo, listKeys, revokeKey, rotateKey } from './keys.ts';
+import {
+  assertKeyQuota,
+  createKey,
+  type KeyInfo,
+  keyRows,
+  keyState,
+  keyStates,
+  missingKey,
+  type NewApiKey,
+  revokeKey,
+  rotateKey,
+} from './keys.ts';
 
 const dayMs = 86_400_000;
 /** Lifetimes, keyed by form value. The first one is preselected, and null means that the key does not expire. */
@@ -41,68 +52,179 @@ const maxListed = 3;
 const optionsOf = (choices: ReadonlyMap<string, { readonly label: string }>, selectedValue: string) =>
   [...choices].map(([value, { label }]) => ({ value, label, selected: value === selectedValue }));
 
-type KeyRow = KeyInfo & { readonly state: 'live' | 'expired' | 'revoked' };
+interface KeyServices {
+  readonly config: KeyConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+  readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
+}
 
 /** Returns a label that distinguishes keys with the same name. */
 const labelOf = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
 
-/** Registers the pages to list, create, rotate and revoke API keys. A key's plaintext is shown once. */
-export function keyPages(
-  app: FastifyInstance,
-  {
-    config,
-    database,
-    resources,
-    settings,
-  }: {
-    readonly config: KeyConfig;
-    readonly database: Database;
-    readonly resources: readonly Resource[];
-    readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
-  },
-): void {
-  const keysOf = async (tables: Tables, organization: string): Promise<KeyRow[]> => {
-    const now = new Date().toISOString();
-    const state = ({ revoked_at, expires_at }: KeyInfo) =>
-      revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= now ? 'expired' : 'live';
-    return (await listKeys(tables, organization)).reverse().map((key) => ({
-      ...key,
-      state: state(key),
-      last_used_at: app.keyLastUsed(key.id) ?? key.last_used_at,
-    }));
-  };
-  const liveKey = async (organization: string, form: Form): Promise<KeyRow> => {
-    const id = idField(form, 'id');
-    const key = (await keysOf(tablesOf(database), organization)).find((row) => row.id === id);
-    if (key?.state !== 'live') throw new UserError('this key does not exist or is not live');
-    return key;
-  };
-  const showOnce = (request: FastifyRequest, name: string, plaintext: string): SecretNotice => ({
+/** Shows a new key once. */
+const showOnce = (
+  { app, request, services: { resources } }: ObjectContext<KeyServices>,
+  { id, name, plaintext }: NewApiKey,
+) => {
+  const made: SecretNotice = {
     title: `${name} created`,
     text: 'Copy the key now. It will not be shown again.',
     values: [{ id: 'plaintext', label: 'API key', value: plaintext, copy: 'Copy key' }],
     command: `curl -H 'Authorization: Bearer ${plaintext}' ${app.site.origin(request)}${apiPrefix}/${resources[0]?.name ?? ''}`,
-  });
+  };
+  return { view: { made, marked: id } };
+};
 
+const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
+
+/** API keys. A key's plaintext is shown once. */
+const apiKeys = defineObject<KeyInfo, KeyServices>({
+  name: 'keys',
+  title: 'API keys',
+  plural: 'keys',
+  source: keyRows,
+  missing: missingKey,
+  nameOf: ({ name }) => name,
+  views: {
+    live: { label: 'Live', where: keyStates.live },
+    expired: { label: 'Expired', where: keyStates.expired },
+    revoked: { label: 'Revoked', where: keyStates.revoked },
+    all: { label: 'All' },
+  },
+  columns: [
+    { title: 'Name', cell: ({ name }) => ({ text: name }), by: 'lower(k.name)' },
+    { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
+    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    {
+      title: 'Created',
+      cell: ({ created_at, created_by }) => ({ time: created_at, below: created_by }),
+      by: 'k.created_at',
+    },
+    {
+      title: 'Last used',
+      cell: ({ id, last_used_at }, { app }) => {
+        const time = app.keyLastUsed(id) ?? last_used_at;
+        return time === null ? { text: 'never' } : { time };
+      },
+      by: 'k.last_used_at',
+    },
+    { title: 'State', cell: stateCell, by: 'k.expires_at' },
+  ],
+  empty: 'An API key lets a program read and write records, as its profile permits.',
+  actions: {
+    create: {
+      label: 'Create key',
+      isOnce: true,
+      page: async (context, form) => ({
+        kind: 'form',
+        title: 'Create an API key',
+        inputs: [
+          nameInput(field(form, 'name'), 'The program that uses the key, for example Website.'),
+          await profileChoice(context, field(form, 'profile'), 'What the program is allowed to do.'),
+          {
+            kind: 'choice',
+            name: 'expires',
+            label: 'Expires',
+            options: optionsOf(lifetimes, field(form, 'expires') || '90'),
+          },
+        ],
+        submit: 'Create key',
+      }),
+      run: async (context, form) => {
+        const { organization, person, actor, transact, services } = context;
+        const lifetime = lifetimes.get(field(form, 'expires'));
+        if (lifetime === undefined) throw new UserError('choose when the key expires');
+        const key = await transact(async (tables) => {
+          const quota = quotaOf(services.settings.current.quotas, await slugsOf(tables, organization));
+          await assertKeyQuota(tables, organization, quota.keys);
+          return createKey(tables, actor, services.config.keyPrefix, {
+            organization,
+            profile: await chosenProfile(tables, organization, form),
+            name: field(form, 'name'),
+            user: person.session.user.id,
+            expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
+          });
+        });
+        return showOnce(context, key);
+      },
+    },
+  },
+  rowActions: {
+    rotate: {
+      label: 'Rotate',
+      isOffered: isLive,
+      isOnce: true,
+      page: (_context, form, key) => ({
+        kind: 'confirm',
+        title: `Rotate ${labelOf(key)}?`,
+        consequence:
+          'A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch.',
+        inputs: [
+          {
+            kind: 'choice',
+            name: 'overlap',
+            label: 'Keep the old key valid for',
+            options: optionsOf(overlaps, field(form, 'overlap') || '1d'),
+          },
+        ],
+        submit: 'Rotate key',
+        isSafe: true,
+      }),
+      run: async (context, form, { id }) => {
+        const { organization, actor, transact, services } = context;
+        const overlap = overlaps.get(field(form, 'overlap'));
+        if (overlap === undefined) throw new UserError('choose how long the old key stays valid');
+        const key = await transact((tables) =>
+          rotateKey(tables, actor, services.config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
+        );
+        return showOnce(context, key);
+      },
+    },
+    revoke: {
+      label: 'Revoke',
+      isOffered: isLive,
+      page: (_context, _form, key) => ({
+        kind: 'confirm',
+        title: `Revoke ${labelOf(key)}?`,
+        consequence: 'Programs using it get 401 immediately. Revoking a key cannot be undone.',
+        submit: 'Revoke key',
+      }),
+      done: { 'key-revoked': '{} revoked. Every node rejects it within a second.' },
+      run: ({ organization, actor, transact }, _form, { id }) =>
+        transact((tables) => revokeKey(tables, actor, organization, id)),
+    },
+  },
+});
+
+/** Registers the pages for API keys, and the check that reports expiring ones. */
+export function keyPages(app: FastifyInstance, services: KeyServices): void {
+  const { database, settings } = services;
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {
-    const noticeTime = new Date(Date.now() + expiryNoticeMs).toISOString();
-    const liveKeys = (await keysOf(tablesOf(database), organization)).filter(({ state }) => state === 'live');
-    const expiringKeys = liveKeys.filter(({ expires_at }) => expires_at !== null && expires_at < noticeTime);
+    const tables = tablesOf(database);
+    const live = sql.raw(keyStates.live);
+    const noticeTime = new Date(Date.now() + expiryNoticeMs);
+    const where = [live, sql`k.expires_at < ${noticeTime}::timestamptz`];
+    const [liveCount, expiringCount, expiringKeys] = await Promise.all([
+      countRows(tables, keyRows, organization, { where: [live] }),
+      countRows(tables, keyRows, organization, { where }),
+      listRows(tables, keyRows, organization, { where, limit: maxListed }),
+    ]);
     const quota = quotaOf(settings.current.quotas, [slug, ...formerSlugs]);
-    const usage = quotaLine('API keys', liveKeys.length, quota.keys);
+    const usage = quotaLine('API keys', liveCount, quota.keys);
     const listUrl = `/setup/o/${slug}/keys?sort=State`;
-    if (expiringKeys.length > maxListed)
+    if (expiringCount > maxListed)
       return [
         ...usage,
         {
           state: 'warn' as const,
-          text: `${expiringKeys.length} API keys expire within two weeks.`,
+          text: `${expiringCount} API keys expire within two weeks.`,
           link: { label: 'Show keys', href: listUrl },
         },
       ];
     const lines = expiringKeys.map((key) => ({
       state: 'warn' as const,
-      text: `The API key ${labelOf(key)} expires ${exactTime(new Date(key.expires_at ?? 0))}.`,
+      text: `The API key ${labelOf(key)} expires ${exactTime(key.expires_at ?? new Date(0))}.`,
       link: {
         label: 'Rotate',
         name: `Rotate ${key.name}`,
@@ -111,160 +233,12 @@ export function keyPages(
     }));
     return [...usage, ...lines];
   });
-
-  section(app, database, {
-    name: 'keys',
-    title: 'API keys',
-    done: { 'key-revoked': '{} revoked. Every node rejects it within a second.' },
-    load: async ({ membership: { organization, slug } }, request) => {
-      const keys = await keysOf(tablesOf(database), organization);
-      const create = { label: 'Create key', href: `/setup/o/${slug}/keys/create` };
-      const inState = (label: string, state: KeyRow['state']) => ({
-        label,
-        has: (key: KeyRow) => key.state === state,
-      });
-      return {
-        primary: create,
-        ...listing(request, keys, {
-          searchLabel: 'Search keys',
-          text: ({ name, profile, last_four, created_by }) => `${name} ${profile} ${last_four} ${created_by}`,
-          views: {
-            live: inState('Live', 'live'),
-            expired: inState('Expired', 'expired'),
-            revoked: inState('Revoked', 'revoked'),
-            all: { label: 'All', has: () => true },
-          },
-          columns: [
-            { title: 'Name', cell: ({ name }) => ({ text: name }), by: ({ name }) => name },
-            { title: 'Key', cell: ({ last_four }) => ({ code: `…${last_four}` }) },
-            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
-            {
-              title: 'Created',
-              cell: ({ created_at, created_by }) => ({ time: created_at, below: created_by }),
-              by: ({ created_at }) => created_at,
-            },
-            {
-              title: 'Last used',
-              cell: ({ last_used_at }) =>
-                last_used_at === null ? { text: 'never' } : { time: last_used_at },
-              by: ({ last_used_at }) => last_used_at,
-            },
-            { title: 'State', cell: stateCell, by: ({ expires_at }) => expires_at },
-          ],
-          row: ({ id, state, ...key }) => ({
-            id,
-            links:
-              state === 'live'
-                ? ['Rotate', 'Revoke'].map((label) => ({
-                    label,
-                    name: `${label} ${key.name}`,
-                    href: `/setup/o/${slug}/keys/${label.toLowerCase()}?id=${id}`,
-                  }))
-                : [],
-          }),
-          empty: {
-            text: 'An API key lets a program read and write records, as its profile permits.',
-            link: create,
-          },
-        }),
-      };
-    },
-    pages: {
-      create: async ({ membership: { organization, slug } }, { form, back }) => {
-        const profiles = await listProfiles(tablesOf(database), organization);
-        return {
-          kind: 'form',
-          title: 'Create an API key',
-          action: `/setup/o/${slug}/keys/create`,
-          inputs: [
-            nameInput(field(form, 'name'), 'The program that uses the key, for example Website.'),
-            profileChoice(profiles, field(form, 'profile'), 'What the program is allowed to do.'),
-            {
-              kind: 'choice',
-              name: 'expires',
-              label: 'Expires',
-              options: optionsOf(lifetimes, field(form, 'expires') || '90'),
-            },
-          ],
-          submit: 'Create key',
-          cancel: back,
-        };
-      },
-      rotate: async ({ membership: { organization, slug } }, { form, back }) => {
-        const key = await liveKey(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Rotate ${labelOf(key)}?`,
-          consequence: `A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch.`,
-          action: `/setup/o/${slug}/keys/rotate`,
-          hidden: [{ name: 'id', value: key.id }],
-          inputs: [
-            {
-              kind: 'choice',
-              name: 'overlap',
-              label: 'Keep the old key valid for',
-              options: optionsOf(overlaps, field(form, 'overlap') || '1d'),
-            },
-          ],
-          submit: 'Rotate key',
-          cancel: back,
-          isSafe: true,
-        };
-      },
-      revoke: async ({ membership: { organization, slug } }, { form, back }) => {
-        const key = await liveKey(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Revoke ${labelOf(key)}?`,
-          consequence: 'Programs using it get 401 immediately. Revoking a key cannot be undone.',
-          action: `/setup/o/${slug}/keys/revoke`,
-          hidden: [{ name: 'id', value: key.id }],
-          submit: 'Revoke key',
-          cancel: back,
-        };
-      },
-    },
-    once: ['create', 'rotate'],
-    actions: {
-      create: async ({ membership: { organization }, person, actor, transact }, form, request) => {
-        const lifetime = lifetimes.get(field(form, 'expires'));
-        if (lifetime === undefined) throw new UserError('choose when the key expires');
-        const name = field(form, 'name');
-        const key = await transact(async (tables) => {
-          const quota = quotaOf(settings.current.quotas, await slugsOf(tables, organization));
-          await assertKeyQuota(tables, organization, quota.keys);
-          return createKey(tables, actor, config.keyPrefix, {
-            organization,
-            profile: await chosenProfile(tables, organization, form),
-            name,
-            user: person.session.user.id,
-            expiresAt: lifetime.ms === null ? null : new Date(Date.now() + lifetime.ms),
-          });
-        });
-        return { view: { made: showOnce(request, name, key.plaintext), marked: key.id } };
-      },
-      rotate: async ({ membership: { organization }, actor, transact }, form, request) => {
-        const id = idField(form, 'id');
-        const overlap = overlaps.get(field(form, 'overlap'));
-        if (overlap === undefined) throw new UserError('choose how long the old key stays valid');
-        const key = await transact((tables) =>
-          rotateKey(tables, actor, config.keyPrefix, { organization, id, overlapMs: overlap.ms }),
-        );
-        return { view: { made: showOnce(request, key.name, key.plaintext), marked: key.id } };
-      },
-      revoke: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        const name = await transact(async (tables) => {
-          await revokeKey(tables, actor, organization, id);
-          return (await listKeys(tables, organization)).find((key) => key.id === id)?.name;
-        });
-        return { done: 'key-revoked', ...(name !== undefined && { name }) };
-      },
-    },
-  });
+  addObjects(app, services, [apiKeys]);
 }
 
-function stateCell({ state, expires_at, revoked_at }: KeyRow): DisplayValue {
+function stateCell(key: KeyInfo): DisplayValue {
+  const { expires_at, revoked_at } = key;
+  const state = keyState(key);
   if (state === 'revoked') return { text: 'revoked', time: revoked_at, state: 'quiet' };
   if (state === 'expired') return { text: 'expired', time: expires_at, state: 'quiet' };
   if (expires_at === null) return { text: 'live', state: 'good' };

@@ -44,12 +44,15 @@ export {
   endSession,
   endSessionsOfAllUsers,
   findMemberships,
-  listSessions,
   type Membership,
+  type MembershipRow,
   membershipBySlug,
+  membershipRows,
   type Proof,
   recordEverywhere,
   type Session,
+  type SessionInfo,
+  sessionRows,
   startSession,
 } from './sessions.ts';
 export { tokens } from './tokens.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type Grants, grantMasks } from '../../../engine/records/index.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import type { RowSource, Tables } from '../../../engine/tables/index.ts';
 import { generatePublicId, generateSecret, hashSecret } from '../secrets/index.ts';
 import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 
@@ -198,6 +198,29 @@ export async function findMemberships(
   );
 }
 
+/** A user's membership, as listed for the user. */
+export interface MembershipRow {
+  /** ID of the organization. */
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly profile: string;
+}
+
+/** The memberships of a user, sorted by the name of the organization. */
+export const membershipRows: RowSource<MembershipRow> = {
+  from: `crm_memberships m
+    join crm_organizations o on o.id = m.organization_id
+    join crm_users u on u.id = m.user_id
+    join crm_profiles p on p.organization_id = m.organization_id and p.id = m.profile_id`,
+  owner: 'm.user_id',
+  // An unverified user can act only in their own organization, even if they have other memberships.
+  where: 'u.verified_at is not null or u.organization_id = m.organization_id',
+  columns: { id: 'o.id', slug: 'o.slug', name: 'o.name', profile: 'p.name' },
+  search: ['o.name', 'o.slug'],
+  order: 'lower(o.name), o.id',
+};
+
 /** Stores when sessions were last used. */
 export async function storeSessionsUsed(tables: Tables, uses: ReadonlyMap<string, Date>): Promise<void> {
   for (const [id, at] of uses) {
@@ -211,29 +234,27 @@ export interface SessionInfo {
   readonly user_agent: string;
   /** How the user logged in, as text. */
   readonly method: string;
-  readonly created_at: string;
-  readonly last_seen_at: string;
-  readonly expires_at: string;
+  readonly created_at: Date;
+  readonly last_seen_at: Date;
+  readonly expires_at: Date;
 }
 
-/** Lists the live sessions of a user, newest first. */
-export async function listSessions(tables: Tables, user: string): Promise<SessionInfo[]> {
-  const rows = await tables
-    .selectFrom('crm_sessions')
-    .select(['id', 'user_agent', 'method', 'created_at', 'last_seen_at', 'expires_at'])
-    .where('user_id', '=', user)
-    .where('expires_at', '>', new Date())
-    .orderBy('id', 'desc')
-    .execute();
-  return rows.map((row) => ({
-    id: row.id,
-    user_agent: row.user_agent,
-    method: row.method,
-    created_at: row.created_at.toISOString(),
-    last_seen_at: row.last_seen_at.toISOString(),
-    expires_at: row.expires_at.toISOString(),
-  }));
-}
+/** The live sessions of a user, newest first. */
+export const sessionRows: RowSource<SessionInfo> = {
+  from: 'crm_sessions s',
+  owner: 's.user_id',
+  where: 's.expires_at > now()',
+  columns: {
+    id: 's.id',
+    user_agent: 's.user_agent',
+    method: 's.method',
+    created_at: 's.created_at',
+    last_seen_at: 's.last_seen_at',
+    expires_at: 's.expires_at',
+  },
+  search: ['s.user_agent', 's.method'],
+  order: 's.id desc',
+};
 
 /** Ends one session of a user. @returns false if it does not exist */
 export async function endSession(

@@ -5,7 +5,7 @@ import { isRowId, isStorable } from '../../../engine/fields/index.ts';
 import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts';
 import { pageSize } from '../../../engine/query/index.ts';
 import { grantedActions, readBody } from '../../../engine/records/index.ts';
-import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import {
   cookieName,
   endAllSessions,
@@ -13,12 +13,13 @@ import {
   endSession,
   findMemberships,
   hasSecondFactor,
-  listSessions,
   type Membership,
   type Person,
   type Proof,
   recordEverywhere,
   type Session,
+  type SessionInfo,
+  sessionRows,
   startSession,
   tokens,
 } from '../identity/index.ts';
@@ -228,7 +229,7 @@ export const login = fastifyPlugin(
 
     app.get('/auth/sessions', async (request, reply) => {
       const person = await app.identify(request);
-      const sessions = await listSessions(tablesOf(database), person.session.user.id);
+      const sessions = await listRows(tablesOf(database), sessionRows, person.session.user.id);
       return respond(reply, { data: sessions.map((session) => describe(session, person)) });
     });
 
@@ -278,10 +279,7 @@ const limitsOf = ({ routeOptions }: FastifyRequest, { rateLimit }: RateLimitingC
       : { requests: rateLimit.requests, window_seconds: rateLimit.windowMs / 1000 },
 });
 
-const describe = (
-  { id, ...rest }: Awaited<ReturnType<typeof listSessions>>[number],
-  { session }: Person,
-) => ({
+const describe = ({ id, ...rest }: SessionInfo, { session }: Person) => ({
   id: jsonId(id),
   ...rest,
   current: id === session.id,

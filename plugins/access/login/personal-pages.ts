@@ -5,11 +5,15 @@ import {
   type Form,
   field,
   idField,
+  type ListContext,
+  type ListDefinition,
+  listData,
   membershipsOf,
   personOf,
   redirectGetToForm,
   render,
   signedIn,
+  userList,
   type ViewData,
   viewsIn,
 } from '../../admin-ui/shell/index.ts';
@@ -18,28 +22,56 @@ import {
   endAllSessions,
   endSession,
   hasSecondFactor,
-  listSessions,
   recordEverywhere,
+  type SessionInfo,
+  sessionRows,
 } from '../identity/index.ts';
 import { organizationsOf } from './login.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 import { deviceName } from './user-agents.ts';
 
 const view = viewsIn(import.meta.dirname);
+const path = '/setup/me';
+
+/** The user's sessions. */
+const sessions: ListDefinition<SessionInfo, ListContext<LoginServices>> = {
+  source: sessionRows,
+  plural: 'sessions',
+  columns: [
+    {
+      title: 'Browser or client',
+      cell: ({ id, user_agent }, { request }) => ({
+        text: `${deviceName(user_agent)}${id === personOf(request).session.id ? ' (this session)' : ''}`,
+        below: user_agent,
+      }),
+    },
+    { title: 'Logged in with', cell: ({ method }) => ({ text: method }), by: 's.method' },
+    { title: 'Since', cell: ({ created_at }) => ({ time: created_at }), by: 's.created_at' },
+    {
+      title: 'Last used',
+      cell: ({ id, last_seen_at }, { app }) => ({ time: app.sessionLastUsed(id) ?? last_seen_at }),
+      by: 's.last_seen_at',
+    },
+    { title: 'Ends', cell: ({ expires_at }) => ({ time: expires_at }), by: 's.expires_at' },
+  ],
+  empty: 'No sessions.',
+  menu: ({ id }, { request, urlOf }) => {
+    const fields = [{ name: 'id', value: id }];
+    const end = { label: 'End', name: `End session ${id}`, action: urlOf('end-session'), fields };
+    return { buttons: id === personOf(request).session.id ? [] : [end] };
+  },
+};
 
 /** Registers the user's own page for managing sessions and the password. */
-export function personalPages(app: FastifyInstance, { database }: LoginServices): void {
+export function personalPages(app: FastifyInstance, services: LoginServices): void {
+  const { database } = services;
+  const listSessions = userList(app, services, path, sessions);
   const show = async (request: FastifyRequest, reply: FastifyReply, more: ViewData = {}) => {
     const { session } = personOf(request);
-    const sessions = await listSessions(tablesOf(database), session.user.id);
+    const list = await listSessions(request);
     return render(request, reply, view('me'), {
       title: 'You',
-      sessions: sessions.map((row) => ({
-        ...row,
-        device: deviceName(row.user_agent),
-        current: row.id === session.id,
-        last_seen_at: app.sessionLastUsed(row.id) ?? row.last_seen_at,
-      })),
+      sessionList: { ...list, ...listData(list, request), title: 'Sessions', path },
       isMe: true,
       hasSecondFactor: await hasSecondFactor(tablesOf(database), session.user.id),
       memberships: membershipsOf(personOf(request)),

@@ -2,5 +2,5 @@
 // May import engine, secrets, identity, profiles, admin-ui/shell, operations/mail.
 
 export { acceptInvite, acceptInviteTo, cancelAllInvites, type OpenInvite, openInvite } from './invites.ts';
-export { listMembers } from './members.ts';
+export { memberRows } from './members.ts';
 export { membersModule } from './module.ts';

@@ -1,6 +1,7 @@
+import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import { countRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 import {
   addMembership,
   changePassword,
@@ -13,12 +14,11 @@ import {
   userFor,
 } from '../identity/index.ts';
 import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets/index.ts';
-import { listMembers } from './members.ts';
+import { memberRows } from './members.ts';
 
 /** An invitation as listed for administrators. */
 export interface Invite {
   readonly id: string;
-  readonly public_id: string;
   readonly email: string;
   readonly profile: string;
   readonly expires_at: Date;
@@ -54,8 +54,8 @@ export async function invite(
 ): Promise<NewInvite> {
   const { organization, profile, mailed = false } = invitation;
   const email = normalEmail(invitation.email);
-  const members = await listMembers(tables, organization);
-  if (members.some((member) => member.email === email)) {
+  const where = [sql`u.email = ${email}`];
+  if ((await countRows(tables, memberRows, organization, { where })) > 0) {
     throw new UserError(`${email} is already a member of this organization`);
   }
   const publicId = generatePublicId();
@@ -100,21 +100,19 @@ export async function replaceUnmailedCode(tables: Tables, organization: string, 
   return code;
 }
 
-/** Lists the open invitations of an organization, newest first. */
-export async function listInvites(tables: Tables, organization: string): Promise<Invite[]> {
-  const rows = await tables
-    .selectFrom('crm_invites as i')
-    .innerJoin('crm_profiles as p', (join) =>
-      join.onRef('p.organization_id', '=', 'i.organization_id').onRef('p.id', '=', 'i.profile_id'),
-    )
-    .select(['i.id', 'i.public_id', 'i.email', 'p.name as profile', 'i.expires_at'])
-    .where('i.organization_id', '=', organization)
-    .where('i.used_at', 'is', null)
-    .where('i.expires_at', '>', new Date())
-    .orderBy('i.id', 'desc')
-    .execute();
-  return rows.map((row) => ({ ...row, id: row.id, expires_at: row.expires_at }));
-}
+/** The open invitations of an organization, newest first. */
+export const inviteRows: RowSource<Invite> = {
+  from: `crm_invites i
+    join crm_profiles p on p.organization_id = i.organization_id and p.id = i.profile_id`,
+  owner: 'i.organization_id',
+  where: 'i.used_at is null and i.expires_at > now()',
+  columns: { id: 'i.id', email: 'i.email', profile: 'p.name', expires_at: 'i.expires_at' },
+  search: ['i.email', 'p.name'],
+  order: 'i.id desc',
+};
+
+/** Message for an invitation that does not exist, was used or has expired. */
+export const closedInvite = 'this invitation is no longer open';
 
 /** Cancels an invitation. @throws UserError if it is no longer open */
 export async function cancelInvite(
@@ -130,7 +128,7 @@ export async function cancelInvite(
     .where('used_at', 'is', null)
     .returning('id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this invitation is no longer open');
+  if (row === undefined) throw new UserError(closedInvite);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 

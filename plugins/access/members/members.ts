@@ -1,7 +1,8 @@
+import { sql } from 'kysely';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import { listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 
 /** A member as listed for administrators. */
 export interface MemberInfo {
@@ -12,25 +13,19 @@ export interface MemberInfo {
   readonly since: Date;
 }
 
-/** Lists the members of an organization, sorted by email address. */
-export async function listMembers(tables: Tables, organization: string): Promise<MemberInfo[]> {
-  const rows = await tables
-    .selectFrom('crm_memberships as m')
-    .innerJoin('crm_users as u', 'u.id', 'm.user_id')
-    .innerJoin('crm_profiles as p', (join) =>
-      join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
-    )
-    .select(['u.id', 'u.email', 'p.name as profile', 'p.id as profile_id', 'm.created_at as since'])
-    .where('m.organization_id', '=', organization)
-    .orderBy('u.email')
-    .execute();
-  return rows.map((row) => ({
-    ...row,
-    id: row.id,
-    profile_id: row.profile_id,
-    since: row.since,
-  }));
-}
+/** The members of an organization, sorted by email address. */
+export const memberRows: RowSource<MemberInfo> = {
+  from: `crm_memberships m
+    join crm_users u on u.id = m.user_id
+    join crm_profiles p on p.organization_id = m.organization_id and p.id = m.profile_id`,
+  owner: 'm.organization_id',
+  columns: { id: 'u.id', email: 'u.email', profile: 'p.name', profile_id: 'p.id', since: 'm.created_at' },
+  search: ['u.email', 'p.name'],
+  order: 'u.email, u.id',
+};
+
+/** Message for a member who does not exist. */
+export const missingMember = 'this member does not exist';
 
 /** Changes the profile of a member. @throws UserError if the member does not exist or is the last administrator */
 export async function changeMember(
@@ -48,7 +43,7 @@ export async function changeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this member does not exist');
+  if (row === undefined) throw new UserError(missingMember);
   await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'update', object: 'member', objectId: user });
 }
@@ -67,7 +62,7 @@ export async function removeMember(
     .where('user_id', '=', user)
     .returning('user_id')
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this member does not exist');
+  if (row === undefined) throw new UserError(missingMember);
   await assertHasAdministrator(tables, organization);
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
@@ -83,16 +78,8 @@ async function lockMembers(tables: Tables, organization: string): Promise<void> 
 }
 
 async function assertHasAdministrator(tables: Tables, organization: string): Promise<void> {
-  const administrator = await tables
-    .selectFrom('crm_memberships as m')
-    .innerJoin('crm_profiles as p', (join) =>
-      join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.id', '=', 'm.profile_id'),
-    )
-    .select('m.user_id')
-    .where('m.organization_id', '=', organization)
-    .where('p.name', '=', administratorProfile)
-    .limit(1)
-    .executeTakeFirst();
+  const where = [sql`p.name = ${administratorProfile}`];
+  const [administrator] = await listRows(tables, memberRows, organization, { where, limit: 1 });
   if (administrator === undefined) {
     throw new UserError('this is the last administrator. Make another member an administrator first.');
   }

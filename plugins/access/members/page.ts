@@ -1,154 +1,67 @@
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
-import { UserError } from '../../../engine/errors.ts';
-import { tablesOf, transaction } from '../../../engine/tables/index.ts';
-import {
-  type Form,
-  field,
-  idField,
-  linkWithParameters,
-  listing,
-  parametersOf,
-  type SecretNotice,
-  section,
-} from '../../admin-ui/shell/index.ts';
+import { transaction } from '../../../engine/tables/index.ts';
+import { addObjects, defineObject, field, type SecretNotice } from '../../admin-ui/shell/index.ts';
 import { type Mailer, mailTemplate } from '../../operations/mail/index.ts';
 import { createMemberReset } from '../identity/index.ts';
-import { chosenProfile, listProfiles, profileChoice } from '../profiles/index.ts';
-import { cancelInvite, type Invite, invite, listInvites, replaceUnmailedCode } from './invites.ts';
-import { changeMember, listMembers, type MemberInfo, removeMember } from './members.ts';
+import { chosenProfile, profileChoice } from '../profiles/index.ts';
+import {
+  cancelInvite,
+  closedInvite,
+  type Invite,
+  invite,
+  inviteRows,
+  replaceUnmailedCode,
+} from './invites.ts';
+import { changeMember, type MemberInfo, memberRows, missingMember, removeMember } from './members.ts';
 
 /** View data: `organization` (name), `link` and `code`. */
 const inviteMail = mailTemplate(join(import.meta.dirname, 'invite-mail.hbs'));
 
-/** Registers the pages for members and invitations. */
-export function memberPages(
-  app: FastifyInstance,
-  { database, mailer }: { readonly database: Database; readonly mailer: Mailer },
-): void {
-  const memberOf = async (organization: string, form: Form): Promise<MemberInfo> => {
-    const id = idField(form, 'id');
-    const member = (await listMembers(tablesOf(database), organization)).find((row) => row.id === id);
-    if (member === undefined) throw new UserError('this member does not exist');
-    return member;
-  };
-  const inviteOf = async (organization: string, form: Form): Promise<Invite> => {
-    const id = idField(form, 'id');
-    const invitation = (await listInvites(tablesOf(database), organization)).find((row) => row.id === id);
-    if (invitation === undefined) throw new UserError('this invitation is no longer open');
-    return invitation;
-  };
-  /** Returns a notice that contains a link and its code, which the administrator passes on. */
-  const linkAndCode = (
-    title: string,
-    text: string,
-    ids: readonly [string, string],
-    [link, code]: readonly [string, string],
-  ): SecretNotice => ({
-    title,
-    text,
-    values: [
-      { id: ids[0], label: 'Link', value: link, copy: 'Copy link' },
-      { id: ids[1], label: 'Code', value: code, copy: 'Copy code' },
-    ],
-  });
+interface MemberServices {
+  readonly database: Database;
+  readonly mailer: Mailer;
+}
 
-  section(app, database, {
-    name: 'members',
-    title: 'Members',
-    done: {
-      'member-changed': 'Profile changed for {}.',
-      'member-removed': '{} removed.',
-      'invite-cancelled': 'Invitation for {} canceled.',
-      'invite-mailed': 'Invitation sent to {}.',
-    },
-    load: async ({ membership: { organization, slug } }, request) => {
-      const tables = tablesOf(database);
-      const path = `/setup/o/${slug}/members`;
-      const pageUrl = (page: string) => `${path}/${page}`;
-      const primary = { label: 'Invite member', href: pageUrl('invite') };
-      const [members, invites] = await Promise.all([
-        listMembers(tables, organization),
-        listInvites(tables, organization),
-      ]);
-      const isInvites = parametersOf(request).show === 'invitations';
-      const chips = [
-        {
-          label: `Members (${members.length})`,
-          href: path,
-          current: !isInvites,
-        },
-        {
-          label: `Open invitations (${invites.length})`,
-          href: linkWithParameters(path, {}, { show: 'invitations' }),
-          current: isInvites,
-        },
-      ];
-      if (isInvites) {
-        const page = listing(request, invites, {
-          searchLabel: 'Search invitations',
-          text: ({ email, profile }) => `${email} ${profile}`,
-          columns: [
-            { title: 'For', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
-            { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
-            {
-              title: 'Until',
-              cell: ({ expires_at }) => ({ time: expires_at }),
-              by: ({ expires_at }) => Number(expires_at),
-            },
-          ],
-          row: ({ id, email }) => ({
-            id,
-            links: [
-              {
-                label: 'Cancel invitation',
-                name: `Cancel the invitation for ${email}`,
-                href: `${pageUrl('cancel')}?id=${id}`,
-              },
-            ],
-          }),
-          empty: { text: 'No open invitations.', link: primary },
-        });
-        return { primary, ...page, chips };
-      }
-      const page = listing(request, members, {
-        searchLabel: 'Search members',
-        text: ({ email, profile }) => `${email} ${profile}`,
-        columns: [
-          { title: 'Email address', cell: ({ email }) => ({ text: email }), by: ({ email }) => email },
-          { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
-          { title: 'Since', cell: ({ since }) => ({ time: since }), by: ({ since }) => Number(since) },
-        ],
-        row: ({ id, email }) => ({
-          id,
-          links: [
-            {
-              label: 'Change profile',
-              name: `Change profile for ${email}`,
-              href: `${pageUrl('change')}?id=${id}`,
-            },
-            ...(mailer.sendsLinks()
-              ? []
-              : [
-                  {
-                    label: 'Reset password',
-                    name: `Reset password for ${email}`,
-                    href: `${pageUrl('reset')}?id=${id}`,
-                  },
-                ]),
-            { label: 'Remove', name: `Remove ${email}`, href: `${pageUrl('remove')}?id=${id}` },
-          ],
-        }),
-        empty: { text: 'Members log in and work with records, as their profile permits.', link: primary },
-      });
-      return { primary, ...page, chips };
-    },
-    pages: {
-      invite: async ({ membership: { organization, slug } }, { form, back }) => ({
+/** Returns a notice that contains a link and its code, which the administrator passes on. */
+const linkAndCode = (
+  title: string,
+  text: string,
+  ids: readonly [string, string],
+  [link, code]: readonly [string, string],
+): SecretNotice => ({
+  title,
+  text,
+  values: [
+    { id: ids[0], label: 'Link', value: link, copy: 'Copy link' },
+    { id: ids[1], label: 'Code', value: code, copy: 'Copy code' },
+  ],
+});
+
+const profileHelp = 'What the person is allowed to do.';
+
+/** Members, and the invitation of new ones. */
+const members = defineObject<MemberInfo, MemberServices>({
+  name: 'members',
+  title: 'Members',
+  plural: 'members',
+  source: memberRows,
+  missing: () => missingMember,
+  nameOf: ({ email }) => email,
+  columns: [
+    { title: 'Email address', cell: ({ email }) => ({ text: email }), by: 'u.email' },
+    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: 'Since', cell: ({ since }) => ({ time: since }), by: 'm.created_at' },
+  ],
+  empty: 'Members log in and work with records, as their profile permits.',
+  actions: {
+    invite: {
+      label: 'Invite member',
+      isOnce: true,
+      page: async (context, form) => ({
         kind: 'form',
         title: 'Invite a member',
-        action: `/setup/o/${slug}/members/invite`,
         inputs: [
           {
             kind: 'email',
@@ -158,77 +71,14 @@ export function memberPages(
             value: field(form, 'email').slice(0, 254),
             focus: true,
           },
-          profileChoice(
-            await listProfiles(tablesOf(database), organization),
-            field(form, 'profile'),
-            'What the person is allowed to do.',
-          ),
+          await profileChoice(context, field(form, 'profile'), profileHelp),
         ],
         submit: 'Invite member',
-        cancel: back,
       }),
-      change: async ({ membership: { organization, slug } }, { form, back }) => {
-        const { id, email, profile_id } = await memberOf(organization, form);
-        const profiles = await listProfiles(tablesOf(database), organization);
-        return {
-          kind: 'form',
-          title: `Change profile for ${email}`,
-          action: `/setup/o/${slug}/members/change`,
-          hidden: [{ name: 'id', value: id }],
-          inputs: [
-            profileChoice(
-              profiles,
-              field(form, 'profile') || profile_id,
-              'What the person is allowed to do.',
-            ),
-          ],
-          submit: 'Change profile',
-          cancel: back,
-          danger: { label: 'Remove member', href: `/setup/o/${slug}/members/remove?id=${id}` },
-        };
-      },
-      reset: async ({ membership: { organization, slug } }, { form, back }) => {
-        const { id, email } = await memberOf(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Create a reset link for ${email}?`,
-          consequence:
-            'Anyone with the link and its code can choose a new password for this member. Give both only to this member.',
-          action: `/setup/o/${slug}/members/reset`,
-          hidden: [{ name: 'id', value: id }],
-          submit: 'Create reset link',
-          cancel: back,
-          isSafe: true,
-        };
-      },
-      remove: async ({ membership: { organization, slug, name } }, { form, back }) => {
-        const { id, email } = await memberOf(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Remove ${email}?`,
-          consequence: `This member immediately loses access to ${name}. Their past changes remain under their name.`,
-          action: `/setup/o/${slug}/members/remove`,
-          hidden: [{ name: 'id', value: id }],
-          submit: 'Remove member',
-          cancel: back,
-        };
-      },
-      cancel: async ({ membership: { organization, slug } }, { form, back }) => {
-        const { id, email } = await inviteOf(organization, form);
-        return {
-          kind: 'confirm',
-          title: `Cancel the invitation for ${email}?`,
-          consequence: 'Its link and code stop working immediately.',
-          action: `/setup/o/${slug}/members/cancel`,
-          hidden: [{ name: 'id', value: id }],
-          submit: 'Withdraw invitation',
-          cancel: back,
-        };
-      },
-    },
-    once: ['invite', 'reset'],
-    actions: {
-      invite: async ({ membership: { organization, name }, actor, transact }, form, request) => {
+      done: { 'invite-mailed': 'Invitation sent to {}.' },
+      run: async ({ app, request, membership, actor, transact, services }, form) => {
+        const { mailer, database } = services;
+        const { organization, name } = membership;
         const mailed = mailer.sendsLinks();
         const { id, email, ...invitation } = await transact(async (tables) =>
           invite(tables, actor, {
@@ -261,43 +111,98 @@ export function memberPages(
           },
         };
       },
-      reset: async ({ membership: { organization }, actor, transact }, form, request) => {
-        const id = idField(form, 'id');
+    },
+  },
+  rowActions: {
+    change: {
+      label: 'Change profile',
+      phrase: 'Change profile for',
+      page: async (context, form, { id, email, profile_id }) => ({
+        kind: 'form',
+        title: `Change profile for ${email}`,
+        inputs: [await profileChoice(context, field(form, 'profile') || profile_id, profileHelp)],
+        submit: 'Change profile',
+        danger: { label: 'Remove member', href: `${context.urlOf('remove')}?id=${id}` },
+      }),
+      done: { 'member-changed': 'Profile changed for {}.' },
+      run: ({ organization, actor, transact }, form, { id }) =>
+        transact(async (tables) => {
+          const profile = await chosenProfile(tables, organization, form);
+          await changeMember(tables, actor, organization, id, profile);
+        }),
+    },
+    reset: {
+      label: 'Reset password',
+      phrase: 'Reset password for',
+      isOffered: (_member, { services: { mailer } }) => !mailer.sendsLinks(),
+      isOnce: true,
+      page: (_context, _form, { email }) => ({
+        kind: 'confirm',
+        title: `Create a reset link for ${email}?`,
+        consequence:
+          'Anyone with the link and its code can choose a new password for this member. Give both only to this member.',
+        submit: 'Create reset link',
+        isSafe: true,
+      }),
+      run: async ({ app, request, organization, actor, transact }, _form, { id }) => {
         const { publicId, email, code } = await transact((tables) =>
           createMemberReset(tables, actor, organization, id),
         );
-        const link = `${app.site.origin(request)}/setup/reset/${publicId}`;
-        return {
-          view: {
-            made: linkAndCode(
-              `Reset link for ${email}`,
-              'Send both. The code is shown only once. The link can be used once, within 24 hours.',
-              ['reset-link', 'reset-code'],
-              [link, code],
-            ),
-          },
-        };
-      },
-      cancel: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        const { email } = await inviteOf(organization, form);
-        await transact((tables) => cancelInvite(tables, actor, organization, id));
-        return { done: 'invite-cancelled', name: email };
-      },
-      change: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        await transact(async (tables) => {
-          const profile = await chosenProfile(tables, organization, form);
-          await changeMember(tables, actor, organization, id, profile);
-        });
-        return { done: 'member-changed', name: (await memberOf(organization, form)).email, id };
-      },
-      remove: async ({ membership: { organization }, actor, transact }, form) => {
-        const id = idField(form, 'id');
-        const { email } = await memberOf(organization, form);
-        await transact((tables) => removeMember(tables, actor, organization, id));
-        return { done: 'member-removed', name: email };
+        const made = linkAndCode(
+          `Reset link for ${email}`,
+          'Send both. The code is shown only once. The link can be used once, within 24 hours.',
+          ['reset-link', 'reset-code'],
+          [`${app.site.origin(request)}/setup/reset/${publicId}`, code],
+        );
+        return { view: { made } };
       },
     },
-  });
-}
+    remove: {
+      label: 'Remove',
+      page: ({ membership }, _form, { email }) => ({
+        kind: 'confirm',
+        title: `Remove ${email}?`,
+        consequence: `This member immediately loses access to ${membership.name}. Their past changes remain under their name.`,
+        submit: 'Remove member',
+      }),
+      done: { 'member-removed': '{} removed.' },
+      run: ({ organization, actor, transact }, _form, { id }) =>
+        transact((tables) => removeMember(tables, actor, organization, id)),
+    },
+  },
+});
+
+/** Open invitations. */
+const invitations = defineObject<Invite, MemberServices>({
+  name: 'invitations',
+  title: 'Open invitations',
+  plural: 'invitations',
+  source: inviteRows,
+  missing: () => closedInvite,
+  nameOf: ({ email }) => email,
+  columns: [
+    { title: 'For', cell: ({ email }) => ({ text: email }), by: 'i.email' },
+    { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+    { title: 'Until', cell: ({ expires_at }) => ({ time: expires_at }), by: 'i.expires_at' },
+  ],
+  empty: 'No open invitations.',
+  rowActions: {
+    cancel: {
+      label: 'Cancel invitation',
+      phrase: 'Cancel the invitation for',
+      page: (_context, _form, { email }) => ({
+        kind: 'confirm',
+        title: `Cancel the invitation for ${email}?`,
+        consequence: 'Its link and code stop working immediately.',
+        submit: 'Withdraw invitation',
+      }),
+      done: { 'invite-cancelled': 'Invitation for {} canceled.' },
+      run: ({ organization, actor, transact }, _form, { id }) =>
+        transact((tables) => cancelInvite(tables, actor, organization, id)),
+    },
+  },
+});
+
+/** Registers the pages for members and invitations. */
+export const memberPages = (app: FastifyInstance, services: MemberServices): void =>
+  addObjects(app, services, [members, invitations]);

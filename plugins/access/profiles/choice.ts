@@ -1,14 +1,18 @@
 import { UserError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import { findRow, listRows, type Tables } from '../../../engine/tables/index.ts';
 import { type Form, field, type Input, idField } from '../../admin-ui/shell/index.ts';
-import { listProfiles, type Profile } from './profiles.ts';
+import { missingProfile, profileRows } from './profiles.ts';
 
 /**
  * Returns the input that selects a profile. No profile is preselected, so that administrators choose deliberately. The
  * administrator profile is last.
  */
-export const profileChoice = (profiles: readonly Profile[], selectedId: string, help: string): Input => ({
+export const profileChoice = async (
+  { tables, organization }: { readonly tables: Tables; readonly organization: string },
+  selectedId: string,
+  help: string,
+): Promise<Input> => ({
   kind: 'choice',
   name: 'profile',
   label: 'Profile',
@@ -16,8 +20,8 @@ export const profileChoice = (profiles: readonly Profile[], selectedId: string, 
   help,
   options: [
     { value: '', label: 'Choose a profile' },
-    ...profiles
-      .toSorted((a, b) => Number(a.name === administratorProfile) - Number(b.name === administratorProfile))
+    ...(await listRows(tables, profileRows, organization))
+      .sort((a, b) => Number(a.name === administratorProfile) - Number(b.name === administratorProfile))
       .map(({ id, name }) => ({ value: id, label: name, selected: id === selectedId })),
   ],
 });
@@ -29,7 +33,7 @@ export const profileChoice = (profiles: readonly Profile[], selectedId: string, 
 export async function chosenProfile(tables: Tables, organization: string, form: Form): Promise<string> {
   if (field(form, 'profile') === '') throw new UserError('choose a profile');
   const id = idField(form, 'profile');
-  const profiles = await listProfiles(tables, organization);
-  if (!profiles.some((profile) => profile.id === id)) throw new UserError('this profile does not exist');
+  if ((await findRow(tables, profileRows, organization, id)) === undefined)
+    throw new UserError(missingProfile);
   return id;
 }

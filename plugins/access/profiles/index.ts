@@ -3,4 +3,4 @@
 
 export { chosenProfile, profileChoice } from './choice.ts';
 export { profilesModule } from './module.ts';
-export { builtInProfiles, createProfile, listProfiles, profileId } from './profiles.ts';
+export { builtInProfiles, createProfile, profileId, profileRows } from './profiles.ts';

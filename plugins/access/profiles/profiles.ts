@@ -7,7 +7,8 @@ import {
   eventsObject,
   wildcard,
 } from '../../../engine/records/index.ts';
-import { displayName, type Tables } from '../../../engine/tables/index.ts';
+import { literal } from '../../../engine/sql/index.ts';
+import { displayName, listRows, type RowSource, type Tables } from '../../../engine/tables/index.ts';
 
 /** Profiles that every organization has from the start. */
 export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
@@ -73,30 +74,27 @@ export interface Profile {
   readonly id: string;
   readonly name: string;
   readonly builtIn: boolean;
-  /** The grants, each in the form `object:action`. */
-  readonly grants: ReadonlySet<string>;
+  /** The grants, each in the form `object:action`, sorted. */
+  readonly grants: readonly string[];
 }
 
-/** Lists the profiles of an organization, sorted by name. */
-export async function listProfiles(tables: Tables, organization: string): Promise<Profile[]> {
-  const rows = await tables
-    .selectFrom('crm_profiles as p')
-    .leftJoin('crm_grants as g', (join) =>
-      join.onRef('g.organization_id', '=', 'p.organization_id').onRef('g.profile_id', '=', 'p.id'),
-    )
-    .select(['p.id', 'p.name', 'g.object', 'g.action'])
-    .where('p.organization_id', '=', organization)
-    .orderBy('p.name')
-    .execute();
-  return [...Map.groupBy(rows, (row) => row.id)].map(([id, profileRows]) => ({
-    id,
-    name: profileRows[0]?.name ?? '',
-    builtIn: Object.hasOwn(builtInProfiles, profileRows[0]?.name ?? ''),
-    grants: new Set(
-      profileRows.filter((row) => row.object !== null).map((row) => `${row.object}:${row.action}`),
-    ),
-  }));
-}
+/** The profiles of an organization, sorted by name. */
+export const profileRows: RowSource<Profile> = {
+  from: 'crm_profiles p',
+  owner: 'p.organization_id',
+  columns: {
+    id: 'p.id',
+    name: 'p.name',
+    builtIn: `p.name in (${Object.keys(builtInProfiles).map(literal)})`,
+    grants: `array(select g.object || ':' || g.action from crm_grants g
+      where g.organization_id = p.organization_id and g.profile_id = p.id order by 1)`,
+  },
+  search: ['p.name'],
+  order: 'p.name',
+};
+
+/** Message for a profile that does not exist. */
+export const missingProfile = 'this profile does not exist';
 
 /** Replaces the grants of a profile. @throws UserError if the profile does not exist or is built in */
 export async function changeProfile(
@@ -207,7 +205,7 @@ async function assertCustom(tables: Tables, organization: string, id: string): P
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();
-  if (row === undefined) throw new UserError('this profile does not exist');
+  if (row === undefined) throw new UserError(missingProfile);
   if (Object.hasOwn(builtInProfiles, row.name))
     throw new UserError(`the profile "${row.name}" cannot be changed`);
 }
@@ -251,12 +249,7 @@ export async function profileId(tables: Tables, organization: string, name: stri
     .where('name', '=', name)
     .executeTakeFirst();
   if (row === undefined) {
-    const existing = await tables
-      .selectFrom('crm_profiles')
-      .select('name')
-      .where('organization_id', '=', organization)
-      .orderBy('name')
-      .execute();
+    const existing = await listRows(tables, profileRows, organization);
     const names = existing.map((profile) => profile.name).join(', ');
     throw new UserError(`profile "${name}" does not exist in this organization. Available: ${names}.`);
   }

@@ -37,6 +37,7 @@ export async function adminUi(root: FastifyInstance, { secrets, pages }: AdminUi
       ? reply.redirect('/setup', 303)
       : reply.callNotFound();
   });
+  root.decorate('adminObjects', []);
   await root.register(
     async (app) => {
       await app.register(helmet, {

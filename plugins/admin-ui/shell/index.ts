@@ -10,28 +10,30 @@ export {
   personOf,
   signedIn,
 } from './access.ts';
+export { addObjects, sectionList, userList } from './add-objects.ts';
+export { defineObject } from './admin-object.ts';
 export { type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
 export { exactTime } from './helpers.ts';
-export { addHomeCheck, type HomeCheck } from './home.ts';
+export { addHomeCheck } from './home.ts';
 export {
   filterLink,
   hiddenParameters,
   linkWithParameters,
-  listing,
   parametersOf,
   rowsPerPage,
 } from './listing.ts';
 export { adminUiModule } from './module.ts';
+export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 export {
   addDoneTexts,
+  listData,
   redirectDone,
   render,
-  returnQuery,
   type Subject,
   show,
   type ViewData,
 } from './render.ts';
-export { type PageInput, redirectGetToForm, type SubmittedForm, section } from './section.ts';
+export { redirectGetToForm, section } from './section.ts';
 export { claimForm } from './sent-forms.ts';
 export * from './views.ts';

@@ -145,7 +145,8 @@ function inputData(inputs: readonly Input[]) {
   }));
 }
 
-function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
+/** Returns the data of a list for the template, in addition to its own. */
+export function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
   // After an action, users return to the page on which they started it.
   const at = persistentQuery(request);
   const withReturnQuery = (href: string) =>

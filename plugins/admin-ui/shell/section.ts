@@ -16,14 +16,13 @@ export interface SubmittedForm extends CurrentMember {
 }
 
 /**
- * The result of an action, which is a redirect to a page or to the list with a message, the list with data shown once,
- * or a confirmation page.
+ * The result of an action, which is a redirect to a page or to the list with a message, or the list with data shown
+ * once.
  */
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
-  | { readonly view: ViewData }
-  | { readonly page: AnyPage & { title: string } };
+  | { readonly view: ViewData };
 
 /** Input of a page, which consists of its query parameters or of the form submitted to it. */
 export interface PageInput {
@@ -142,10 +141,6 @@ export function section(
         const outcome = await act({ ...admin, transact }, form, request);
         if ('to' in outcome) return await reply.redirect(outcome.to, 303);
         if ('view' in outcome) return await showList(admin, request, reply, outcome.view);
-        if ('page' in outcome) {
-          const above = { label: title, href: backOf(admin, form) };
-          return await show(request, reply, outcome.page, { above, ...frameOf(admin) });
-        }
         return await redirectDone(request, reply, backOf(admin, form), outcome.done, outcome);
       } catch (error) {
         if (!(error instanceof UserError)) throw error;

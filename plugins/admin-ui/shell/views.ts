@@ -47,7 +47,7 @@ export interface TableRow {
 }
 
 /** A column of a list. */
-export interface TableColumn {
+interface TableColumn {
   readonly title: string;
   /** URL of the same list, sorted by this column. */
   readonly href?: string;

@@ -12,8 +12,11 @@ import {
   type FormPage,
   field,
   idField,
-  listing,
+  type ListDefinition,
+  type ObjectContext,
+  type ObjectServices,
   section,
+  sectionList,
 } from '../../admin-ui/shell/index.ts';
 import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
 import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasures } from './erasures.ts';
@@ -22,6 +25,38 @@ import { runErasures } from './worker.ts';
 
 /** The word that confirms an erasure. */
 const confirmationWord = 'erase';
+
+/** A completed erasure. */
+interface CompletedErasure {
+  readonly id: string;
+  readonly at: Date;
+  readonly actor_kind: string;
+  readonly actor_name: string | null;
+}
+
+/** Completed erasures, newest first. */
+const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectServices>> = {
+  plural: 'erasures by administrator',
+  source: {
+    from: 'crm_ledger l',
+    owner: 'l.organization_id',
+    where: `l.object = 'person' and l.object_id is null and l.action = 'forget'`,
+    columns: { id: 'l.id', at: 'l.at', actor_kind: 'l.actor_kind', actor_name: 'l.actor_name' },
+    search: ['l.actor_name'],
+    order: 'l.at desc, l.id',
+  },
+  columns: [
+    { title: 'When', cell: ({ at }) => ({ time: at }), by: 'l.at' },
+    {
+      title: 'By',
+      cell: ({ actor_kind: kind, actor_name: name }) => ({
+        text: name ?? (kind === 'command' ? 'command line' : kind),
+      }),
+      by: 'lower(l.actor_name)',
+    },
+  ],
+  empty: 'No erasures yet.',
+};
 
 /** Services that the pages need. */
 export interface ErasurePageServices {
@@ -158,40 +193,15 @@ export function erasurePages(
   };
   const pageOf = (slug: string, id: string) => `${urlOf(slug, 'search')}?id=${id}`;
 
+  const listErasures = sectionList(app, { database }, completedErasures, 'forgetting');
   section(app, database, {
     name: 'forgetting',
     title: 'Erase a person',
     done: { 'search-canceled': 'Search canceled.' },
-    load: async ({ membership: { organization, slug } }, request) => {
-      const start = { label: 'Erase a person', href: urlOf(slug, 'find') };
-      const completed = await tablesOf(database)
-        .selectFrom('crm_ledger')
-        .select(['id', 'at', 'actor_kind', 'actor_name'])
-        .where('organization_id', '=', organization)
-        .where('object', '=', 'person')
-        .where('object_id', 'is', null)
-        .where('action', '=', 'forget')
-        .orderBy('at', 'desc')
-        .limit(1000)
-        .execute();
-      return {
-        primary: start,
-        ...listing(request, completed, {
-          searchLabel: 'Search by administrator',
-          text: ({ actor_name: name }) => name ?? '',
-          columns: [
-            { title: 'When', cell: ({ at }) => ({ time: at }), by: ({ at }) => at.toISOString() },
-            {
-              title: 'By',
-              cell: ({ actor_kind: kind, actor_name: name }) => ({
-                text: name ?? (kind === 'command' ? 'command line' : kind),
-              }),
-            },
-          ],
-          row: ({ id }) => ({ id }),
-          empty: { text: 'No erasures yet.', link: start },
-        }),
-      };
+    load: async (admin, request) => {
+      const start = { label: 'Erase a person', href: urlOf(admin.membership.slug, 'find') };
+      const list = await listErasures(admin, request);
+      return { ...list, primary: start, empty: { ...list.empty, link: list.empty.link ?? start } };
     },
     pages: {
       find: async ({ membership: { slug } }, { form, back }) => formPage(slug, form, back),

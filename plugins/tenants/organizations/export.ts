@@ -4,9 +4,9 @@ import type { Resource } from '../../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { exportStream, grantMasks, wildcard } from '../../../engine/records/index.ts';
-import { tablesOf, transaction } from '../../../engine/tables/index.ts';
+import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
-import { listProfiles } from '../../access/profiles/index.ts';
+import { profileRows } from '../../access/profiles/index.ts';
 
 /**
  * Maximum number of change log rows per statement, and total size of their records, in bytes, after which a statement
@@ -46,7 +46,7 @@ async function* lines(
     .where('id', '=', organization)
     .executeTakeFirstOrThrow();
   yield line({ kind: 'organization', organization: { id, slug, name, created_at } });
-  for (const { name, grants } of await listProfiles(tables, organization)) {
+  for (const { name, grants } of await listRows(tables, profileRows, organization)) {
     yield line({ kind: 'profile', profile: { name, grants: [...grants] } });
   }
   for (const { id, email, verified_at, memberships } of await listUsers(tables, { organization })) {

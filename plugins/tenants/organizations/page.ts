@@ -2,8 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, UserError } from '../../../engine/errors.ts';
+import { administratorProfile } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
-import { cookieName } from '../../access/identity/index.ts';
+import { cookieName, type MembershipRow, membershipRows } from '../../access/identity/index.ts';
 import {
   type AnyPage,
   addDoneTexts,
@@ -13,12 +14,14 @@ import {
   field,
   type Input,
   isAdministrator,
-  listing,
+  type ListContext,
+  type ListDefinition,
   membershipsOf,
   personOf,
   redirectDone,
   show,
   signedIn,
+  userList,
 } from '../../admin-ui/shell/index.ts';
 import { exportOrganization, recordExport } from './export.ts';
 import {
@@ -40,14 +43,38 @@ export interface OrganizationServices {
 
 const listUrl = '/setup/organizations';
 
+/** The user's organizations. */
+const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServices>> = {
+  source: membershipRows,
+  plural: 'organizations',
+  columns: [
+    {
+      title: 'Name',
+      cell: ({ name, slug }) => ({ text: name, href: `/setup/o/${slug}` }),
+      by: 'lower(o.name)',
+    },
+    { title: 'Slug', cell: ({ slug }) => ({ code: slug }), by: 'o.slug' },
+    { title: 'Your profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
+  ],
+  empty: 'You are not a member of any organization.',
+  menu: ({ name, slug, profile }, { urlOf }) => ({
+    links:
+      profile === administratorProfile
+        ? ['Rename', 'Export', 'Delete'].map((label) => ({
+            label,
+            name: `${label} ${name}`,
+            href: urlOf(`${slug}/${label.toLowerCase()}`),
+          }))
+        : [],
+  }),
+};
+
 /**
  * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
  * an organization.
  */
-export function organizationPages(
-  app: FastifyInstance,
-  { database, resources, newOrganizations, configuredSlugs }: OrganizationServices,
-): void {
+export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {
+  const { database, resources, newOrganizations, configuredSlugs } = services;
   addDoneTexts(app, {
     'organization-made': '{} created. You are its administrator.',
     'organization-renamed': '{} updated.',
@@ -56,35 +83,13 @@ export function organizationPages(
   const preHandler = signedIn(app);
   const canCreate = (request: FastifyRequest) =>
     newOrganizations() === 'administrators' && membershipsOf(personOf(request)).some(isAdministrator);
+  const listOrganizations = userList(app, services, listUrl, organizations);
   app.get('/organizations', { preHandler }, async (request, reply) =>
     show(request, reply, {
       kind: 'list',
       title: 'Organizations',
+      ...(await listOrganizations(request)),
       ...(canCreate(request) && { primary: { label: 'New organization', href: `${listUrl}/new` } }),
-      ...listing(request, membershipsOf(personOf(request)), {
-        searchLabel: 'Search organizations',
-        text: ({ name, slug }) => `${name} ${slug}`,
-        columns: [
-          {
-            title: 'Name',
-            cell: ({ name, slug }) => ({ text: name, href: `/setup/o/${slug}` }),
-            by: ({ name }) => name,
-          },
-          { title: 'Slug', cell: ({ slug }) => ({ code: slug }), by: ({ slug }) => slug },
-          { title: 'Your profile', cell: ({ profile }) => ({ text: profile }), by: ({ profile }) => profile },
-        ],
-        row: (membership) => ({
-          id: membership.organization,
-          links: isAdministrator(membership)
-            ? ['Rename', 'Export', 'Delete'].map((label) => ({
-                label,
-                name: `${label} ${membership.name}`,
-                href: `${listUrl}/${membership.slug}/${label.toLowerCase()}`,
-              }))
-            : [],
-        }),
-        empty: { text: 'You are not a member of any organization.' },
-      }),
     }),
   );
 

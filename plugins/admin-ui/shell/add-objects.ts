@@ -1,0 +1,121 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { tablesOf } from '../../../engine/tables/index.ts';
+import { personOf } from './access.ts';
+import type { AdminObject, ContextOf } from './admin-object.ts';
+import { linkWithParameters, parametersOf } from './listing.ts';
+import type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
+import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
+import { type Section, section } from './section.ts';
+import type { ListView } from './views.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The administrative objects of all modules. */
+    adminObjects: RegisteredObject[];
+  }
+}
+
+/** A list with its URL, so that tests cover every list. */
+export interface RegisteredObject {
+  /** URL without query parameters. `:org` stands for the slug of the organization. */
+  readonly url: string;
+  /** Query parameters that select the list. */
+  readonly query: Readonly<Record<string, string>>;
+  readonly list: ListSpecification;
+  /** Names of the actions, and whether each has a page. */
+  readonly actionPages: Readonly<Record<string, boolean>>;
+}
+
+/** Returns a function that creates the context of a request in a section. */
+const contextIn =
+  <Services extends ObjectServices>(
+    app: FastifyInstance,
+    services: Services,
+    sectionName: string,
+  ): ContextOf<Services> =>
+  (admin, request) => {
+    const { organization, slug } = admin.membership;
+    return {
+      ...{ ...admin, app, services, request, organization, slug, owner: organization },
+      tables: tablesOf(services.database),
+      urlOf: (page) => `/setup/o/${slug}/${sectionName}${page === undefined ? '' : `/${page}`}`,
+    };
+  };
+
+/** Registers a list. @param show value of `show` that selects the list, if it is not the first one of its section */
+function register(
+  app: FastifyInstance,
+  sectionName: string,
+  show: string | undefined,
+  { list, actionPages }: Pick<RegisteredObject, 'list' | 'actionPages'>,
+): void {
+  const query = show === undefined ? {} : { show };
+  app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
+}
+
+/** Returns a function that loads a list of the logged-in user, and registers the list. @param url URL of the list */
+export function userList<Row extends { readonly id: string }, Services extends ObjectServices>(
+  app: FastifyInstance,
+  services: Services,
+  url: string,
+  definition: ListDefinition<Row, ListContext<Services>>,
+): (request: FastifyRequest) => Promise<ListView> {
+  app.adminObjects.push({ url, query: {}, list: specificationOf(definition), actionPages: {} });
+  return (request) =>
+    rowList(definition, {
+      ...{ app, services, request, owner: personOf(request).session.user.id },
+      tables: tablesOf(services.database),
+      urlOf: (page) => (page === undefined ? url : `${url}/${page}`),
+    });
+}
+
+/** Returns a function that loads a list in a section with other pages or lists, and registers the list. */
+export function sectionList<Row extends { readonly id: string }, Services extends ObjectServices>(
+  app: FastifyInstance,
+  services: Services,
+  definition: ListDefinition<Row, ObjectContext<Services>>,
+  sectionName: string,
+  show?: string,
+): Section['load'] {
+  register(app, sectionName, show, { list: specificationOf(definition), actionPages: {} });
+  const contextOf = contextIn(app, services, sectionName);
+  return (admin, request) => rowList(definition, contextOf(admin, request));
+}
+
+/**
+ * Adds the section of one or more objects to an organization's setup. It has the name and the title of the first
+ * object. Links with counts switch between several objects.
+ */
+export function addObjects<Services extends ObjectServices>(
+  app: FastifyInstance,
+  services: Services,
+  [main, ...others]: readonly [AdminObject<Services>, ...AdminObject<Services>[]],
+): void {
+  const contextOf = contextIn(app, services, main.name);
+  const open = (object: AdminObject<Services>, show: string | undefined) => {
+    register(app, main.name, show, object);
+    return { title: object.title, show, ...object.partsOf(contextOf) };
+  };
+  const first = open(main, undefined);
+  const objects = [first, ...others.map((object) => open(object, object.name))];
+  section(app, services.database, {
+    name: main.name,
+    title: main.title,
+    done: Object.assign({}, ...objects.map(({ done }) => done)),
+    pages: Object.assign({}, ...objects.map(({ pages }) => pages)),
+    once: objects.flatMap(({ once }) => once),
+    actions: Object.assign({}, ...objects.map(({ actions }) => actions)),
+    load: async (admin, request) => {
+      const context = contextOf(admin, request);
+      const selected = objects.find(({ show }) => show === parametersOf(request).show) ?? first;
+      const list = await selected.list(context);
+      if (objects.length === 1) return list;
+      const chips = objects.map(async ({ title, show, count }) => ({
+        label: `${title} (${await count(context)})`,
+        href: linkWithParameters(context.urlOf(), {}, { show }),
+        current: show === selected.show,
+      }));
+      return { ...list, chips: await Promise.all(chips) };
+    },
+  });
+}

@@ -1,0 +1,172 @@
+import { UserError } from '../../../engine/errors.ts';
+import { countRows, findRow } from '../../../engine/tables/index.ts';
+import type { CurrentMember } from './access.ts';
+import { type Form, idField } from './form.ts';
+import type { ActionPage, ObjectAction, ObjectContext, ObjectDefinition, ObjectServices } from './object.ts';
+import { type ListSpecification, rowList, specificationOf } from './row-list.ts';
+import type { Section } from './section.ts';
+import type { AnyPage, ListView } from './views.ts';
+
+type Request = Parameters<Section['load']>[1];
+
+/** Returns the context of an administrator's request. */
+export type ContextOf<Services> = (admin: CurrentMember, request: Request) => ObjectContext<Services>;
+
+/** The parts of a section that an object contributes. */
+interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
+  readonly list: (context: ObjectContext<Services>) => Promise<ListView>;
+  readonly count: (context: ObjectContext<Services>) => Promise<number>;
+}
+
+/** A declared object, independent of the type of its rows. */
+export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Services>, 'name' | 'title'> {
+  readonly list: ListSpecification;
+  /** Names of the actions, and whether each has a page. */
+  readonly actionPages: Readonly<Record<string, boolean>>;
+  readonly partsOf: (contextOf: ContextOf<Services>) => ObjectParts<Services>;
+}
+
+/** Declares an administrative object: its list, forms, confirmations and actions follow from its definition. */
+export function defineObject<Row extends { readonly id: string }, Services extends ObjectServices>(
+  definition: ObjectDefinition<Row, Services>,
+): AdminObject<Services> {
+  const { name, title, source, actions = {}, rowActions = {} } = definition;
+  const all = [...Object.entries(actions), ...Object.entries(rowActions)];
+  return {
+    name,
+    title,
+    list: specificationOf(definition),
+    actionPages: Object.fromEntries(all.map(([action, { page }]) => [action, page !== undefined])),
+    partsOf: (contextOf) => ({
+      list: (context) => listOf(definition, context),
+      count: ({ tables, owner }) => countRows(tables, source, owner),
+      ...partsOf(definition, contextOf),
+    }),
+  };
+}
+
+/** Reads the row whose ID is in a form. @throws UserError if it does not exist */
+async function rowOf<Row extends { readonly id: string }, Services>(
+  { source, missing }: ObjectDefinition<Row, Services>,
+  { tables, owner }: ObjectContext<Services>,
+  form: Form,
+): Promise<Row> {
+  const id = idField(form, 'id');
+  const row = await findRow(tables, source, owner, id);
+  if (row === undefined) throw new UserError(missing(id));
+  return row;
+}
+
+const labelOf = <Row>({ label }: Pick<ObjectAction<Row, never>, 'label'>, row: Row): string =>
+  typeof label === 'string' ? label : label(row);
+
+/** Adds an action's URL, the ID of its row and the link back to its page. */
+function complete(page: ActionPage, action: string, back: string, id?: string): AnyPage & { title: string } {
+  if (page.kind === 'home') return page;
+  const hidden = [
+    ...(id === undefined ? [] : [{ name: 'id', value: id }]),
+    ...('hidden' in page ? (page.hidden ?? []) : []),
+  ];
+  return { ...page, action, cancel: back, hidden };
+}
+
+function partsOf<Row extends { readonly id: string }, Services>(
+  definition: ObjectDefinition<Row, Services>,
+  contextOf: ContextOf<Services>,
+): Pick<ObjectParts<Services>, 'done' | 'pages' | 'once' | 'actions'> {
+  const { nameOf, pages = {}, actions = {}, rowActions = {} } = definition;
+  const done: Record<string, string> = {};
+  const once: string[] = [];
+  const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
+  const sectionActions: Record<string, Section['actions'][string]> = {};
+  /** Adds an action. @param read returns its row */
+  const add = <Subject extends Row | undefined>(
+    name: string,
+    action: ObjectAction<Subject, Services>,
+    read: (context: ObjectContext<Services>, form: Form) => Promise<Subject>,
+  ) => {
+    const { page, run, isOffered, isOnce } = action;
+    Object.assign(done, action.done);
+    if (isOnce === true) once.push(name);
+    if (page !== undefined)
+      sectionPages[name] = async (admin, { form, request, back }) => {
+        const context = contextOf(admin, request);
+        const row = await read(context, form);
+        if (isOffered?.(row, context) === false) {
+          const subject = row === undefined ? definition.plural : nameOf(row);
+          throw new UserError(`"${labelOf(action, row)}" is not available for ${subject}`);
+        }
+        return complete(await page(context, form, row), context.urlOf(name), back, row?.id);
+      };
+    sectionActions[name] = async (sender, form, request) => {
+      const context = { ...contextOf(sender, request), transact: sender.transact };
+      const row = await read(context, form);
+      const outcome = await run(context, form, row);
+      if (outcome) return outcome;
+      const [code = ''] = Object.keys(action.done ?? {});
+      return { done: code, ...(row !== undefined && { name: nameOf(row), id: row.id }) };
+    };
+  };
+  for (const [name, action] of Object.entries(actions)) add(name, action, async () => undefined);
+  for (const [name, action] of Object.entries(rowActions))
+    add(name, action, (context, form) => rowOf(definition, context, form));
+  for (const [name, page] of Object.entries(pages))
+    sectionPages[name] = async (admin, { form, request }) => {
+      const context = contextOf(admin, request);
+      const row = await rowOf(definition, context, form);
+      const content = await page(context, row);
+      return content.kind === 'record'
+        ? { ...content, buttons: menuOf(definition, context, row).buttons }
+        : content;
+    };
+  return { done, once, pages: sectionPages, actions: sectionActions };
+}
+
+/** Returns the links to the pages of a row's actions, and the buttons of actions without a page. */
+function menuOf<Row extends { readonly id: string }, Services>(
+  { nameOf, menu, rowActions = {} }: ObjectDefinition<Row, Services>,
+  context: ObjectContext<Services>,
+  row: Row,
+) {
+  const { links = [], buttons = [] } = menu?.(row, context) ?? {};
+  const entries = Object.entries(rowActions)
+    .filter(([, { isOffered }]) => isOffered?.(row, context) !== false)
+    .map(([name, { page, fields, phrase, ...action }]) => {
+      const [label, url] = [labelOf(action, row), context.urlOf(name)];
+      const entry = { label, name: `${phrase ?? label} ${nameOf(row)}` };
+      return page === undefined
+        ? {
+            ...entry,
+            action: url,
+            fields: [{ name: 'id', value: row.id }, ...(fields?.(row, context) ?? [])],
+          }
+        : { ...entry, href: `${url}?id=${row.id}` };
+    });
+  return {
+    links: [...links, ...entries.filter((entry) => 'href' in entry)],
+    buttons: [...buttons, ...entries.filter((entry) => 'action' in entry)],
+  };
+}
+
+/** Returns the list of an object, with its actions. */
+async function listOf<Row extends { readonly id: string }, Services>(
+  definition: ObjectDefinition<Row, Services>,
+  context: ObjectContext<Services>,
+): Promise<ListView> {
+  const entries = Object.entries(definition.actions ?? {}).map(([name, action]) => ({
+    ...action,
+    url: context.urlOf(name),
+    label: labelOf(action, undefined),
+  }));
+  const [first] = entries;
+  const primary = first?.page && { label: first.label, href: first.url };
+  const menu = (row: Row) => menuOf(definition, context, row);
+  const list = await rowList({ ...definition, menu }, context, primary);
+  const buttons = entries
+    .filter(({ page, isOffered }) => page === undefined && isOffered?.(undefined, context) !== false)
+    .map(({ label, url, fields }) => ({
+      ...{ label, name: label, action: url },
+      fields: fields?.(undefined, context) ?? [],
+    }));
+  return { ...list, primary, all: list.rows.length === 0 ? [] : buttons };
+}

@@ -92,14 +92,7 @@ const exportRecords = async (
     const operation = list.export;
     const caller = await callerIn(instance, options.org);
     const bytes = await withUserErrors(async () => {
-      const plan = operation.plan({
-        caller,
-        query: queryOf(options.filter),
-        strict: true,
-        headers: {},
-        body: () => ({}),
-        bytes: () => Buffer.alloc(0),
-      });
+      const plan = operation.plan({ caller, query: queryOf(options.filter), strict: true });
       const stream = await exportStream(instance.database, operation, plan, format);
       return writeOutput(stream, { file });
     });
@@ -131,8 +124,13 @@ const importRecords = async (
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
     const report = await withUserErrors(async () => {
-      const query = { ...(match && { match }), on_error: onError, dry_run: String(dryRun === true) };
-      const plan = upload.plan({ caller, query, strict: false, headers: {}, format });
+      const plan = upload.plan({
+        caller,
+        format,
+        match: match?.split(','),
+        stops: onError === 'stop',
+        isDryRun: dryRun === true,
+      });
       const source = file === '-' ? process.stdin : createReadStream(file);
       return upload.run(instance.database, plan, source, { onProgress: showProgress('lines') });
     });

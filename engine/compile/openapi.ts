@@ -276,7 +276,7 @@ function describeOperation(
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: isUpload ? lineContent : content(ref('schemas', body.schema), body.types),
+        content: isUpload ? lineContent : content(ref('schemas', body.schema), operation.body?.types),
       },
     }),
     responses: {

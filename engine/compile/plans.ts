@@ -2,13 +2,7 @@ import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type Field, fieldColumns } from '../fields/index.ts';
 import { listParameters, pageSize, recordQuery } from '../query/index.ts';
-import {
-  type Action,
-  grantMasks,
-  type OperationRequest,
-  routedOperations,
-  wildcard,
-} from '../records/index.ts';
+import { type Action, type EveryInput, grantMasks, routedOperations, wildcard } from '../records/index.ts';
 import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
@@ -107,8 +101,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   for (const { operation, compiled } of routedOperations(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
-      const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
-      const statement = compiled.statement(await compiled.plan(request));
+      const statement = compiled.statement(await compiled.plan(inputOf(query, bodyFor(operation, body))));
       if (statement?.lane === 'scan') {
         // If an index does not serve the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
@@ -121,22 +114,19 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const rejection = operations.create.rejection?.statement(
-    operations.create.plan(requestOf({}, undefined, body)),
-  );
+  const rejection = operations.create.rejection?.statement(operations.create.plan(inputOf({}, body)));
   if (rejection !== undefined) yield ['why a write was rejected', rejection];
 }
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
-/** Returns a valid request body for an operation. @param record a record with all required fields */
+/** Returns a valid body for an operation. @param record a record with all required fields */
 const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
   path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
 
-const requestOf = (
+const inputOf = (
   query: Readonly<Record<string, string>>,
-  id: string | undefined,
   body: Readonly<Record<string, unknown>>,
-): OperationRequest => ({
+): EveryInput => ({
   caller: {
     principal: {
       kind: 'command',
@@ -149,11 +139,8 @@ const requestOf = (
     requestId: '',
   },
   query,
-  strict: false,
-  id,
-  headers: {},
-  body: () => body,
-  bytes: () => Buffer.alloc(0),
+  id: '1',
+  body,
 });
 
 /** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */

@@ -10,8 +10,9 @@ import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
 import { rejectedItems } from './database-rejections.ts';
-import type { CompiledOperation, OperationPlan } from './operation.ts';
+import type { CompiledOperation, OperationInput, OperationPlan } from './operation.ts';
 import { isRejection } from './rejections.ts';
+import type { OperationResult } from './results.ts';
 
 /**
  * Maximum number of attempts to write. A concurrent change can resolve a conflict before its cause is found.
@@ -26,6 +27,20 @@ type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
   'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'splitter'
 >;
+
+/** Plans an operation, runs it and returns its result. @throws HttpError like its plan and {@link execute} */
+export async function run<
+  P extends OperationPlan,
+  Input extends OperationInput,
+  Result extends OperationResult,
+>(
+  database: Database,
+  operation: CompiledOperation<P, Input, Result, P | Promise<P>>,
+  input: Input,
+): Promise<Result> {
+  const plan = await operation.plan(input);
+  return operation.result(plan, await execute(database, operation, plan));
+}
 
 /**
  * Runs an operation's statement when its organization is scheduled. All requests for records pass through
@@ -48,14 +63,16 @@ export async function execute<P extends OperationPlan>(
     const quotaCheck = database.admitRecords?.(plan.organization, creates(plan));
     if (quotaCheck !== undefined) await quotaCheck;
   }
-  const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
+  const runStatement = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
   try {
-    const rows = await run(database, plan, firstStatement).catch((cause: unknown) => {
-      if (retryable?.(cause)) return run(database, plan, firstStatement);
+    const rows = await runStatement(database, plan, firstStatement).catch((cause: unknown) => {
+      if (retryable?.(cause)) return runStatement(database, plan, firstStatement);
       throw cause;
     });
     const secondStatement = followUp?.(plan, rows);
-    return secondStatement === undefined ? rows : [...rows, ...(await run(database, plan, secondStatement))];
+    return secondStatement === undefined
+      ? rows
+      : [...rows, ...(await runStatement(database, plan, secondStatement))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     const explanation = isRejection(cause) && tries < maxTries ? rejection?.statement(plan) : undefined;

@@ -4,8 +4,8 @@ import { type TextRows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { literal, type Placeholder } from '../sql/index.ts';
 import { bigintColumn, defineTable, now, textColumn } from '../tables/index.ts';
-import type { OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
-import { quotedTag } from './preconditions.ts';
+import type { Idempotency, OperationPlan } from './operation.ts';
+import type { Json } from './results.ts';
 import { organizationOf } from './rows.ts';
 
 declare module '../tables/index.ts' {
@@ -50,26 +50,16 @@ export const idempotencyTables = [requests];
 /** Retention of stored responses, in hours. */
 export const retentionHours = 24;
 
-/** A request's `Idempotency-Key` and the SHA-256 hash of its body, in hexadecimal. */
-interface Idempotency {
-  readonly key: string;
-  readonly bodyHash: string;
-}
-
 /** A plan that runs at most once per idempotency key, or every time without a key. */
 export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Parses a request's `Idempotency-Key`. @throws HttpError 400 if it is malformed */
-export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency | undefined {
-  const key = headers['idempotency-key'];
-  if (key === undefined) return undefined;
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw errors.malformedHeader('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
-  }
-  return { key, bodyHash: hash('sha256', bytes(), 'hex') };
-}
+/** Returns an idempotency key for a body. */
+export const idempotencyOf = (key: string, body: string | Buffer): Idempotency => ({
+  key,
+  bodyHash: hash('sha256', body, 'hex'),
+});
 
 const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:${principal.actor}`;
 const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
@@ -127,18 +117,25 @@ export function idempotentStatement<P extends IdempotentPlan>(
   return `with ${expressions.join(', ')} ${results.join(' union all ')}`;
 }
 
+/** The result of a write that runs once per key. */
+interface IdempotentResult {
+  readonly json: Json;
+  /** Entity tag; empty for a batch. */
+  readonly tag: string;
+  readonly id: string;
+  /** Whether an earlier request wrote it. */
+  readonly isReplayed: boolean;
+}
+
 /**
- * Returns the response to a plan that {@link idempotentStatement} has executed now or in an earlier request.
+ * Returns the result of a plan that {@link idempotentStatement} has executed now or in an earlier request.
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
-export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {
-  const [record, tag, , storedHash] = row;
-  if (record === null || record === undefined) throw errors.stillRunning();
-  // A batch does not have an entity tag.
-  const headers: Record<string, string> = tag === '' ? {} : { etag: quotedTag(String(tag)) };
-  if (storedHash === null) return { body: record, headers };
-  if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
-  return { body: record, headers: { ...headers, 'idempotency-replayed': 'true' } };
+export function idempotentResult({ idempotency }: IdempotentPlan, [row = []]: TextRows): IdempotentResult {
+  const [json, tag, id, storedHash] = row;
+  if (json === null || json === undefined) throw errors.stillRunning();
+  if (storedHash !== null && storedHash !== idempotency?.bodyHash) throw errors.keyReused();
+  return { json, tag: String(tag), id: String(id), isReplayed: storedHash !== null };
 }
 
 /**

@@ -24,25 +24,30 @@ export {
   selectChanges,
 } from './changes.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute } from './execute.ts';
+export { execute, run } from './execute.ts';
 export { exportStream } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
-export { idempotencyTables, retentionHours } from './idempotency.ts';
-export type { Import } from './import.ts';
+export type { ChangeInput } from './history.ts';
+export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
+export type { Import, ImportOptions } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
 export { type Matching, matching } from './matching.ts';
 export type {
   Caller,
+  CountMode,
   DescribedResource,
+  EveryInput,
   ExportReader,
+  Idempotency,
+  ListInput,
   Operation,
   OperationContext,
+  OperationInput,
   OperationPlan,
-  OperationRequest,
-  OperationResponse,
   Principal,
+  TagConditions,
   TextSigner,
   Trace,
 } from './operation.ts';
@@ -50,5 +55,17 @@ export { type CompiledOperations, compileOperations, operations, routedOperation
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
 export { type RecordResource, type Records, records } from './records.ts';
+export {
+  type ChangeValues,
+  changeValues,
+  type DeletedResult,
+  type HistoryResult,
+  type OperationResult,
+  type PageResult,
+  pageValues,
+  type RecordResult,
+  type RecordValues,
+  recordValues,
+} from './results.ts';
 export { distinctionOf, namesOf } from './uniques.ts';
 export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

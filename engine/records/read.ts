@@ -1,16 +1,17 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { type RequestedProjection, recordQuery } from '../query/index.ts';
 import { inputIndex, inputs, prepare, record } from '../sql/index.ts';
-import type { Operation, OperationContext, OperationPlan, OperationRequest } from './operation.ts';
-import { type ConditionalPlan, parsePreconditions, unmetPrecondition } from './preconditions.ts';
+import type { Operation, OperationContext, OperationInput, OperationPlan, RecordInput } from './operation.ts';
+import { type ConditionalPlan, entityTag, preconditionsOf, unmetPrecondition } from './preconditions.ts';
 import {
   authorizeExpansion,
   projectedColumns,
   selectProjection,
   statementsByShape,
 } from './projected-columns.ts';
-import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { recordResponse, recordRow } from './responses.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { recordRow } from './responses.ts';
+import type { RecordResult } from './results.ts';
 import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
 /** The plan for a GET request for one record. */
@@ -20,7 +21,7 @@ export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
 }
 
 /** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */
-export const read: Operation<ReadPlan> = {
+export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
   method: 'GET',
   path: '/:id',
   action: 'read',
@@ -47,26 +48,28 @@ export const read: Operation<ReadPlan> = {
     const projectionParameters = recordQuery.parameters(definition);
     const knownParameters = [...commonParameters, ...projectionParameters];
     return {
-      plan: (request) => {
-        const issues = unknownParameters(request, knownParameters);
-        const hasProjection = projectionParameters.some((name) => request.query[name] !== undefined);
-        const projection = hasProjection ? projectionOf(context, request, issues) : undefined;
+      plan: (input) => {
+        const issues = unknownParameters(input, knownParameters);
+        const { query } = input;
+        const hasProjection =
+          query !== undefined && projectionParameters.some((name) => query[name] !== undefined);
+        const projection = hasProjection ? projectionOf(context, input, issues) : undefined;
         rejectRequest(issues);
-        const conditions = parsePreconditions(context, request);
-        return { ...planRequest(request), conditions, projection, id: recordId(context, request) };
+        const conditions = preconditionsOf(context, input);
+        return { ...basePlan(input), conditions, projection, id: recordId(context, input) };
       },
       statement: (plan) =>
         (plan.projection === undefined ? full : projectedStatement(plan.projection)).bind(plan),
       readsOnly: true,
-      respond: ({ conditions, projection }, rows) => {
-        const [body, versions] = recordRow(context, rows);
+      result: ({ conditions, projection }, rows) => {
+        const [json, versions] = recordRow(context, rows);
         // A partial record has no entity tag, because its text can change without a new version of the
         // record.
-        const response = projection === undefined ? recordResponse(context, rows) : { body };
+        const tag = projection === undefined ? entityTag(context, versions) : undefined;
         const unmet =
           conditions && unmetPrecondition(conditions, projection === undefined ? versions : undefined);
         if (unmet === 'match') throw errors.preconditionFailed();
-        return unmet === undefined ? response : { ...response, body: '', status: 304 };
+        return { kind: 'record', json, tag, isKnown: unmet === 'noneMatch' };
       },
     };
   },
@@ -84,7 +87,7 @@ export const read: Operation<ReadPlan> = {
  */
 function projectionOf(
   { definition }: OperationContext,
-  { query, caller }: OperationRequest,
+  { query = {}, caller }: OperationInput,
   issues: FieldIssue[],
 ): RequestedProjection | undefined {
   const projection = recordQuery.parse(definition, query, issues);

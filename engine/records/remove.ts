@@ -1,9 +1,10 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
 import { type Placeholder, quote, record } from '../sql/index.ts';
-import type { Operation, OperationContext, OperationPlan } from './operation.ts';
-import { parsePreconditions } from './preconditions.ts';
-import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import type { Operation, OperationContext, OperationPlan, RecordInput } from './operation.ts';
+import { preconditionsOf } from './preconditions.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { recordRow } from './responses.ts';
+import type { DeletedResult } from './results.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
@@ -14,7 +15,7 @@ import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from
 export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
 /** `DELETE /R/{id}`: deletes the record and sets references to it to null. */
-export const remove: Operation<WriteById> = {
+export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
   method: 'DELETE',
   path: '/:id',
   action: 'delete',
@@ -33,16 +34,16 @@ export const remove: Operation<WriteById> = {
       result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
     });
     return {
-      plan: (request) => {
-        rejectRequest(unknownParameters(request, commonParameters));
-        const conditions = parsePreconditions(context, request);
-        return { ...planRequest(request), conditions, id: recordId(context, request) };
+      plan: (input) => {
+        rejectRequest(unknownParameters(input, commonParameters));
+        const conditions = preconditionsOf(context, input);
+        return { ...basePlan(input), conditions, id: recordId(context, input) };
       },
       statement,
       retryable: isReferenceConflict,
-      respond: (_, rows) => {
+      result: (_, rows) => {
         recordRow(context, rows);
-        return { body: '{"ok":true}' };
+        return { kind: 'deleted' };
       },
     };
   },

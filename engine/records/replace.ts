@@ -1,9 +1,10 @@
 import { assignments, type WriteValues } from './assignments.ts';
-import type { Operation } from './operation.ts';
-import { parsePreconditions } from './preconditions.ts';
+import type { Operation, UpdateInput } from './operation.ts';
+import { preconditionsOf } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
-import { planRequest, recordId, validBody } from './requests.ts';
-import { recordResponse } from './responses.ts';
+import { basePlan, recordId, validBody } from './requests.ts';
+import { recordResult } from './responses.ts';
+import type { RecordResult } from './results.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
@@ -16,7 +17,7 @@ export interface ReplacePlan extends WriteById, WriteValues {
  * `PUT /R/{id}`: sets every writable field as POST with the same body would. Read-only fields are not
  * changed.
  */
-export const replace: Operation<ReplacePlan> = {
+export const replace: Operation<ReplacePlan, UpdateInput, RecordResult> = {
   method: 'PUT',
   path: '/:id',
   action: 'update',
@@ -27,14 +28,14 @@ export const replace: Operation<ReplacePlan> = {
       assignments(definition.fields, 'update', $),
     );
     return {
-      plan: (request) => ({
-        ...planRequest(request),
-        body: validBody(body, request),
-        conditions: parsePreconditions(context, request),
-        id: recordId(context, request),
+      plan: (input) => ({
+        ...basePlan(input),
+        body: validBody(body, input),
+        conditions: preconditionsOf(context, input),
+        id: recordId(context, input),
       }),
       statement,
-      respond: (_, rows) => recordResponse(context, rows),
+      result: (_, rows) => recordResult(context, rows),
       ...explainRejection<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
     };
   },

@@ -1,7 +1,7 @@
 import type { TextRows } from '../database/index.ts';
 import { queryClauses } from '../query/index.ts';
 import { prepare, record, type Statement } from '../sql/index.ts';
-import type { LinkedPlan } from './links.ts';
+import type { ListPlan } from './cursors.ts';
 import type { CountMode, OperationContext } from './operation.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
@@ -26,18 +26,14 @@ export function totalColumn(context: OperationContext, conditions: string, count
  * Returns the statement that estimates the number of records, or undefined if the list's statement counted
  * all of them.
  */
-export function estimate(
-  context: OperationContext,
-  plan: LinkedPlan & { readonly counting: CountMode | undefined },
-  rows: TextRows,
-): Statement | undefined {
+export function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): Statement | undefined {
   if (plan.counting !== 'estimated' || Number(rows[0]?.[totalIndex]) <= maxExactCount) return undefined;
   const { after: _, ...sort } = plan.parsedQuery.sort;
   // This statement does not use the offset, and PostgreSQL cannot infer the type of an unused parameter.
   const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
   const parsedQuery = { ...plan.parsedQuery, sort, page };
   // The statement is unnamed because it rarely runs. Its first row contains the planner's estimate.
-  const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
+  const { bind } = prepare<ListPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, parsedQuery, $);
     return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
   });

@@ -398,7 +398,7 @@ const callerOf = (organization: string, actor?: Actor) =>
     requestId: actor?.requestId ?? '',
   }) as const;
 
-/** Returns the statement for a DELETE request. */
+/** Returns the statement that deletes a record. */
 function deleteStatement(
   searchable: SearchableResource | undefined,
   actor: Actor,
@@ -407,14 +407,7 @@ function deleteStatement(
 ): Statement | undefined {
   const operation = searchable?.resource.operations.remove;
   const caller = callerOf(organization, actor);
-  const emptyRequest = {
-    query: {},
-    headers: {},
-    strict: false,
-    body: () => ({}),
-    bytes: () => Buffer.alloc(0),
-  };
-  return operation?.statement(operation.plan({ caller, id, ...emptyRequest }));
+  return operation?.statement(operation.plan({ caller, id }));
 }
 
 /** Converts a compiled statement to a query. Without a statement, the query returns no rows. */

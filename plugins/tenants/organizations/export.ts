@@ -77,14 +77,7 @@ async function* recordsOf(
     },
     requestId: '',
   } as const;
-  const plan = list.export.plan({
-    caller,
-    query: {},
-    strict: true,
-    headers: {},
-    body: () => ({}),
-    bytes: () => Buffer.alloc(0),
-  });
+  const plan = list.export.plan({ caller });
   const prefix = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
   let partialLine = '';
   const stream = await exportStream(database, list.export, plan, 'ndjson');

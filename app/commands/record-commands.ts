@@ -13,12 +13,11 @@ import {
   writeOutput,
 } from '../../engine/modules/index.ts';
 import {
+  commandCaller,
   exportStream,
   type FormatName,
   formatNames,
-  grantMasks,
   type ImportSummary,
-  wildcard,
 } from '../../engine/records/index.ts';
 import { organizationId, transaction } from '../../engine/tables/index.ts';
 import { suggestion } from '../../engine/yaml/index.ts';
@@ -177,11 +176,7 @@ function resourceOf({ resources }: Instance, name: string): Resource {
 /** Returns a caller for the command line with all grants in an organization. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
-  const grants = grantMasks([{ object: wildcard, action: wildcard }]);
-  return {
-    principal: { kind: 'command', actor: null, name: null, user: null, organization, grants },
-    requestId: '',
-  } as const;
+  return commandCaller(organization);
 }
 
 /** Parses list parameters like `status=New`. @throws UserError if a parameter does not have a name */

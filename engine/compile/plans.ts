@@ -2,8 +2,8 @@ import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type Field, fieldColumns } from '../fields/index.ts';
 import { listParameters, pageSize, recordQuery } from '../query/index.ts';
-import { type Action, type EveryInput, grantMasks, routedOperations, wildcard } from '../records/index.ts';
-import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
+import { type Action, commandCaller, type EveryInput, routedOperations } from '../records/index.ts';
+import { batchValues, cell, type Lane, literal, quote, rowDecoder, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
 /** A statement and its query plan. */
@@ -17,6 +17,8 @@ export interface StatementPlan {
   /** Plan operations that are too slow for a shared connection. Empty if the lane does not share a connection. */
   readonly problems: readonly string[];
 }
+
+const decodeExplained = rowDecoder({ json: cell.text });
 
 /** Number of records per organization, and number of organizations. */
 const [records, organizations] = [2000, 5];
@@ -35,7 +37,7 @@ export async function explainStatements(
   const run = (text: string, values: Statement['values'] = []) => database.run({ name: '', text, values });
   const explain = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
     const [row] = await run(`explain (format json) ${text}`, values);
-    const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
+    const [{ Plan: plan }] = JSON.parse(decodeExplained(row ?? []).json) as [{ Plan: PlanNode }];
     return flatten(plan);
   };
   for (let id = 1; id <= organizations; id++) {
@@ -118,7 +120,6 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   if (rejection !== undefined) yield ['why a write was rejected', rejection];
 }
 
-const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 /** Returns a valid body for an operation. @param record a record with all required fields */
 const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
   path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
@@ -126,22 +127,7 @@ const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<st
 const inputOf = (
   query: Readonly<Record<string, string>>,
   body: Readonly<Record<string, unknown>>,
-): EveryInput => ({
-  caller: {
-    principal: {
-      kind: 'command',
-      actor: null,
-      name: null,
-      organization: '1',
-      user: null,
-      grants: everyGrant,
-    },
-    requestId: '',
-  },
-  query,
-  id: '1',
-  body,
-});
+): EveryInput => ({ caller: commandCaller('1'), query, id: '1', body });
 
 /** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];

@@ -60,7 +60,7 @@ function bodyOf(
       if (link !== undefined) reply.header('link', link);
       if (total !== undefined) {
         const preferences = [...(input.strict ? ['handling=strict'] : []), `count=${input.counting}`];
-        reply.header('x-total-count', total).header('preference-applied', preferences.join(', '));
+        reply.header('x-total-count', String(total)).header('preference-applied', preferences.join(', '));
       }
       return wrapBody('{"data":[', result.json, `],"page":${page},"per_page":${pageSize}}`);
     }

@@ -2,7 +2,7 @@ import type { TextRows } from '../database/index.ts';
 import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import type { Statement } from '../sql/index.ts';
+import { cell, rowDecoder, type Statement } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
 import type { BatchSplitter, BodyInput, OperationInput, OperationPlan } from './operation.ts';
@@ -172,16 +172,18 @@ const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpE
     new ItemFailures(failures),
   );
 
+const decodeResults = rowDecoder({ json: cell.text, missingIndexes: cell.nullableText });
+
 /**
  * Returns the result of a batch, whose statement returns the results and the indexes of items whose records
  * do not exist.
  * @throws HttpError 400 if such items exist and the batch stops on errors
  */
 export function batchResult(plan: BatchPlan, [row = []]: TextRows): BatchResult {
-  const [results, missingIndexes] = row;
-  if (plan.stops && typeof missingIndexes === 'string') {
+  const { json, missingIndexes } = decodeResults(row);
+  if (plan.stops && missingIndexes !== null) {
     const numbers = missingIndexes.split(',').map(Number);
     throw itemsError(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
   }
-  return { kind: 'batch', json: String(results), isReplayed: false };
+  return { kind: 'batch', json, isReplayed: false };
 }

@@ -3,9 +3,9 @@ import { assignments, type WriteValues } from './assignments.ts';
 import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
+import { decodeWritten, foundRow } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, validBody } from './requests.ts';
-import { recordRow } from './responses.ts';
 import type { CreatedResult } from './results.ts';
 import { organizationOf } from './rows.ts';
 import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
@@ -51,15 +51,9 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
       }),
       statement: (plan) => (plan.idempotency === undefined ? simple : idempotent).bind(plan),
       result: (plan, rows) => {
-        if (plan.idempotency !== undefined) return { kind: 'created', ...idempotentResult(plan, rows) };
-        const [json, versions, id] = recordRow(context, rows);
-        return {
-          kind: 'created',
-          json,
-          tag: entityTag(context, versions),
-          id: String(id),
-          isReplayed: false,
-        };
+        if (plan.idempotency !== undefined) return { ...idempotentResult(plan, rows), kind: 'created' };
+        const { json, versions, id } = decodeWritten(foundRow(context, rows));
+        return { kind: 'created', json, tag: entityTag(context, versions), id, isReplayed: false };
       },
       creates: () => 1,
       retryable: lostRace,

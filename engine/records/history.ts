@@ -7,7 +7,16 @@ import {
   positionText,
   type UnverifiedCursor,
 } from '../query/index.ts';
-import { arrayText, literal, type Placeholder, prepare, record } from '../sql/index.ts';
+import {
+  arrayText,
+  cell,
+  literal,
+  type Placeholder,
+  prepare,
+  record,
+  rowDecoder,
+  rowKinds,
+} from '../sql/index.ts';
 import { changesSchema, loggedFieldNames, selectChanges } from './changes.ts';
 import type {
   CompiledOperation,
@@ -43,6 +52,11 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
     const signedText = ({ organization, id }: HistoryPlan, position: string) =>
       JSON.stringify([organization, name, 'history', id, position]);
     const { excerpt } = context;
+    const kinds = rowKinds({
+      change: { json: cell.text, version: cell.text, ...(excerpt !== undefined && { hasMore: cell.flag }) },
+      /** The record exists but has no changes. */
+      unchanged: {},
+    });
     const { bind } = prepare<HistoryPlan>(statementName(context, 'history'), 'deep', ($) => {
       const condition = changesOf(name, $);
       const olderThan = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
@@ -58,9 +72,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
         `, l."version"::text${hasMoreColumn}`,
         excerpt,
       );
-      // A row of nulls means that the record exists but has no changes.
-      const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
-      return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
+      return `with _changes as (${changes}) select ${kinds.select('change', '*')} from _changes union all select ${kinds.select('unchanged')} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
     return {
       plan: (input) => {
@@ -78,12 +90,13 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
       result: (plan, rows) => {
         const { signing } = plan;
         if (rows.length === 0 && plan.after === undefined) throw errors.recordNotFound(definition.singular);
-        const pageRows = rows.filter(([change]) => change !== null);
-        const hasMore = pageRows.length === pageSize || pageRows.at(-1)?.[2] === 'true';
-        const last = hasMore ? pageRows.at(-1)?.[1] : undefined;
-        const changes = pageRows.flatMap(([change]) => change ?? []);
-        if (signing === undefined || last === undefined) return { kind: 'history', changes, next: undefined };
-        const text = positionText({ page: '1', key: null, id: String(last) });
+        const pageRows = rows.map(kinds.decode).filter((row) => row.kind === 'change');
+        const changes = pageRows.map(({ json }) => json);
+        const last = pageRows.at(-1);
+        const hasMore = pageRows.length === pageSize || last?.hasMore === true;
+        if (signing === undefined || last === undefined || !hasMore)
+          return { kind: 'history', changes, next: undefined };
+        const text = positionText({ page: '1', key: null, id: last.version });
         const next = encodeCursor(text, signing.sign(signedText(plan, text)));
         return { kind: 'history', changes, next };
       },
@@ -140,6 +153,7 @@ export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
+const decodeChange = rowDecoder({ json: cell.text });
 const positionPattern = /^(\d{1,19})-(\d{1,18})$/;
 
 /** The input for reading one change to a record. */
@@ -168,7 +182,7 @@ export function compileChange(
     readsOnly: true,
     result: (_plan, [row]) => {
       if (row === undefined) throw errors.notFound();
-      return { kind: 'history', changes: [String(row[0])], next: undefined };
+      return { kind: 'history', changes: [decodeChange(row).json], next: undefined };
     },
   };
 }

@@ -2,10 +2,9 @@ import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
 import { type TextRows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { literal, type Placeholder } from '../sql/index.ts';
+import { cell, literal, type Placeholder, type Row, rowKinds } from '../sql/index.ts';
 import { bigintColumn, defineTable, now, textColumn } from '../tables/index.ts';
 import type { Idempotency, OperationPlan } from './operation.ts';
-import type { Json } from './results.ts';
 import { organizationOf } from './rows.ts';
 
 declare module '../tables/index.ts' {
@@ -83,10 +82,19 @@ interface IdempotentWrite {
   readonly mark: string;
 }
 
+/** Columns of a response. The entity tag of a batch is empty. */
+const responseColumns = { json: cell.encoded, tag: cell.text, id: cell.text };
+
+/** The rows of an idempotent write: its response, the stored response, or neither while the first request runs. */
+const kinds = rowKinds({
+  written: responseColumns,
+  stored: { ...responseColumns, bodyHash: cell.text },
+  running: {},
+});
+
 /**
- * Returns a statement that writes once per key and stores the response in the same transaction. It returns
- * the response, its entity tag, the record's ID and, for a previously stored response, the hash of the first
- * request's body. It returns a row of nulls while the first request is still running.
+ * Returns a statement that writes once per key and stores the response in the same transaction. Its row is one of
+ * {@link kinds}.
  */
 export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
@@ -110,19 +118,15 @@ export function idempotentStatement<P extends IdempotentPlan>(
     `_stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, ${tag} from _result)`,
   ];
   const results = [
-    `select "record", ${tag}, "record_id", null from _result`,
-    'select * from _earlier',
-    'select null, null, null, null from _lock where not "free" and not exists (select from _earlier)',
+    `select ${kinds.select('written', `"record", ${tag}, "record_id"`)} from _result`,
+    `select ${kinds.select('stored', '*')} from _earlier`,
+    `select ${kinds.select('running')} from _lock where not "free" and not exists (select from _earlier)`,
   ];
   return `with ${expressions.join(', ')} ${results.join(' union all ')}`;
 }
 
-/** The result of a write that runs once per key. */
-interface IdempotentResult {
-  readonly json: Json;
-  /** Entity tag; empty for a batch. */
-  readonly tag: string;
-  readonly id: string;
+/** The response to a write that runs once per key. */
+interface IdempotentResult extends Row<typeof responseColumns> {
   /** Whether an earlier request wrote it. */
   readonly isReplayed: boolean;
 }
@@ -132,10 +136,11 @@ interface IdempotentResult {
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
 export function idempotentResult({ idempotency }: IdempotentPlan, [row = []]: TextRows): IdempotentResult {
-  const [json, tag, id, storedHash] = row;
-  if (json === null || json === undefined) throw errors.stillRunning();
-  if (storedHash !== null && storedHash !== idempotency?.bodyHash) throw errors.keyReused();
-  return { json, tag: String(tag), id: String(id), isReplayed: storedHash !== null };
+  const result = kinds.decode(row);
+  if (result.kind === 'running') throw errors.stillRunning();
+  if (result.kind === 'stored' && result.bodyHash !== idempotency?.bodyHash) throw errors.keyReused();
+  const { json, tag, id } = result;
+  return { json, tag, id, isReplayed: result.kind === 'stored' };
 }
 
 /**

@@ -23,6 +23,7 @@ export {
   selectChangedNames,
   selectChanges,
 } from './changes.ts';
+export { commandCaller } from './command-caller.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
 export { execute, run } from './execute.ts';
 export { exportStream } from './exported.ts';

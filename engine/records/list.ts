@@ -20,7 +20,14 @@ import {
 import { isValidCursor, type ListPlan, nextCursor } from './cursors.ts';
 import { exportReader } from './export.ts';
 import { formatNames } from './formats.ts';
-import { compileListScope, hasStablePlan, listColumns, listLane } from './list-scope.ts';
+import {
+  compileListScope,
+  decodePage,
+  hasStablePlan,
+  listColumns,
+  listLane,
+  positionAfter,
+} from './list-scope.ts';
 import type { CompiledOperation, CountMode, ListInput, Operation, OperationContext } from './operation.ts';
 import { authorizeExpansion, statementsByShape } from './projected-columns.ts';
 import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
@@ -71,17 +78,15 @@ export const list: Operation<ListPlan, ListInput, PageResult> = {
       readsOnly: true,
       followUp: (plan, rows) => estimate(context, plan, rows),
       result: (plan, rows) => {
-        const [records, count, id, key] = rows[0] ?? [];
         const { page, sort } = plan.parsedQuery;
-        const { toBound = (text: string) => text } = sort.field.type;
-        const isFull = Number(count) === pageSize;
-        const last = isFull ? { id: String(id), key: key == null ? null : toBound(String(key)) } : undefined;
+        const row = rows[0] && decodePage(rows[0]);
+        const isFull = row?.count === pageSize;
         return {
           kind: 'page',
-          json: records ?? '',
+          json: row?.json ?? '',
           page: sort.after?.page ?? page.page,
-          next: last && nextCursor(plan, last),
-          total: totalOf(rows),
+          next: isFull ? nextCursor(plan, positionAfter(plan.parsedQuery, row)) : undefined,
+          total: totalOf(plan, rows),
           query: plan.query,
         };
       },

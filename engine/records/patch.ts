@@ -4,9 +4,9 @@ import { type BodyRules, bodyRules } from './body.ts';
 import type { Operation, OperationContext, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
+import { recordResult } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, recordId, validBody } from './requests.ts';
-import { recordResult } from './responses.ts';
 import type { RecordResult } from './results.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
@@ -33,7 +33,7 @@ export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
     const { definition } = context;
     const rules = patchRules(context);
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
-    const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
+    const { statement, written } = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const names = `${$((plan) => plan.fieldNames)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
         // The statement is the same for any combination of fields, so that the server can reuse its plan.
@@ -55,7 +55,7 @@ export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
         };
       },
       statement,
-      result: (_, rows) => recordResult(context, rows),
+      result: (plan, rows) => recordResult(context, written(plan, rows)),
       ...explainRejection<PatchPlan>(context, 'patch', ({ id, body }) => ({ id, body })),
     };
   },

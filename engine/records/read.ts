@@ -1,6 +1,6 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { type RequestedProjection, recordQuery } from '../query/index.ts';
-import { inputIndex, inputs, prepare, record } from '../sql/index.ts';
+import { cell, inputIndex, inputs, prepare, record, rowDecoder } from '../sql/index.ts';
 import type { Operation, OperationContext, OperationInput, OperationPlan, RecordInput } from './operation.ts';
 import { type ConditionalPlan, entityTag, preconditionsOf, unmetPrecondition } from './preconditions.ts';
 import {
@@ -9,8 +9,8 @@ import {
   selectProjection,
   statementsByShape,
 } from './projected-columns.ts';
+import { decodeRecord, foundRow } from './record-rows.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { recordRow } from './responses.ts';
 import type { RecordResult } from './results.ts';
 import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
@@ -19,6 +19,9 @@ export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
   readonly projection: RequestedProjection | undefined;
 }
+
+/** Decodes a part of a record. */
+const decodePart = rowDecoder({ json: cell.encoded });
 
 /** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */
 export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
@@ -62,13 +65,14 @@ export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
         (plan.projection === undefined ? full : projectedStatement(plan.projection)).bind(plan),
       readsOnly: true,
       result: ({ conditions, projection }, rows) => {
-        const [json, versions] = recordRow(context, rows);
+        const row = foundRow(context, rows);
+        const { json, versions } =
+          projection === undefined ? decodeRecord(row) : { ...decodePart(row), versions: undefined };
+        const unmet = conditions && unmetPrecondition(conditions, versions);
+        if (unmet === 'match') throw errors.preconditionFailed();
         // A partial record has no entity tag, because its text can change without a new version of the
         // record.
-        const tag = projection === undefined ? entityTag(context, versions) : undefined;
-        const unmet =
-          conditions && unmetPrecondition(conditions, projection === undefined ? versions : undefined);
-        if (unmet === 'match') throw errors.preconditionFailed();
+        const tag = versions === undefined ? undefined : entityTag(context, versions);
         return { kind: 'record', json, tag, isKnown: unmet === 'noneMatch' };
       },
     };

@@ -1,9 +1,8 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
-import { type Placeholder, quote, record } from '../sql/index.ts';
+import { cell, type Placeholder, quote, record } from '../sql/index.ts';
 import type { Operation, OperationContext, OperationPlan, RecordInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { recordRow } from './responses.ts';
 import type { DeletedResult } from './results.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
@@ -14,6 +13,9 @@ import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from
  */
 export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
+/** Column that the statement returns for a deleted record. */
+const deletedColumns = { marker: cell.text };
+
 /** `DELETE /R/{id}`: deletes the record and sets references to it to null. */
 export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
   method: 'DELETE',
@@ -22,7 +24,7 @@ export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
   status: 200,
   compile: (context) => {
     const table = tableOf(context);
-    const statement = prepareById<WriteById>(context, 1, {
+    const { statement, written } = prepareById(context, deletedColumns, {
       name: `${context.definition.name}_delete`,
       action: 'delete',
       // If records refer to records of the same resource, a batch could both update and delete a record in
@@ -30,8 +32,8 @@ export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
-      additional: ($, join) => clearReferencesSql(context, $, { join }),
-      result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
+      additional: ($: Placeholder<WriteById>, join) => clearReferencesSql(context, $, { join }),
+      result: (first = '', join = '') => `select ${first}1 from _written ${record}${join}`,
     });
     return {
       plan: (input) => {
@@ -41,8 +43,8 @@ export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
       },
       statement,
       retryable: isReferenceConflict,
-      result: (_, rows) => {
-        recordRow(context, rows);
+      result: (plan, rows) => {
+        written(plan, rows);
         return { kind: 'deleted' };
       },
     };

@@ -1,9 +1,9 @@
 import { assignments, type WriteValues } from './assignments.ts';
 import type { Operation, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
+import { recordResult } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, recordId, validBody } from './requests.ts';
-import { recordResult } from './responses.ts';
 import type { RecordResult } from './results.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
@@ -24,7 +24,7 @@ export const replace: Operation<ReplacePlan, UpdateInput, RecordResult> = {
   status: 200,
   compile: (context) => {
     const { definition, body } = context;
-    const statement = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
+    const { statement, written } = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
       assignments(definition.fields, 'update', $),
     );
     return {
@@ -35,7 +35,7 @@ export const replace: Operation<ReplacePlan, UpdateInput, RecordResult> = {
         id: recordId(context, input),
       }),
       statement,
-      result: (_, rows) => recordResult(context, rows),
+      result: (plan, rows) => recordResult(context, written(plan, rows)),
       ...explainRejection<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
     };
   },

@@ -40,8 +40,8 @@ export interface PageResult {
   readonly page: string;
   /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
-  /** Number of records on all pages as decimal text; undefined if they were not counted. */
-  readonly total: string | undefined;
+  /** Number of records on all pages; undefined if they were not counted. */
+  readonly total: number | undefined;
   /** The list's parameters, with current field names. */
   readonly query: Query;
 }
@@ -58,7 +58,7 @@ export interface HistoryResult {
 /** The results of a batch. */
 export interface BatchResult {
   readonly kind: 'batch';
-  /** An object with the result of each item as JSON, see `batchOutcomes`. */
+  /** The results of all items, in order. */
   readonly json: Json;
   /** Whether an earlier request with the same idempotency key wrote the records. */
   readonly isReplayed: boolean;

@@ -314,6 +314,7 @@ for (const resource of resources) {
           '_2',
           'id',
           'free',
+          'kind',
         ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) =>
@@ -332,6 +333,10 @@ for (const resource of resources) {
           'create',
           'update',
           'delete',
+          'written',
+          'unmet',
+          'stored',
+          'running',
           resource.name,
           ...resource.context.referrers.map((referrer) => referrer.resource),
         ].map((word) => `'${word}'`),

@@ -122,7 +122,7 @@ export function prepareCalls(
         permit(resource, 'list');
         const input = { caller, query, signing, counting: 'estimated' } as const;
         const page = await excerptsOf(resource).list(database, input);
-        return { items: pageValues(page), next: page.next, total: Number(page.total) };
+        return { items: pageValues(page), next: page.next, total: page.total ?? 0 };
       },
       read: async (resource, id, query = {}) => {
         permit(resource, 'read');

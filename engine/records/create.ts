@@ -3,12 +3,11 @@ import { assignments, type WriteValues } from './assignments.ts';
 import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
-import { decodeWritten, foundRow } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, validBody } from './requests.ts';
 import type { CreatedResult } from './results.ts';
 import { organizationOf } from './rows.ts';
-import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
+import { decodeWritten, effectsOf, foundRow, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
 export interface CreatePlan extends IdempotentPlan, WriteValues {

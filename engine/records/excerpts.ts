@@ -1,6 +1,6 @@
 import type { Database } from '../database/index.ts';
 import { aliasesOf } from './aliases.ts';
-import { run } from './execute.ts';
+import { runOperation } from './execute.ts';
 import { type ChangeInput, compileChange, history } from './history.ts';
 import { list } from './list.ts';
 import type {
@@ -51,7 +51,7 @@ export function compileExcerpts(
           compiled: CompiledOperation<P, Input, Result>,
         ): Run<Input, Result> =>
         (database, input) =>
-          run(database, compiled, translate(input));
+          runOperation(database, compiled, translate(input));
       return [
         context.definition.name,
         {

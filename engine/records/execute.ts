@@ -29,7 +29,7 @@ type Executable<P extends OperationPlan> = Pick<
 >;
 
 /** Plans an operation, runs it and returns its result. @throws HttpError like its plan and {@link execute} */
-export async function run<
+export async function runOperation<
   P extends OperationPlan,
   Input extends OperationInput,
   Result extends OperationResult,
@@ -63,16 +63,14 @@ export async function execute<P extends OperationPlan>(
     const quotaCheck = database.admitRecords?.(plan.organization, creates(plan));
     if (quotaCheck !== undefined) await quotaCheck;
   }
-  const runStatement = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
+  const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
   try {
-    const rows = await runStatement(database, plan, firstStatement).catch((cause: unknown) => {
-      if (retryable?.(cause)) return runStatement(database, plan, firstStatement);
+    const rows = await run(database, plan, firstStatement).catch((cause: unknown) => {
+      if (retryable?.(cause)) return run(database, plan, firstStatement);
       throw cause;
     });
     const secondStatement = followUp?.(plan, rows);
-    return secondStatement === undefined
-      ? rows
-      : [...rows, ...(await runStatement(database, plan, secondStatement))];
+    return secondStatement === undefined ? rows : [...rows, ...(await run(database, plan, secondStatement))];
   } catch (cause) {
     if (cause instanceof HttpError) throw cause;
     const explanation = isRejection(cause) && tries < maxTries ? rejection?.statement(plan) : undefined;

@@ -25,10 +25,9 @@ export {
 } from './changes.ts';
 export { commandCaller } from './command-caller.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute, run } from './execute.ts';
+export { execute, runOperation } from './execute.ts';
 export { exportStream } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
-export type { ChangeInput } from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
 export type { Import, ImportOptions } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
@@ -37,7 +36,6 @@ export { itemTable } from './items.ts';
 export { type Matching, matching } from './matching.ts';
 export type {
   Caller,
-  CountMode,
   DescribedResource,
   EveryInput,
   ExportReader,
@@ -45,7 +43,6 @@ export type {
   ListInput,
   Operation,
   OperationContext,
-  OperationInput,
   OperationPlan,
   Principal,
   TagConditions,
@@ -60,7 +57,6 @@ export {
   type ChangeValues,
   changeValues,
   type DeletedResult,
-  type HistoryResult,
   type OperationResult,
   type PageResult,
   pageValues,

@@ -4,11 +4,10 @@ import { type BodyRules, bodyRules } from './body.ts';
 import type { Operation, OperationContext, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
-import { recordResult } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, recordId, validBody } from './requests.ts';
 import type { RecordResult } from './results.ts';
-import type { WriteById } from './statements.ts';
+import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PATCH request. */

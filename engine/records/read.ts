@@ -9,10 +9,18 @@ import {
   selectProjection,
   statementsByShape,
 } from './projected-columns.ts';
-import { decodeRecord, foundRow } from './record-rows.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import type { RecordResult } from './results.ts';
-import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
+import {
+  type ById,
+  byIdSql,
+  decodeRecord,
+  foundRow,
+  selectRead,
+  selectRecord,
+  statementName,
+  tableOf,
+} from './statements.ts';
 
 /** The plan for a GET request for one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {

@@ -1,11 +1,10 @@
 import { assignments, type WriteValues } from './assignments.ts';
 import type { Operation, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
-import { recordResult } from './record-rows.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, recordId, validBody } from './requests.ts';
 import type { RecordResult } from './results.ts';
-import type { WriteById } from './statements.ts';
+import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PUT request. */

@@ -3,6 +3,7 @@ import type { WriteAction } from '../effects/index.ts';
 import { errors } from '../errors.ts';
 import {
   type Columns,
+  cell,
   identifier,
   inputIndex,
   inputs,
@@ -19,9 +20,9 @@ import {
   versionColumn,
 } from '../sql/index.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
-import { type ConditionalPlan, preconditionsSql } from './preconditions.ts';
+import { type ConditionalPlan, entityTag, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
-import { foundRow } from './record-rows.ts';
+import type { RecordResult } from './results.ts';
 import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
 /** A plan that concerns one record. */
@@ -64,6 +65,33 @@ export const selectResult = (
   join = '',
 ): string =>
   `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+
+/** Columns that a statement returns for a record: its JSON and its versions. */
+export const recordColumns = { json: cell.encoded, versions: cell.text };
+
+/** Columns that a statement returns for a written record. */
+export const writtenColumns = { ...recordColumns, id: cell.text };
+
+/** Decodes a record's JSON and versions. */
+export const decodeRecord = rowDecoder(recordColumns);
+
+/** Decodes a written record. */
+export const decodeWritten = rowDecoder(writtenColumns);
+
+/** Returns the row of a record. @throws HttpError 404 if the record does not exist */
+export function foundRow(
+  { definition }: Pick<OperationContext, 'definition'>,
+  [row]: TextRows,
+): TextRows[number] {
+  if (row === undefined) throw errors.recordNotFound(definition.singular);
+  return row;
+}
+
+/** Returns a record and its entity tag. */
+export const recordResult = (
+  context: OperationContext,
+  { json, versions }: Row<typeof recordColumns>,
+): RecordResult => ({ kind: 'record', json, tag: entityTag(context, versions) });
 
 /** A write to records, which can be rendered for one input or for many. */
 export interface Write<P> {

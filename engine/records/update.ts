@@ -1,8 +1,7 @@
 import { type Placeholder, record } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { OperationContext } from './operation.ts';
-import { writtenColumns } from './record-rows.ts';
-import { type PreparedWrite, prepareById, tableOf, type WriteById } from './statements.ts';
+import { type PreparedWrite, prepareById, tableOf, type WriteById, writtenColumns } from './statements.ts';
 
 /**
  * Prepares an update of one record, with its effects and preconditions.

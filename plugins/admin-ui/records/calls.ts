@@ -22,7 +22,7 @@ import {
   type RecordResult,
   type RecordValues,
   recordValues,
-  run,
+  runOperation,
   type TextSigner,
 } from '../../../engine/records/index.ts';
 import { type CurrentMember, memberOf } from '../shell/index.ts';
@@ -130,7 +130,7 @@ export function prepareCalls(
       },
       readWhole: async (resource, id, query = {}) => {
         permit(resource, 'read');
-        return tagged(await run(database, resource.operations.read, { caller, id, query }));
+        return tagged(await runOperation(database, resource.operations.read, { caller, id, query }));
       },
       history: async (resource, id, cursor) => {
         permit(resource, 'read');
@@ -150,17 +150,25 @@ export function prepareCalls(
       create: async (resource, key, body) => {
         permit(resource, 'create');
         const idempotency = idempotencyOf(key, JSON.stringify(body));
-        const result = await run(database, resource.operations.create, { caller, body, idempotency });
+        const result = await runOperation(database, resource.operations.create, {
+          caller,
+          body,
+          idempotency,
+        });
         return { record: recordValues(result), isReplayed: result.isReplayed };
       },
       patch: async (resource, id, tag, body) => {
         permit(resource, 'update');
         const input = { caller, id, body, conditions: { match: [tag] } };
-        return recordValues(await run(database, resource.operations.patch, input));
+        return recordValues(await runOperation(database, resource.operations.patch, input));
       },
       remove: async (resource, id, tag) => {
         permit(resource, 'delete');
-        return run(database, resource.operations.remove, { caller, id, conditions: { match: [tag] } });
+        return runOperation(database, resource.operations.remove, {
+          caller,
+          id,
+          conditions: { match: [tag] },
+        });
       },
       csv: async (resource, query) => {
         permit(resource, 'list');

@@ -125,9 +125,9 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const { record, tag } = await calls.readWhole(resource, id);
-  const expand = references.expandable(calls, resource.definition.fields);
+  const expansion = references.expansion(calls, resource.definition.fields);
   const expanded =
-    expand.length === 0 ? record : (await calls.read(resource, id, { expand: expand.join() })).record;
+    expansion.expand === undefined ? record : (await calls.read(resource, id, expansion)).record;
   const titlesByField = new Map(
     resource.definition.fields.flatMap((formField): [string, string][] => {
       const title = references.title(formField, expanded);

@@ -104,8 +104,7 @@ export async function listPage({
       .filter(([name]) => ![...transientParameters, ...excluded].includes(name))
       .map(([name, value]) => ({ name, value }));
   const columns = columnsOf(resource, titles, parameters.getAll('columns'));
-  const expand = references.expandable(calls, columns);
-  const query = { ...queryOf(resource, parameters), ...(expand.length > 0 && { expand: expand.join() }) };
+  const query = { ...queryOf(resource, parameters), ...references.expansion(calls, columns) };
 
   let problem: string | undefined;
   let records: Awaited<ReturnType<Calls['list']>> = { items: [], next: undefined, total: 0 };

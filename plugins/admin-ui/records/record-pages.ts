@@ -63,9 +63,8 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   const cursor = field(request.query as Form, 'history');
   const history = await calls.history(resource, id, cursor);
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
-  const expand = references.expandable(calls, fields);
   const stored = await calls
-    .read(resource, id, expand.length === 0 ? {} : { expand: expand.join() })
+    .read(resource, id, references.expansion(calls, fields))
     .catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 404) return undefined;
       throw error;

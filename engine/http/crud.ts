@@ -15,7 +15,7 @@ import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { logSlow } from './log.ts';
 import { rejectOtherMethods } from './methods.ts';
-import { operationInput, rejectHeaders } from './operation-input.ts';
+import { RequestInput, rejectHeaders } from './operation-input.ts';
 import { fieldNamesInRequest } from './requested-names.ts';
 import { respond } from './respond.ts';
 
@@ -80,10 +80,14 @@ export async function crud(
       ...(operation.body?.maxBytes !== undefined && { bodyLimit: operation.body.maxBytes }),
       config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
       handler: async (request, reply) => {
-        const input = operationInput(request, reply, operation, signing);
-        const { caller, query, parsedBody } = input;
+        const input = new RequestInput(request, reply, operation, signing);
+        const { caller, query } = input;
         const reportNames = () =>
-          app.namesSent?.(caller.principal, pathName, fieldNamesInRequest(query, parsedBody(), fieldNames));
+          app.namesSent?.(
+            caller.principal,
+            pathName,
+            fieldNamesInRequest(query, input.parsedBody, fieldNames),
+          );
         if (operation.path === '/batch')
           rejectHeaders(
             request.headers,

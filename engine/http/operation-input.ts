@@ -4,11 +4,14 @@ import { errors } from '../errors.ts';
 import type { Query } from '../query/index.ts';
 import {
   type Body,
+  type Caller,
   type EveryInput,
   type Idempotency,
   idempotencyOf,
+  type ListInput,
   type Operation,
   readBody,
+  type TagConditions,
   type TextSigner,
   type Trace,
 } from '../records/index.ts';
@@ -21,7 +24,7 @@ const handlingPreference = preference('handling');
 const countPreference = preference('count');
 
 /** The parts of an input that all routes have. */
-interface CommonInput extends Pick<EveryInput, 'caller' | 'counting'> {
+interface CommonInput extends Pick<ListInput, 'caller' | 'counting'> {
   readonly query: Query;
   readonly strict: boolean;
 }
@@ -46,45 +49,53 @@ export function commonInput(request: FastifyRequest, reply: FastifyReply): Commo
   };
 }
 
-/** The input of an operation from a request. */
-export interface RequestInput extends EveryInput {
-  readonly query: Query;
-  /** Returns the body if the operation has read it. */
-  readonly parsedBody: () => Body | undefined;
-}
-
 /**
- * Returns an operation's input. The body and the headers are parsed when the operation reads them, so that errors
- * are reported in the operation's order.
+ * An operation's input from a request. The body and the headers are parsed when the operation reads them, so that
+ * errors are reported in the operation's order.
  */
-export function operationInput(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { body: requirements }: Pick<Operation, 'body'>,
-  signing: TextSigner,
-): RequestInput {
-  const { headers } = request;
-  const { caller, query, strict, counting } = commonInput(request, reply);
-  let body: Body | undefined;
-  return {
-    caller,
-    query,
-    strict,
-    counting,
-    signing,
-    id: (request.params as { id?: string }).id ?? '',
-    get body() {
-      body ??= readBody(headers['content-type'], request.body, requirements);
-      return body;
-    },
-    get conditions() {
-      return tagConditions(headers);
-    },
-    get idempotency() {
-      return idempotencyIn(headers, request.body as Buffer);
-    },
-    parsedBody: () => body,
-  };
+export class RequestInput implements EveryInput {
+  readonly caller: Caller;
+  readonly query: Query;
+  readonly strict: boolean;
+  readonly counting: ListInput['counting'];
+  readonly signing: TextSigner;
+  readonly id: string;
+  /** The body; undefined until the operation reads it. */
+  parsedBody: Body | undefined;
+  private readonly request: FastifyRequest;
+  private readonly requirements: Operation['body'];
+
+  constructor(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { body: requirements }: Pick<Operation, 'body'>,
+    signing: TextSigner,
+  ) {
+    const { caller, query, strict, counting } = commonInput(request, reply);
+    this.caller = caller;
+    this.query = query;
+    this.strict = strict;
+    this.counting = counting;
+    this.signing = signing;
+    this.id = (request.params as { id?: string }).id ?? '';
+    this.parsedBody = undefined;
+    this.request = request;
+    this.requirements = requirements;
+  }
+
+  get body(): Body {
+    const { headers, body } = this.request;
+    this.parsedBody ??= readBody(headers['content-type'], body, this.requirements);
+    return this.parsedBody;
+  }
+
+  get conditions(): TagConditions | undefined {
+    return tagConditions(this.request.headers);
+  }
+
+  get idempotency(): Idempotency | undefined {
+    return idempotencyIn(this.request.headers, this.request.body as Buffer);
+  }
 }
 
 /** Parses `Idempotency-Key`. @throws HttpError 400 if it is malformed */

@@ -15,7 +15,7 @@ const required =
 export const cell = {
   text: required(String),
   nullableText: (value: Cell): string | null => (value === null ? null : String(value)),
-  /** JSON or other encoded records, which are not decoded. Null if there are no records. */
+  /** Encoded records, which stay encoded. Empty if the column is null because there are no records. */
   encoded: (value: Cell): string | Buffer => value ?? '',
   count: required(Number),
   /** A boolean converted to text. */

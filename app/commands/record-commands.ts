@@ -13,12 +13,11 @@ import {
   writeOutput,
 } from '../../engine/modules/index.ts';
 import {
+  commandCaller,
   exportStream,
   type FormatName,
   formatNames,
-  grantMasks,
   type ImportSummary,
-  wildcard,
 } from '../../engine/records/index.ts';
 import { organizationId, transaction } from '../../engine/tables/index.ts';
 import { suggestion } from '../../engine/yaml/index.ts';
@@ -92,14 +91,7 @@ const exportRecords = async (
     const operation = list.export;
     const caller = await callerIn(instance, options.org);
     const bytes = await withUserErrors(async () => {
-      const plan = operation.plan({
-        caller,
-        query: queryOf(options.filter),
-        strict: true,
-        headers: {},
-        body: () => ({}),
-        bytes: () => Buffer.alloc(0),
-      });
+      const plan = operation.plan({ caller, query: queryOf(options.filter), strict: true });
       const stream = await exportStream(instance.database, operation, plan, format);
       return writeOutput(stream, { file });
     });
@@ -131,8 +123,13 @@ const importRecords = async (
     const upload = resourceOf(instance, name).uploads.import;
     const caller = await callerIn(instance, org);
     const report = await withUserErrors(async () => {
-      const query = { ...(match && { match }), on_error: onError, dry_run: String(dryRun === true) };
-      const plan = upload.plan({ caller, query, strict: false, headers: {}, format });
+      const plan = upload.plan({
+        caller,
+        format,
+        match: match?.split(','),
+        stops: onError === 'stop',
+        isDryRun: dryRun === true,
+      });
       const source = file === '-' ? process.stdin : createReadStream(file);
       return upload.run(instance.database, plan, source, { onProgress: showProgress('lines') });
     });
@@ -179,11 +176,7 @@ function resourceOf({ resources }: Instance, name: string): Resource {
 /** Returns a caller for the command line with all grants in an organization. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
-  const grants = grantMasks([{ object: wildcard, action: wildcard }]);
-  return {
-    principal: { kind: 'command', actor: null, name: null, user: null, organization, grants },
-    requestId: '',
-  } as const;
+  return commandCaller(organization);
 }
 
 /** Parses list parameters like `status=New`. @throws UserError if a parameter does not have a name */

@@ -254,7 +254,9 @@ function describeOperation(
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: isUpload(operation) ? lineContent : content(ref('schemas', body.schema), body.types),
+        content: isUpload(operation)
+          ? lineContent
+          : content(ref('schemas', body.schema), operation.body?.types),
       },
     }),
     responses: {

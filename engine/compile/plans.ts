@@ -2,14 +2,8 @@ import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type ColumnDefinition, type Field, fieldColumns } from '../fields/index.ts';
 import { listParameters, operatorOf, recordQuery } from '../query/index.ts';
-import {
-  type Action,
-  grantMasks,
-  type OperationRequest,
-  routedOperations,
-  wildcard,
-} from '../records/index.ts';
-import { batchValues, type Lane, literal, quote, type Statement } from '../sql/index.ts';
+import { type Action, commandCaller, type EveryInput, routedOperations } from '../records/index.ts';
+import { batchValues, cell, type Lane, literal, quote, rowDecoder, type Statement } from '../sql/index.ts';
 import type { Resource } from './compile.ts';
 
 /** A statement and its query plan. */
@@ -23,6 +17,8 @@ export interface StatementPlan {
   /** Plan operations that are too slow for a shared connection. Empty if the lane does not share a connection. */
   readonly problems: readonly string[];
 }
+
+const decodeExplained = rowDecoder({ json: cell.text });
 
 /** Number of records per organization, and number of organizations. */
 const [records, organizations] = [2000, 5];
@@ -41,7 +37,7 @@ export async function explainStatements(
   const run = (text: string, values: Statement['values'] = []) => database.run({ name: '', text, values });
   const explain = async ({ text, values }: Pick<Statement, 'text' | 'values'>) => {
     const [row] = await run(`explain (format json) ${text}`, values);
-    const [{ Plan: plan }] = JSON.parse(String(row?.[0])) as [{ Plan: PlanNode }];
+    const [{ Plan: plan }] = JSON.parse(decodeExplained(row ?? []).json) as [{ Plan: PlanNode }];
     return flatten(plan);
   };
   for (let id = 1; id <= organizations; id++) {
@@ -107,12 +103,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   for (const { operation, compiled } of routedOperations(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
-      const request = requestOf(
-        query,
-        operation.path.includes(':id') ? '1' : undefined,
-        bodyFor(operation, body),
-      );
-      const statement = compiled.statement(await compiled.plan(request));
+      const statement = compiled.statement(await compiled.plan(inputOf(query, bodyFor(operation, body))));
       if (statement?.lane === 'scan') {
         // If an index does not serve the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
@@ -125,42 +116,20 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       if (statement !== undefined) yield [name, statement];
     }
   }
-  const rejection = operations.create.rejection?.statement(
-    operations.create.plan(requestOf({}, undefined, body)),
-  );
+  const rejection = operations.create.rejection?.statement(operations.create.plan(inputOf({}, body)));
   if (rejection !== undefined) yield ['why a write was rejected', rejection];
 }
 
-const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
-/** Returns a valid request body for an operation. @param record a record with all required fields */
+/** Returns a valid body for an operation. @param record a record with all required fields */
 const bodyFor = (
   { isBatch }: { readonly isBatch?: true },
   record: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> => (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
 
-const requestOf = (
+const inputOf = (
   query: Readonly<Record<string, string>>,
-  id: string | undefined,
   body: Readonly<Record<string, unknown>>,
-): OperationRequest => ({
-  caller: {
-    principal: {
-      kind: 'command',
-      actor: null,
-      name: null,
-      organization: '1',
-      user: null,
-      grants: everyGrant,
-    },
-    requestId: '',
-  },
-  query,
-  strict: false,
-  id,
-  headers: {},
-  body: () => body,
-  bytes: () => Buffer.alloc(0),
-});
+): EveryInput => ({ caller: commandCaller('1'), query, id: '1', body });
 
 /** Number of records before a very distant page. */
 const farOffset = 10_000;

@@ -1,6 +1,6 @@
 import type { MikroORM } from '@mikro-orm/core';
 import type { AbstractSqlDriver, SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Lane, Statement } from '../sql/index.ts';
+import type { Cell, Lane, Statement } from '../sql/index.ts';
 import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
@@ -8,7 +8,7 @@ import type { Admission, AdmissionLane } from './admission.ts';
  * records. This row contains the records' JSON separated by commas, then optionally the number of records and
  * values from the last record, and then additional columns.
  */
-export type TextRows = readonly (readonly (string | Buffer | null)[])[];
+export type TextRows = readonly (readonly Cell[])[];
 
 /** MikroORM with either driver. */
 export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;

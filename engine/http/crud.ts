@@ -1,16 +1,10 @@
-import { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
-import { errors } from '../errors.ts';
-import type { Query } from '../query/index.ts';
 import {
-  type Body,
   execute,
   formatOf,
-  type OperationRequest,
   type Principal,
-  readBody,
   routedOperations,
   type TextSigner,
   type Trace,
@@ -21,8 +15,9 @@ import { sendDeprecations } from './deprecations.ts';
 import { acceptedFormat, sendExport } from './exports.ts';
 import { logSlow } from './log.ts';
 import { rejectOtherMethods } from './methods.ts';
-import { json } from './reply.ts';
+import { RequestInput, rejectHeaders } from './operation-input.ts';
 import { fieldNamesInRequest } from './requested-names.ts';
+import { respond } from './respond.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -51,9 +46,6 @@ declare module 'fastify' {
   }
 }
 
-/** Body length below which sending a string is faster than sending bytes. */
-const shortBody = 2048;
-
 /** Options for the routes of a resource. */
 export interface CrudOptions {
   readonly resource: Resource;
@@ -71,7 +63,7 @@ export async function crud(
   app: FastifyInstance,
   { resource, database, path, publicUrl, signing }: CrudOptions,
 ): Promise<void> {
-  const links = { url: () => `${publicUrl()}${path}`, signing };
+  const resourceUrl = () => `${publicUrl()}${path}`;
   const fieldNames = new Set(resource.definition.fields.map(({ name }) => name));
   const pathName = path.slice(path.lastIndexOf('/') + 1);
   const methodsByUrl = new Map<string, ('GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE')[]>();
@@ -85,22 +77,23 @@ export async function crud(
       url,
       onRequest: authorize(app, resource.name, operation.action),
       preValidation: decodeBody,
-      ...(operation.bodyLimit !== undefined && { bodyLimit: operation.bodyLimit }),
+      ...(operation.body?.maxBytes !== undefined && { bodyLimit: operation.body.maxBytes }),
       config: { streams: (operation.formats ?? []).map((format) => formatOf(format).type) },
       handler: async (request, reply) => {
-        const baseRequest = operationRequest(request, reply);
-        let sentBody: Body | undefined;
-        const input: OperationRequest = {
-          ...baseRequest,
-          links,
-          body: (types, maxValues) => {
-            sentBody = baseRequest.body(types, maxValues);
-            return sentBody;
-          },
-        };
-        const { principal } = baseRequest.caller;
+        const input = new RequestInput(request, reply, operation, signing);
+        const { caller, query } = input;
         const reportNames = () =>
-          app.namesSent?.(principal, pathName, fieldNamesInRequest(baseRequest.query, sentBody, fieldNames));
+          app.namesSent?.(
+            caller.principal,
+            pathName,
+            fieldNamesInRequest(query, input.parsedBody, fieldNames),
+          );
+        if (operation.path === '/batch')
+          rejectHeaders(
+            request.headers,
+            ['If-Match', 'If-None-Match'],
+            'cannot be sent with a batch because it applies to a single record',
+          );
         if (compiled.export !== undefined) {
           const format = acceptedFormat(request.headers.accept, operation.formats ?? []);
           if (format !== undefined) {
@@ -118,19 +111,7 @@ export async function crud(
         const plan = planOrPromise instanceof Promise ? await planOrPromise : planOrPromise;
         reportNames();
         const rows = await execute(database, compiled, plan).finally(() => logIfSlow(request));
-        const { body, headers, status = operation.status } = compiled.respond(plan, rows);
-        if (status !== 200) reply.code(status);
-        if (headers !== undefined) reply.headers(headers);
-        if (compiled.createdId !== undefined) reply.header('location', `${path}/${compiled.createdId(rows)}`);
-        if (status === 304) {
-          // A 304 must not have the Content-Length of an empty body. For HEAD, Fastify would set 0 unless the
-          // body is a stream.
-          return reply
-            .removeHeader('content-type')
-            .send(request.method === 'HEAD' ? Readable.from([]) : undefined);
-        }
-        // Node sends a short string together with the headers, but bytes in a second write.
-        return body.length < shortBody ? String(body) : body;
+        return respond(request, reply, compiled.result(plan, rows), { input, path, url: resourceUrl });
       },
     });
   }
@@ -144,33 +125,4 @@ export async function crud(
 function logIfSlow(request: FastifyRequest): void {
   const { trace, server } = request;
   if (trace !== undefined && trace.statementMs > server.slowMs) logSlow(request, trace);
-}
-
-/** Returns a pattern that matches a preference by name. The first match counts (RFC 7240, section 2). */
-const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
-const handlingPreference = preference('handling');
-const countPreference = preference('count');
-
-/** Builds an operation's input from a request, and sets the headers of every response. */
-export function operationRequest(request: FastifyRequest, reply: FastifyReply): OperationRequest {
-  const { principal, headers } = request;
-  if (principal === null) throw errors.unauthenticated();
-  reply.header('content-type', json).header('cache-control', 'no-store');
-  const prefer = [headers.prefer ?? []].flat().join(',');
-  const strict = handlingPreference.exec(prefer)?.[1]?.toLowerCase() === 'strict';
-  const counting = countPreference.exec(prefer)?.[1]?.toLowerCase();
-  if (strict) reply.header('preference-applied', 'handling=strict');
-  const statements = request.server.tracesStatements ? [] : undefined;
-  const trace: Trace = { lane: undefined, statementMs: 0, statements };
-  request.trace = trace;
-  return {
-    caller: { principal, requestId: request.id, trace },
-    query: request.query as Query,
-    headers: headers as OperationRequest['headers'],
-    strict,
-    ...((counting === 'exact' || counting === 'estimated') && { counting }),
-    id: (request.params as { id?: string }).id,
-    body: (types, maxValues) => readBody(headers['content-type'], request.body, types, maxValues),
-    bytes: () => request.body as Buffer,
-  };
 }

@@ -7,8 +7,8 @@ import {
   type FormatName,
   formatOf,
   formatOfType,
+  type ListInput,
   type OperationPlan,
-  type OperationRequest,
 } from '../records/index.ts';
 import { varyBy } from './reply.ts';
 import { parseWeights } from './weights.ts';
@@ -42,7 +42,7 @@ export function acceptedFormat(
 /** An operation to export, and its input. */
 interface ExportSource {
   readonly operation: ExportReader;
-  readonly input: OperationRequest;
+  readonly input: ListInput;
   readonly format: FormatName;
   /** Rejects if the caller is no longer authorized. */
   readonly assertAllowed: () => Promise<void>;
@@ -53,9 +53,9 @@ export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,
   database: Database,
-  { operation, input: asked, format, assertAllowed }: ExportSource,
+  { operation, input, format, assertAllowed }: ExportSource,
 ): Promise<FastifyReply> {
-  const plan: OperationPlan = operation.plan(asked);
+  const plan: OperationPlan = operation.plan(input);
   const stream =
     request.method === 'HEAD'
       ? Readable.from([])

@@ -7,9 +7,9 @@ import type { Database } from '../database/index.ts';
 import { errors } from '../errors.ts';
 import { type FormatName, formatNames, formatOf, formatOfType, uploads } from '../records/index.ts';
 import { authorize, authorizeAgain } from './authorize.ts';
-import { operationRequest } from './crud.ts';
 import { sendDeprecations } from './deprecations.ts';
 import { rejectOtherMethods } from './methods.ts';
+import { commonInput, rejectHeaders } from './operation-input.ts';
 import { assertWritable } from './read-only.ts';
 
 /** Maximum size of lines that were read but not yet written, in bytes. */
@@ -45,9 +45,15 @@ export async function importRoutes(
       config: { isStreamed: true },
       onRequest: authorize(app, resource.name, operation.action),
       handler: async (request, reply) => {
-        const { caller, query, strict, headers } = operationRequest(request, reply);
+        const { caller, query, strict } = commonInput(request, reply);
         try {
-          const plan = upload.plan({ caller, query, strict, headers, format: formatOfBody(request) });
+          const format = formatOfBody(request);
+          rejectHeaders(
+            request.headers,
+            ['Idempotency-Key', 'If-Match', 'If-None-Match'],
+            'cannot be sent with an import. Use "match" instead.',
+          );
+          const plan = upload.plan({ caller, format, ...upload.options(query, strict) });
           const actions =
             plan.match === undefined ? [operation.action] : [operation.action, 'update' as const];
           const assertAuthorized = authorizeAgain(app, request, resource.name, actions);

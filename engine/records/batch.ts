@@ -2,18 +2,18 @@ import type { TextRows } from '../database/index.ts';
 import { errors, type FieldIssue, HttpError } from '../errors.ts';
 import { ExactNumber, integerText } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
-import type { Statement } from '../sql/index.ts';
+import { cell, rowDecoder, type Statement } from '../sql/index.ts';
 import type { Body } from './body.ts';
 import { arrayTexts, type BatchItem, type ItemColumn, type ItemTable, type ItemValues } from './items.ts';
-import type { BatchSplitter, OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
-import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
+import type { BatchSplitter, BodyInput, OperationInput, OperationPlan } from './operation.ts';
+import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
+import type { BatchResult } from './results.ts';
 import { createYield } from './yield.ts';
 
-/** Maximum number of records in a batch. A body can contain up to {@link maxValues} JSON values. */
+/** Maximum number of records in a batch. */
 export const maxItems = 1000;
-const maxValues = 100_000;
-/** Maximum size of a batch body, in bytes. */
-export const batchBytes = 8 * 1024 * 1024;
+/** Limits of a batch's body. */
+export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as const;
 
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
@@ -38,25 +38,16 @@ export interface BatchEnvelope {
 }
 
 /** Parses the body of a batch. @throws HttpError 400 with all issues found outside the items */
-export function envelopeOf(
-  request: OperationRequest,
-  list: 'records' | 'ids',
-  hasMatch = false,
-): BatchEnvelope {
-  for (const name of ['If-Match', 'If-None-Match']) {
-    if (request.headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'cannot be sent with a batch because it applies to a single record');
-  }
-  const body = request.body(undefined, maxValues);
-  const { [list]: items, on_error: onError = 'stop', match, ...rest } = body;
-  const issues: FieldIssue[] = unknownParameters(request, commonParameters);
+export function envelopeOf(input: BodyInput, list: 'records' | 'ids', hasMatch = false): BatchEnvelope {
+  const { [list]: items, on_error: onError = 'stop', match, ...rest } = input.body;
+  const issues: FieldIssue[] = unknownParameters(input, commonParameters);
   if (!Array.isArray(items) || items.length === 0 || items.length > maxItems)
     issues.push(parameterIssue(list, `must be a list of 1 to ${maxItems}`));
   if (onError !== 'stop' && onError !== 'continue')
     issues.push(parameterIssue('on_error', 'must be stop or continue'));
   const isValidMatch = match === undefined || (hasMatch && isNames(match));
   if (hasMatch && !isValidMatch) issues.push(parameterIssue('match', 'must be a list of fields'));
-  if (request.strict) {
+  if (input.strict) {
     const unknownKeys = [...Object.keys(rest), ...(match !== undefined && !hasMatch ? ['match'] : [])];
     issues.push(...unknownKeys.map((key) => parameterIssue(key, 'is not a property of this body')));
   }
@@ -99,7 +90,7 @@ export interface BatchItemRules {
  * @throws HttpError 400 naming the invalid items if the batch stops on errors
  */
 export async function batchPlan(
-  request: OperationRequest,
+  input: OperationInput,
   { items, stops }: BatchEnvelope,
   { table, location, read, key, sameKey = errors.duplicateInBatch(['id']) }: BatchItemRules,
 ): Promise<BatchPlan> {
@@ -136,7 +127,7 @@ export async function batchPlan(
     return arrayTexts(columns);
   };
   const columns = await columnsOf(valid.map((_, index) => index + 1));
-  const plan = { ...planRequest(request), stops, size: items.length, location, columns, columnsOf };
+  const plan = { ...basePlan(input), stops, size: items.length, location, columns, columnsOf };
   return withFailures({ ...plan, failures: new Map(), skipped: [] }, failures);
 }
 
@@ -181,16 +172,18 @@ const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpE
     new ItemFailures(failures),
   );
 
+const decodeResults = rowDecoder({ json: cell.text, missingIndexes: cell.nullableText });
+
 /**
- * Returns the response to a batch, whose statement returns the results and the indexes of items whose records
+ * Returns the result of a batch, whose statement returns the results and the indexes of items whose records
  * do not exist.
  * @throws HttpError 400 if such items exist and the batch stops on errors
  */
-export function batchResponse(plan: BatchPlan, [row = []]: TextRows): OperationResponse {
-  const [results, missingIndexes] = row;
-  if (plan.stops && typeof missingIndexes === 'string') {
+export function batchResult(plan: BatchPlan, [row = []]: TextRows): BatchResult {
+  const { json, missingIndexes } = decodeResults(row);
+  if (plan.stops && missingIndexes !== null) {
     const numbers = missingIndexes.split(',').map(Number);
     throw itemsError(plan, new Map(numbers.map((number) => [number, errors.notFound()])));
   }
-  return { body: String(results) };
+  return { kind: 'batch', json, isReplayed: false };
 }

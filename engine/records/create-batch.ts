@@ -6,8 +6,9 @@ import { allows } from './access.ts';
 import { assignIf, assignmentsOf } from './assignments.ts';
 import {
   type BatchPlan,
-  batchBytes,
+  batchLimits,
   batchPlan,
+  batchResult,
   envelopeOf,
   objectOf,
   splitterOf,
@@ -21,17 +22,12 @@ import {
   successSql,
   updateItems,
 } from './batch-statements.ts';
-import {
-  type IdempotentPlan,
-  idempotencyOf,
-  idempotentResponse,
-  idempotentStatement,
-  lostRace,
-} from './idempotency.ts';
-import type { Operation, OperationContext } from './operation.ts';
+import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
+import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { createRejectionFinder, type RejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
 import { replayedHeader } from './response-headers.ts';
+import type { BatchResult } from './results.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './uniques.ts';
@@ -49,14 +45,14 @@ export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
 /**
  * `POST /R/batch`: creates up to 1,000 records in one statement. With `match`, also updates existing records.
  */
-export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> = {
+export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, Promise<CreateBatchPlan>> = {
   method: 'POST',
   path: '/batch',
   action: 'create',
   status: 200,
   isBatch: true,
   responseHeaders: replayedHeader,
-  bodyLimit: batchBytes,
+  body: batchLimits,
   compile: (context) => {
     const { definition, body: rules, items: table } = context;
     const variants = new Map(
@@ -68,22 +64,23 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
       return variant;
     };
     return {
-      plan: async (request) => {
-        const envelope = envelopeOf(request, 'records', true);
+      plan: async (input) => {
+        const { caller, strict } = input;
+        const envelope = envelopeOf(input, 'records', true);
         const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
         const { match } = variantOf(partialPlan);
-        const { grants } = request.caller.principal;
+        const { grants } = caller.principal;
         if (match !== undefined && !allows(grants, definition.name, 'update')) {
           throw errors.forbidden(definition.name, 'update');
         }
-        const idempotency = idempotencyOf(request);
-        const batch = await batchPlan(request, envelope, {
+        const { idempotency } = input;
+        const batch = await batchPlan(input, envelope, {
           table,
           location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             rejectRequest([
-              ...(request.strict ? rules.unexpected(body) : []),
+              ...(strict ? rules.unexpected(body) : []),
               ...rules.validate(body),
               ...(match ?? []).filter((field) => isBlankValue(body, field)).map(missingKeyIssue),
             ]);
@@ -94,7 +91,7 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
             sameKey: errors.duplicateInBatch(namesOf(match)),
           }),
         });
-        return { ...batch, ...partialPlan, caller: request.caller, idempotency };
+        return { ...batch, ...partialPlan, caller, idempotency };
       },
       statement: (plan) => {
         const { simple, idempotent } = variantOf(plan);
@@ -102,8 +99,11 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
       },
       // With `match`, the number of new records is not known in advance.
       creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
-      respond: (plan, rows) =>
-        plan.idempotency === undefined ? { body: String(rows[0]?.[0]) } : idempotentResponse(plan, rows),
+      result: (plan, rows) => {
+        if (plan.idempotency === undefined) return batchResult(plan, rows);
+        const { json, isReplayed } = idempotentResult(plan, rows);
+        return { kind: 'batch', json, isReplayed };
+      },
       retryable: (cause) => lostRace(cause) || isDeadlock(cause),
       splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
       rejection: {

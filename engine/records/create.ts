@@ -1,19 +1,14 @@
 import { type Placeholder, prepare } from '../sql/index.ts';
 import { assignments, type WriteValues } from './assignments.ts';
-import {
-  type IdempotentPlan,
-  idempotencyOf,
-  idempotentResponse,
-  idempotentStatement,
-  lostRace,
-} from './idempotency.ts';
-import type { Operation, OperationContext } from './operation.ts';
+import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
+import type { CreateInput, Operation, OperationContext } from './operation.ts';
+import { entityTag } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
-import { planRequest, validBody } from './requests.ts';
+import { basePlan, validBody } from './requests.ts';
 import { etagHeader, locationHeader, replayedHeader } from './response-headers.ts';
-import { recordResponse } from './responses.ts';
+import type { CreatedResult } from './results.ts';
 import { organizationOf } from './rows.ts';
-import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
+import { decodeWritten, effectsOf, foundRow, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
 export interface CreatePlan extends IdempotentPlan, WriteValues {
@@ -21,7 +16,7 @@ export interface CreatePlan extends IdempotentPlan, WriteValues {
 }
 
 /** `POST /R`: creates a record. Absent fields are set to their defaults; the server sets read-only fields. */
-export const create: Operation<CreatePlan> = {
+export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
   method: 'POST',
   path: '',
   action: 'create',
@@ -50,16 +45,18 @@ export const create: Operation<CreatePlan> = {
       });
     });
     return {
-      plan: (request) => ({
-        ...planRequest(request),
-        body: validBody(body, request),
-        idempotency: idempotencyOf(request),
+      plan: (input) => ({
+        ...basePlan(input),
+        body: validBody(body, input),
+        idempotency: input.idempotency,
       }),
       statement: (plan) => (plan.idempotency === undefined ? simple : idempotent).bind(plan),
-      respond: (plan, rows) =>
-        plan.idempotency === undefined ? recordResponse(context, rows) : idempotentResponse(plan, rows),
+      result: (plan, rows) => {
+        if (plan.idempotency !== undefined) return { ...idempotentResult(plan, rows), kind: 'created' };
+        const { json, versions, id } = decodeWritten(foundRow(context, rows));
+        return { kind: 'created', json, tag: entityTag(context, versions), id, isReplayed: false };
+      },
       creates: () => 1,
-      createdId: (rows) => String(rows[0]?.[2]),
       retryable: lostRace,
       ...explainRejection<CreatePlan>(context, 'create', ({ body }) => ({ id: null, body })),
     };

@@ -1,29 +1,32 @@
 import type { Database } from '../database/index.ts';
 import { aliasesOf } from './aliases.ts';
-import { execute } from './execute.ts';
-import { compileChange, history } from './history.ts';
+import { runOperation } from './execute.ts';
+import { type ChangeInput, compileChange, history } from './history.ts';
 import { list } from './list.ts';
 import type {
   CompiledOperation,
+  HistoryInput,
+  ListInput,
   OperationContext,
+  OperationInput,
   OperationPlan,
-  OperationRequest,
-  OperationResponse,
+  RecordInput,
 } from './operation.ts';
 import { currentNames } from './operations.ts';
 import { type Projection, projection } from './projection.ts';
 import { read } from './read.ts';
+import type { HistoryResult, OperationResult, PageResult, RecordResult } from './results.ts';
 
 /** Runs an operation. @throws HttpError in the same cases as the API's operation */
-type Run = (database: Database, request: OperationRequest) => Promise<OperationResponse>;
+type Run<Input, Result> = (database: Database, input: Input) => Promise<Result>;
 
 /** Operations that return only the start of long texts, for display. */
 export interface Excerpts {
-  readonly list: Run;
-  readonly read: Run;
-  readonly history: Run;
-  /** Returns one change with complete texts. The query parameter `change` contains the change's position. */
-  readonly change: Run;
+  readonly list: Run<ListInput, PageResult>;
+  readonly read: Run<RecordInput, RecordResult>;
+  readonly history: Run<HistoryInput, HistoryResult>;
+  /** Returns one change with complete texts. */
+  readonly change: Run<ChangeInput, HistoryResult>;
 }
 
 /**
@@ -42,14 +45,13 @@ export function compileExcerpts(
   return new Map(
     contexts.map((context) => {
       const aliases = aliasesOf(context.definition);
-      const translate =
-        aliases === undefined ? (request: OperationRequest) => request : currentNames(aliases);
+      const translate = aliases === undefined ? <Input>(input: Input) => input : currentNames(aliases);
       const runner =
-        <P extends OperationPlan>(compiled: CompiledOperation<P>): Run =>
-        async (database, request) => {
-          const plan = compiled.plan(translate(request));
-          return compiled.respond(plan, await execute(database, compiled, plan));
-        };
+        <P extends OperationPlan, Input extends OperationInput, Result extends OperationResult>(
+          compiled: CompiledOperation<P, Input, Result>,
+        ): Run<Input, Result> =>
+        (database, input) =>
+          runOperation(database, compiled, translate(input));
       return [
         context.definition.name,
         {

@@ -10,9 +10,10 @@ import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
 import { rejectedItems } from './database-rejections.ts';
-import type { CompiledOperation, OperationPlan } from './operation.ts';
+import type { CompiledOperation, OperationInput, OperationPlan } from './operation.ts';
 import { reserveRecords } from './record-limit.ts';
 import { isRejection } from './rejections.ts';
+import type { OperationResult } from './results.ts';
 
 /**
  * Maximum number of attempts to write. A concurrent change can resolve a conflict before its cause is found.
@@ -27,6 +28,20 @@ type Executable<P extends OperationPlan> = Pick<
   CompiledOperation<P>,
   'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'splitter'
 >;
+
+/** Plans an operation, runs it and returns its result. @throws HttpError like its plan and {@link execute} */
+export async function runOperation<
+  P extends OperationPlan,
+  Input extends OperationInput,
+  Result extends OperationResult,
+>(
+  database: Database,
+  operation: CompiledOperation<P, Input, Result, P | Promise<P>>,
+  input: Input,
+): Promise<Result> {
+  const plan = await operation.plan(input);
+  return operation.result(plan, await execute(database, operation, plan));
+}
 
 /**
  * Runs an operation's statement when its organization is scheduled. All requests for records pass through

@@ -1,11 +1,10 @@
-import type { TextRows } from '../database/index.ts';
 import { fieldColumns } from '../fields/index.ts';
 import { parameterIssue, parameterValue, queryShape } from '../query/index.ts';
 import { column, type Prepared, prepare, record } from '../sql/index.ts';
+import type { ListPlan } from './cursors.ts';
 import { type FormatName, formatOf } from './formats.ts';
-import type { LinkedPlan } from './links.ts';
-import { compileListScope, listColumns, listLane } from './list-scope.ts';
-import type { ExportReader, OperationContext, OperationRequest } from './operation.ts';
+import { compileListScope, decodePage, listColumns, listLane, positionAfter } from './list-scope.ts';
+import type { ExportReader, ListInput, OperationContext } from './operation.ts';
 import { projectedColumns, statementsByShape } from './projected-columns.ts';
 import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
@@ -19,9 +18,9 @@ const batchSizes = { list: 1000, deep: 1000, scan: 10_000 } as const;
 const maxBytes = 4 * 1024 * 1024;
 
 /** Exports a whole list in batches, each starting after the previous batch's last record. */
-export function exportReader<P extends LinkedPlan>(
+export function exportReader<P extends ListPlan>(
   context: OperationContext,
-  planOf: (request: OperationRequest) => P,
+  planOf: (input: ListInput) => P,
 ): ExportReader<P> {
   const byShape = statementsByShape<P>(context, 'export');
   const { name } = context.definition;
@@ -35,9 +34,9 @@ export function exportReader<P extends LinkedPlan>(
         ],
   );
   return {
-    plan: (request) => {
-      const plan = planOf(request);
-      if (parameterValue(request.query, 'page') !== undefined) {
+    plan: (input) => {
+      const plan = planOf(input);
+      if (parameterValue(plan.query, 'page') !== undefined) {
         rejectRequest([parameterIssue('page', 'cannot be used with this format, which returns all pages')]);
       }
       return plan;
@@ -49,30 +48,20 @@ export function exportReader<P extends LinkedPlan>(
       byShape(`${format} ${queryShape(plan.parsedQuery)}`, (name) =>
         batchStatement(context, plan, format, name),
       ).bind(plan),
-    next: (plan, rows) => {
-      const position = lastPosition(plan, rows);
-      if (position === undefined) return undefined;
-      const sort = { ...plan.parsedQuery.sort, after: position };
-      return { ...plan, parsedQuery: { ...plan.parsedQuery, sort } };
+    // A batch with fewer records is not necessarily the last, because the byte limit can end it early.
+    batch: (plan, [row]) => {
+      if (row === undefined) return undefined;
+      const page = decodePage(row);
+      // The cursor is not signed because it does not leave the process.
+      const after = { page: '1', text: '', signature: '', ...positionAfter(plan.parsedQuery, page) };
+      const sort = { ...plan.parsedQuery.sort, after };
+      return { bytes: page.json, next: { ...plan, parsedQuery: { ...plan.parsedQuery, sort } } };
     },
   };
 }
 
-/**
- * Returns the position of the next batch, or undefined after an empty batch. A batch with fewer records is
- * not necessarily the last, because the byte limit can end it early.
- */
-function lastPosition({ parsedQuery: { sort } }: LinkedPlan, [row]: TextRows) {
-  if (row === undefined) return undefined;
-  const [, , id, key] = row;
-  const { toBound = (text: string) => text } = sort.field.type;
-  // The cursor is not signed because it does not leave the process.
-  const emptyCursor = { page: '1', text: '', signature: '' };
-  return { ...emptyCursor, id: String(id), key: key == null ? null : toBound(String(key)) };
-}
-
 /** Returns the statement of one batch, with as many records as fit. */
-function batchStatement<P extends LinkedPlan>(
+function batchStatement<P extends ListPlan>(
   context: OperationContext,
   { parsedQuery: query }: P,
   format: FormatName,

@@ -35,7 +35,7 @@ export function exportStream<P extends OperationPlan>(
 /** Yields the text of each batch. The next batch is read while the previous one is sent. */
 async function* batches<P extends OperationPlan>(
   database: Database,
-  { begin, head, statement, next }: ExportReader<P>,
+  { begin, head, statement, batch }: ExportReader<P>,
   first: P,
   format: FormatName,
   assertAllowed: () => Promise<void>,
@@ -48,18 +48,16 @@ async function* batches<P extends OperationPlan>(
   };
   const separator = Buffer.from(separators[formatOf(format).layout]);
   for (const effect of begin(first)) await execute(database, { statement: () => effect }, first);
-  let rows = await read(first);
-  let plan = next(first, rows);
+  let current = batch(first, await read(first));
   yield Buffer.from(head(first, format));
-  while (plan !== undefined) {
+  while (current !== undefined) {
     // Checked just before sending, because a slow client can delay a batch indefinitely after it was read.
     await assertAllowed();
-    const nextRows = read(plan);
-    const [chunk] = rows[0] ?? [];
-    if (Buffer.isBuffer(chunk)) yield chunk;
+    const { bytes, next } = current;
+    const nextRows = read(next);
+    yield typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
     yield separator;
-    rows = await nextRows;
-    plan = next(plan, rows);
+    current = batch(next, await nextRows);
   }
   return undefined;
 }

@@ -7,29 +7,40 @@ import {
   positionText,
   type UnverifiedCursor,
 } from '../query/index.ts';
-import { arrayText, literal, type Placeholder, prepare, record } from '../sql/index.ts';
+import {
+  arrayText,
+  cell,
+  literal,
+  type Placeholder,
+  prepare,
+  record,
+  rowDecoder,
+  rowKinds,
+} from '../sql/index.ts';
 import { changesSchema, loggedFieldNames, selectChanges } from './changes.ts';
 import type {
   CompiledOperation,
-  LinkContext,
+  HistoryInput,
   Operation,
   OperationContext,
+  OperationInput,
   OperationPlan,
-  OperationRequest,
+  TextSigner,
 } from './operation.ts';
-import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import type { HistoryResult } from './results.ts';
 import { organizationOf } from './rows.ts';
 import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
-/** The plan for a GET request for a record's history. */
+/** The plan for a page of a record's history. */
 export interface HistoryPlan extends OperationPlan, ById {
   /** The position after which the page starts; undefined for the first page. */
   readonly after: UnverifiedCursor | undefined;
-  readonly links?: LinkContext | undefined;
+  readonly signing: TextSigner | undefined;
 }
 
 /** `GET /R/{id}/history`: the changes to a record, newest first, even if it was deleted. */
-export const history: Operation<HistoryPlan> = {
+export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
   method: 'GET',
   path: '/:id/history',
   action: 'read',
@@ -47,6 +58,11 @@ export const history: Operation<HistoryPlan> = {
     const signedText = ({ organization, id }: HistoryPlan, position: string) =>
       JSON.stringify([organization, name, 'history', id, position]);
     const { excerpt } = context;
+    const kinds = rowKinds({
+      change: { json: cell.text, version: cell.text, ...(excerpt !== undefined && { hasMore: cell.flag }) },
+      /** The record exists but has no changes. */
+      unchanged: {},
+    });
     const { bind } = prepare<HistoryPlan>(statementName(context, 'history'), 'deep', ($) => {
       const condition = changesOf(name, $);
       const olderThan = `_l."version" < coalesce(${$(({ after }) => after?.id ?? null)}::bigint, 9223372036854775807)`;
@@ -62,34 +78,33 @@ export const history: Operation<HistoryPlan> = {
         `, l."version"::text${hasMoreColumn}`,
         excerpt,
       );
-      // A row of nulls means that the record exists but has no changes.
-      const nulls = excerpt === undefined ? 'null, null' : 'null, null, null';
-      return `with _changes as (${changes}) select * from _changes union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
+      return `with _changes as (${changes}) select ${kinds.select('change', '*')} from _changes union all select ${kinds.select('unchanged')} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _changes)`;
     });
     return {
-      plan: (request) => {
-        rejectRequest(unknownParameters(request, [...commonParameters, 'cursor']));
-        const plan = { ...planRequest(request), id: recordId(context, request), links: request.links };
-        const after = cursorOf(request);
+      plan: (input) => {
+        rejectRequest(unknownParameters(input, [...commonParameters, 'cursor']));
+        const { signing } = input;
+        const plan = { ...basePlan(input), id: recordId(context, input), signing };
+        const after = cursorOf(input);
         const isValid =
-          after === undefined ||
-          request.links?.signing.verify(signedText({ ...plan, after }, after.text), after.signature);
+          after === undefined || signing?.verify(signedText({ ...plan, after }, after.text), after.signature);
         if (isValid !== true) rejectRequest([foreignCursorIssue()]);
         return { ...plan, after };
       },
       statement: bind,
       readsOnly: true,
-      respond: (plan, rows) => {
-        const { links, id, after } = plan;
-        if (rows.length === 0 && after === undefined) throw errors.recordNotFound(definition.singular);
-        const changes = rows.filter(([change]) => change !== null);
-        const hasMore = changes.length === pageSize || changes.at(-1)?.[2] === 'true';
-        const last = hasMore ? changes.at(-1)?.[1] : undefined;
-        const body = `{"data":[${changes.map(([change]) => change).join(',')}]}`;
-        if (links === undefined || last === undefined) return { body };
-        const text = positionText({ page: '1', key: null, id: String(last) });
-        const cursor = encodeCursor(text, links.signing.sign(signedText(plan, text)));
-        return { body, headers: { link: `<${links.url()}/${id}/history?cursor=${cursor}>; rel="next"` } };
+      result: (plan, rows) => {
+        const { signing } = plan;
+        if (rows.length === 0 && plan.after === undefined) throw errors.recordNotFound(definition.singular);
+        const pageRows = rows.map(kinds.decode).filter((row) => row.kind === 'change');
+        const changes = pageRows.map(({ json }) => json);
+        const last = pageRows.at(-1);
+        const hasMore = pageRows.length === pageSize || last?.hasMore === true;
+        if (signing === undefined || last === undefined || !hasMore)
+          return { kind: 'history', changes, next: undefined };
+        const text = positionText({ page: '1', key: null, id: last.version });
+        const next = encodeCursor(text, signing.sign(signedText(plan, text)));
+        return { kind: 'history', changes, next };
       },
     };
   },
@@ -138,10 +153,19 @@ export interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 
+const decodeChange = rowDecoder({ json: cell.text });
 const positionPattern = /^(\d{1,19})-(\d{1,18})$/;
 
+/** The input for reading one change to a record. */
+export interface ChangeInput extends OperationInput, Pick<HistoryInput, 'id'> {
+  /** The change's position, from {@link HistoryResult}. */
+  readonly position: string;
+}
+
 /** Compiles the operation that reads one change, for the admin UI. The API only lists changes. */
-export function compileChange(context: OperationContext): CompiledOperation<ChangePlan> {
+export function compileChange(
+  context: OperationContext,
+): CompiledOperation<ChangePlan, ChangeInput, HistoryResult> {
   const { definition } = context;
   const { bind } = prepare<ChangePlan>(statementName(context, 'change'), 'deep', ($) => {
     const atPosition = `_l."transaction" = ${$(({ position }) => position[0])}::xid8 and _l."id" = ${$(({ position }) => position[1])}::bigint`;
@@ -149,23 +173,22 @@ export function compileChange(context: OperationContext): CompiledOperation<Chan
     return selectChanges(rows, loggedFieldsSql(definition), 'l."version" desc');
   });
   return {
-    plan: (request) => {
-      const { change } = request.query;
-      const [, transaction, id] = (typeof change === 'string' ? positionPattern.exec(change) : null) ?? [];
+    plan: (input) => {
+      const [, transaction, id] = positionPattern.exec(input.position) ?? [];
       if (transaction === undefined || id === undefined) throw errors.notFound();
-      return { ...planRequest(request), id: recordId(context, request), position: [transaction, id] };
+      return { ...basePlan(input), id: recordId(context, input), position: [transaction, id] };
     },
     statement: bind,
     readsOnly: true,
-    respond: (_plan, [row]) => {
+    result: (_plan, [row]) => {
       if (row === undefined) throw errors.notFound();
-      return { body: String(row[0]) };
+      return { kind: 'history', changes: [decodeChange(row).json], next: undefined };
     },
   };
 }
 
-/** Returns the request's cursor, or undefined if it is absent. @throws HttpError 400 if it is malformed */
-function cursorOf({ query }: OperationRequest): UnverifiedCursor | undefined {
+/** Returns the cursor, or undefined if it is absent. @throws HttpError 400 if it is malformed */
+function cursorOf({ query = {} }: OperationInput): UnverifiedCursor | undefined {
   if (query.cursor === undefined) return undefined;
   const cursor = typeof query.cursor === 'string' ? parseCursor(query.cursor) : undefined;
   if (cursor === undefined) rejectRequest([foreignCursorIssue()]);

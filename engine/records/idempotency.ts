@@ -2,10 +2,9 @@ import { hash } from 'node:crypto';
 import type { Generated } from 'kysely';
 import { type TextRows, violatedConstraint } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { literal, type Placeholder } from '../sql/index.ts';
+import { cell, literal, type Placeholder, type Row, rowKinds } from '../sql/index.ts';
 import { bigintColumn, defineTable, now, textColumn } from '../tables/index.ts';
-import type { OperationPlan, OperationRequest, OperationResponse } from './operation.ts';
-import { quotedTag } from './preconditions.ts';
+import type { Idempotency, OperationPlan } from './operation.ts';
 import { organizationOf } from './rows.ts';
 
 declare module '../tables/index.ts' {
@@ -50,26 +49,16 @@ export const idempotencyTables = [requests];
 /** Retention of stored responses, in hours. */
 export const retentionHours = 24;
 
-/** A request's `Idempotency-Key` and the SHA-256 hash of its body, in hexadecimal. */
-interface Idempotency {
-  readonly key: string;
-  readonly bodyHash: string;
-}
-
 /** A plan that runs at most once per idempotency key, or every time without a key. */
 export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Parses a request's `Idempotency-Key`. @throws HttpError 400 if it is malformed */
-export function idempotencyOf({ headers, bytes }: OperationRequest): Idempotency | undefined {
-  const key = headers['idempotency-key'];
-  if (key === undefined) return undefined;
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw errors.malformedHeader('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
-  }
-  return { key, bodyHash: hash('sha256', bytes(), 'hex') };
-}
+/** Returns an idempotency key for a body. */
+export const idempotencyOf = (key: string, body: string | Buffer): Idempotency => ({
+  key,
+  bodyHash: hash('sha256', body, 'hex'),
+});
 
 const caller = ({ caller: { principal } }: OperationPlan) => `${principal.kind}:${principal.actor}`;
 const key = ({ idempotency }: IdempotentPlan) => idempotency?.key ?? null;
@@ -93,10 +82,19 @@ interface IdempotentWrite {
   readonly mark: string;
 }
 
+/** Columns of a response. The entity tag of a batch is empty. */
+const responseColumns = { json: cell.encoded, tag: cell.text, id: cell.text };
+
+/** The rows of an idempotent write: its response, the stored response, or neither while the first request runs. */
+const kinds = rowKinds({
+  written: responseColumns,
+  stored: { ...responseColumns, bodyHash: cell.text },
+  running: {},
+});
+
 /**
- * Returns a statement that writes once per key and stores the response in the same transaction. It returns
- * the response, its entity tag, the record's ID and, for a previously stored response, the hash of the first
- * request's body. It returns a row of nulls while the first request is still running.
+ * Returns a statement that writes once per key and stores the response in the same transaction. Its row is one of
+ * {@link kinds}.
  */
 export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
@@ -120,25 +118,29 @@ export function idempotentStatement<P extends IdempotentPlan>(
     `_stored as (insert into "crm_idempotency" ("organization_id", "caller", "path", "key", "body_hash", "record", "record_id", "tag") select ${organization}, ${scope.join(', ')}, ${placeholder(bodyHash)}::text, "record", "record_id"::bigint, ${tag} from _result)`,
   ];
   const results = [
-    `select "record", ${tag}, "record_id", null from _result`,
-    'select * from _earlier',
-    'select null, null, null, null from _lock where not "free" and not exists (select from _earlier)',
+    `select ${kinds.select('written', `"record", ${tag}, "record_id"`)} from _result`,
+    `select ${kinds.select('stored', '*')} from _earlier`,
+    `select ${kinds.select('running')} from _lock where not "free" and not exists (select from _earlier)`,
   ];
   return `with ${expressions.join(', ')} ${results.join(' union all ')}`;
 }
 
+/** The response to a write that runs once per key. */
+interface IdempotentResult extends Row<typeof responseColumns> {
+  /** Whether an earlier request wrote it. */
+  readonly isReplayed: boolean;
+}
+
 /**
- * Returns the response to a plan that {@link idempotentStatement} has executed now or in an earlier request.
+ * Returns the result of a plan that {@link idempotentStatement} has executed now or in an earlier request.
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
-export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {
-  const [record, tag, , storedHash] = row;
-  if (record === null || record === undefined) throw errors.stillRunning();
-  // A batch does not have an entity tag.
-  const headers: Record<string, string> = tag === '' ? {} : { etag: quotedTag(String(tag)) };
-  if (storedHash === null) return { body: record, headers };
-  if (storedHash !== idempotency?.bodyHash) throw errors.keyReused();
-  return { body: record, headers: { ...headers, 'idempotency-replayed': 'true' } };
+export function idempotentResult({ idempotency }: IdempotentPlan, [row = []]: TextRows): IdempotentResult {
+  const result = kinds.decode(row);
+  if (result.kind === 'running') throw errors.stillRunning();
+  if (result.kind === 'stored' && result.bodyHash !== idempotency?.bodyHash) throw errors.keyReused();
+  const { json, tag, id } = result;
+  return { json, tag, id, isReplayed: result.kind === 'stored' };
 }
 
 /**

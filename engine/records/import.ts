@@ -1,5 +1,5 @@
 import type { Database } from '../database/index.ts';
-import { errors, type FieldIssue } from '../errors.ts';
+import { errors } from '../errors.ts';
 import { parameterIssue, type Query } from '../query/index.ts';
 import { allows } from './access.ts';
 import { aliasesOf } from './aliases.ts';
@@ -7,31 +7,22 @@ import { csvLines } from './csv-lines.ts';
 import { type FormatName, formatNames } from './formats.ts';
 import { type ImportSummary, importLines, keysOf } from './import-lines.ts';
 import { ndjsonLines } from './lines.ts';
-import type {
-  Caller,
-  DescribedResource,
-  OperationContext,
-  OperationDescription,
-  OperationRequest,
-} from './operation.ts';
+import type { Caller, DescribedResource, OperationContext, OperationDescription } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { commonParameters, rejectRequest } from './requests.ts';
+import { commonParameters, rejectRequest, unknownParameters } from './requests.ts';
 import { retryWhenBusy } from './retry.ts';
-import { unknownParameter } from './unknown.ts';
 import { type ImportWrites, writeMany } from './write-many.ts';
 
-/** An import request before validation. */
-export interface ImportRequest {
+/** Options of an import. */
+export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>> {}
+
+/** The input of an import. */
+export interface ImportInput extends ImportOptions {
   readonly caller: Caller;
-  readonly query: Query;
-  /** `Prefer: handling=strict`. */
-  readonly strict: boolean;
   readonly format: FormatName;
-  /** Request headers with names in lower case. */
-  readonly headers: OperationRequest['headers'];
 }
 
-/** A validated import request. */
+/** A validated import. */
 export interface ImportPlan extends ImportWrites {
   readonly format: FormatName;
 }
@@ -48,11 +39,10 @@ interface ImportObserver {
 
 /** The import operation of a resource. */
 export interface Import {
-  /**
-   * Validates a request.
-   * @throws HttpError 400 with all invalid parameters; 403 if the caller cannot update matching records
-   */
-  readonly plan: (request: ImportRequest) => ImportPlan;
+  /** Parses the options in query parameters. @throws HttpError 400 with all invalid parameters */
+  readonly options: (query: Query, strict: boolean) => ImportOptions;
+  /** Validates the input. @throws HttpError 403 if the caller cannot update matching records */
+  readonly plan: (input: ImportInput) => ImportPlan;
   /**
    * Writes the records of a body in order, up to 1,000 per statement.
    * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report`
@@ -80,8 +70,13 @@ export const imports = {
     operations: CompiledOperations,
     aliases = aliasesOf(context.definition),
   ): Import => ({
-    plan: (request) =>
-      planOf(context, aliases ? { ...request, query: aliases.query(request.query) } : request),
+    options: (query, strict) => optionsOf(aliases ? aliases.query(query) : query, strict),
+    plan: ({ strict = false, match, stops = false, isDryRun = false, ...rest }) => {
+      const { name } = context.definition;
+      if (match !== undefined && !allows(rest.caller.principal.grants, name, 'update'))
+        throw errors.forbidden(name, 'update');
+      return { ...rest, strict, match: aliases ? match?.map(aliases.name) : match, stops, isDryRun };
+    },
     run: async (database, plan, source, { onProgress = () => {}, assertAllowed = async () => {} } = {}) => {
       const { format, strict, caller } = plan;
       const { fields } = context.definition;
@@ -138,17 +133,9 @@ const parameterDescriptions = [
   },
 ];
 
-function planOf({ definition }: OperationContext, { query, headers, ...rest }: ImportRequest): ImportPlan {
-  for (const name of ['Idempotency-Key', 'If-Match', 'If-None-Match']) {
-    if (headers[name.toLowerCase()] !== undefined)
-      throw errors.malformedHeader(name, 'cannot be sent with an import. Use "match" instead.');
-  }
-  const knownParameters = [...commonParameters, ...parameters];
-  const issues: FieldIssue[] = rest.strict
-    ? Object.keys(query)
-        .filter((name) => !knownParameters.includes(name))
-        .map(unknownParameter(knownParameters))
-    : [];
+/** Parses the options of an import. @throws HttpError 400 with all invalid parameters */
+function optionsOf(query: Query, strict: boolean): ImportOptions {
+  const issues = unknownParameters({ query, strict }, [...commonParameters, ...parameters]);
   const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
   if (onError !== 'continue' && onError !== 'stop')
     issues.push(parameterIssue('on_error', 'must be continue or stop'));
@@ -156,10 +143,8 @@ function planOf({ definition }: OperationContext, { query, headers, ...rest }: I
     issues.push(parameterIssue('dry_run', 'must be true or false'));
   if (Array.isArray(match)) issues.push(parameterIssue('match', 'must not be repeated'));
   rejectRequest(issues);
-  if (match !== undefined && !allows(rest.caller.principal.grants, definition.name, 'update'))
-    throw errors.forbidden(definition.name, 'update');
   return {
-    ...rest,
+    strict,
     match: typeof match === 'string' ? match.split(',') : undefined,
     stops: onError === 'stop',
     isDryRun: dryRun === 'true',

@@ -23,12 +23,13 @@ export {
   selectChangedNames,
   selectChanges,
 } from './changes.ts';
+export { commandCaller } from './command-caller.ts';
 export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute } from './execute.ts';
+export { execute, runOperation } from './execute.ts';
 export { exportStream } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
-export { idempotencyTables, retentionHours } from './idempotency.ts';
-export type { Import } from './import.ts';
+export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
+export type { Import, ImportOptions } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';
@@ -36,13 +37,15 @@ export { type Matching, matching } from './matching.ts';
 export type {
   Caller,
   DescribedResource,
+  EveryInput,
   ExportReader,
+  Idempotency,
+  ListInput,
   Operation,
   OperationContext,
   OperationPlan,
-  OperationRequest,
-  OperationResponse,
   Principal,
+  TagConditions,
   TextSigner,
   Trace,
 } from './operation.ts';
@@ -58,5 +61,16 @@ export {
   records,
 } from './records.ts';
 export { etagHeader } from './response-headers.ts';
+export {
+  type ChangeValues,
+  changeValues,
+  type DeletedResult,
+  type OperationResult,
+  type PageResult,
+  pageValues,
+  type RecordResult,
+  type RecordValues,
+  recordValues,
+} from './results.ts';
 export { distinctionOf, namesOf } from './uniques.ts';
 export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

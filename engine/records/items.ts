@@ -32,7 +32,7 @@ export interface ItemTable {
   readonly assignments: (field: Field) => readonly Assignment[];
   /** Returns an SQL condition that is true if an item contains a field. */
   readonly hasField: (field: Field) => string;
-  /** Appends an item to the columns, or a row of nulls if it is undefined. */
+  /** Appends an item to the columns, or nulls if it is undefined, because its index must stay the same. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 

@@ -1,5 +1,13 @@
-import { type ParsedQuery, queryClauses, queryCost } from '../query/index.ts';
-import { column, type Placeholder, quote, record, type SelectedColumns } from '../sql/index.ts';
+import { type CursorPosition, type ParsedQuery, queryClauses, queryCost } from '../query/index.ts';
+import {
+  cell,
+  column,
+  type Placeholder,
+  quote,
+  record,
+  rowDecoder,
+  type SelectedColumns,
+} from '../sql/index.ts';
 import { isIndexed } from './indexes.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
 import { projectedColumns, selectProjection } from './projected-columns.ts';
@@ -80,6 +88,26 @@ const sortKey = '_key';
 
 const hasSortKey = (context: OperationContext, query: ParsedQuery): boolean =>
   projectedColumns(context, query).some(({ name }) => name === query.sort.field.name);
+
+/**
+ * Decodes the row of a list's statement: the records, their count, and the last record's ID and sort key. The
+ * last two are null on an empty page.
+ */
+export const decodePage = rowDecoder({
+  json: cell.encoded,
+  count: cell.count,
+  id: cell.nullableText,
+  key: cell.nullableText,
+});
+
+/** Returns the position after a page. @param page the page's row */
+export function positionAfter(
+  { sort: { field } }: ParsedQuery,
+  { id, key }: ReturnType<typeof decodePage>,
+): Pick<CursorPosition, 'id' | 'key'> {
+  const { toBound = (text: string) => text } = field.type;
+  return { id: String(id), key: key === null ? null : toBound(key) };
+}
 
 /**
  * Returns the columns of a list's statement. The ID and sort key of the last record are used for the next

@@ -16,25 +16,25 @@ import {
   prepare,
   recordsAsJson,
 } from '../sql/index.ts';
+import { isValidCursor, type ListPlan, nextCursor } from './cursors.ts';
 import { exportReader } from './export.ts';
 import { formatNames } from './formats.ts';
-import { isValidCursor, type LinkedPlan, linkHeader } from './links.ts';
-import { compileListScope, hasStablePlan, listColumns, listLane } from './list-scope.ts';
-import type { CompiledOperation, CountMode, Operation, OperationContext } from './operation.ts';
+import {
+  compileListScope,
+  decodePage,
+  hasStablePlan,
+  listColumns,
+  listLane,
+  positionAfter,
+} from './list-scope.ts';
+import type { CompiledOperation, CountMode, ListInput, Operation, OperationContext } from './operation.ts';
 import { authorizeExpansion, statementsByShape } from './projected-columns.ts';
-import { commonParameters, planRequest, rejectRequest, unknownParameters } from './requests.ts';
-import { wrapBody } from './responses.ts';
+import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
+import type { PageResult } from './results.ts';
 import { estimate, totalColumn, totalOf } from './total.ts';
 
-/** The plan for a list request. */
-export interface ListPlan extends LinkedPlan {
-  /** How to count the records on all pages; undefined if they are not counted. */
-  readonly counting: CountMode | undefined;
-  readonly strict: boolean;
-}
-
 /** `GET /R`: a page of records. */
-export const list: Operation<ListPlan> = {
+export const list: Operation<ListPlan, ListInput, PageResult> = {
   method: 'GET',
   path: '',
   action: 'list',
@@ -59,18 +59,24 @@ export const list: Operation<ListPlan> = {
       byShape(`${queryShape(query)}${counting === undefined ? '' : ` ${counting}`}`, (name) =>
         listStatement(context, query, counting, name),
       );
-    const compiled: CompiledOperation<ListPlan> = {
-      plan: (request) => {
+    const compiled: CompiledOperation<ListPlan, ListInput, PageResult> = {
+      plan: (input) => {
         // Filters always reject unknown parameters with brackets, so these issues are reported elsewhere.
-        const issues: FieldIssue[] = unknownParameters(request, knownParameters).filter(
+        const issues: FieldIssue[] = unknownParameters(input, knownParameters).filter(
           ({ field }) => !field.includes('['),
         );
-        const parsedQuery = parseQuery(definition, request.query, issues);
-        authorizeExpansion(request.caller.principal, parsedQuery);
+        const { query = {}, signing, counting } = input;
+        const parsedQuery = parseQuery(definition, query, issues);
+        authorizeExpansion(input.caller.principal, parsedQuery);
         rejectRequest(issues);
-        const { links, query, counting, strict } = request;
-        const resource = definition.name;
-        const plan = { ...planRequest(request), resource, parsedQuery, query, links, counting, strict };
+        const plan = {
+          ...basePlan(input),
+          resource: definition.name,
+          parsedQuery,
+          query,
+          signing,
+          counting,
+        };
         if (!isValidCursor(plan)) rejectRequest([foreignCursorIssue()]);
         return plan;
       },
@@ -81,20 +87,17 @@ export const list: Operation<ListPlan> = {
           : statementFor(plan).bind(plan),
       readsOnly: true,
       followUp: (plan, rows) => estimate(context, plan, rows),
-      respond: (plan, rows) => {
-        const [records, count, id, key] = rows[0] ?? [];
+      result: (plan, rows) => {
         const { page, sort } = plan.parsedQuery;
-        const pageNumber = sort.after?.page ?? page.page;
-        const { toBound = (text: string) => text } = sort.field.type;
-        const isFull = Number(count) === definition.page.size;
-        const last = isFull ? { id: String(id), key: key == null ? null : toBound(String(key)) } : undefined;
+        const row = rows[0] && decodePage(rows[0]);
+        const isFull = row?.count === definition.page.size;
         return {
-          body: wrapBody(
-            '{"data":[',
-            records ?? '',
-            `],"page":${pageNumber},"per_page":${definition.page.size}}`,
-          ),
-          headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
+          kind: 'page',
+          json: row?.json ?? '',
+          page: sort.after?.page ?? page.page,
+          next: isFull ? nextCursor(plan, positionAfter(plan.parsedQuery, row)) : undefined,
+          total: totalOf(plan, rows),
+          query: plan.query,
         };
       },
     };
@@ -107,19 +110,6 @@ export const list: Operation<ListPlan> = {
     success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
   }),
 };
-
-/** Returns the headers of a page. */
-function headersOf(
-  { counting, strict }: ListPlan,
-  link: string | undefined,
-  total: string | undefined,
-): Readonly<Record<string, string>> {
-  const preferences = [...(strict ? ['handling=strict'] : []), `count=${counting}`].join(', ');
-  return {
-    ...(link !== undefined && { link }),
-    ...(total !== undefined && { 'x-total-count': total, 'preference-applied': preferences }),
-  };
-}
 
 /**
  * Prepares a list's statement, which returns the records, their count, and the last record's ID and sort key.

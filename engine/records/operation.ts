@@ -10,6 +10,7 @@ import type { Body, BodyRules } from './body.ts';
 import type { FormatName } from './formats.ts';
 import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
+import type { Json, OperationResult } from './results.ts';
 
 /** The authenticated caller and its organization. IDs are decimal text. */
 export interface Principal {
@@ -58,39 +59,66 @@ export interface TextSigner {
   readonly verify: (text: string, signature: string) => boolean;
 }
 
-/** Creates a list's links to its other pages. */
-export interface LinkContext {
-  /** Returns the current URL of the list, without parameters. */
-  readonly url: () => string;
-  readonly signing: TextSigner;
-}
-
 /** How to count all records of a list: `Prefer: count=…`. */
 export type CountMode = 'exact' | 'estimated';
 
-/** A request for an operation, before validation. */
-export interface OperationRequest {
+/** The input of an operation, before validation. */
+export interface OperationInput {
   readonly caller: Caller;
-  readonly query: Query;
+  /** Query parameters; none by default. */
+  readonly query?: Query;
   /** `Prefer: handling=strict` (RFC 7240): reject parameters and fields that would otherwise be ignored. */
-  readonly strict: boolean;
-  /** Request headers with names in lower case. Repeated headers are joined by commas. */
-  readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The ID in the path; undefined for operations on the collection. */
-  readonly id?: string | undefined;
-  /** `Prefer: count=…`: how to count a list's records. */
+  readonly strict?: boolean;
+}
+
+/** The input of an operation on a list. */
+export interface ListInput extends OperationInput {
+  /** How to count the list's records; they are not counted if undefined. */
   readonly counting?: CountMode | undefined;
-  /** Creates links to other pages; absent if links are not used. */
-  readonly links?: LinkContext;
-  /**
-   * Parses the body.
-   * @param types accepted content types, `application/json` by default
-   * @param maxValues maximum number of values, if it differs from the default
-   * @throws HttpError 400 unless it is a JSON object
-   */
-  readonly body: (types?: readonly string[], maxValues?: number) => Body;
-  /** Returns the raw body. */
-  readonly bytes: () => Buffer;
+  /** Signs the cursor of the next page; without it, cursors are neither accepted nor returned. */
+  readonly signing?: TextSigner;
+}
+
+/** The input of an operation on one record. */
+export interface RecordInput extends OperationInput {
+  /** The record's ID. */
+  readonly id: string;
+  /** The conditions that the record must meet. */
+  readonly conditions?: TagConditions | undefined;
+}
+
+/** The input of an operation on one record's history. */
+export interface HistoryInput extends OperationInput, Pick<RecordInput, 'id'>, Pick<ListInput, 'signing'> {}
+
+/** The input of an operation with a body. */
+export interface BodyInput extends OperationInput {
+  readonly body: Body;
+}
+
+/** The input of an operation that creates records. */
+export interface CreateInput extends BodyInput {
+  readonly idempotency?: Idempotency | undefined;
+}
+
+/** The input of an operation that updates one record. */
+export interface UpdateInput extends RecordInput, BodyInput {}
+
+/** The input of any operation. Operations use different parts of it. */
+export interface EveryInput extends ListInput, UpdateInput, CreateInput {}
+
+/**
+ * Entity tags, without quotes, that a record must or must not have (RFC 9110, section 13.1). `*` stands for any
+ * existing record.
+ */
+export interface TagConditions {
+  readonly match?: '*' | readonly string[] | undefined;
+  readonly noneMatch?: '*' | readonly string[] | undefined;
+}
+
+/** An `Idempotency-Key` and the SHA-256 hash of the request's body, in hexadecimal. */
+export interface Idempotency {
+  readonly key: string;
+  readonly bodyHash: string;
 }
 
 /** The input for compiling an operation. */
@@ -134,8 +162,6 @@ export interface OperationDescription {
     readonly description?: string;
     /** Name of the body's schema in the document. */
     readonly schema: string;
-    /** Accepted content types, `application/json` by default. */
-    readonly types?: readonly string[];
   };
   /** The response on success; `schema` is the name of a schema in the document. */
   readonly success: {
@@ -154,11 +180,26 @@ export interface DescribedResource {
   readonly pluralName: string;
 }
 
+/** The body that an operation accepts. */
+export interface BodyRequirements {
+  /** Accepted content types, `application/json` by default. */
+  readonly types?: readonly string[];
+  /** Maximum size in bytes, if it differs from the default. */
+  readonly maxBytes?: number;
+  /** Maximum number of JSON values, if it differs from the default. */
+  readonly maxValues?: number;
+}
+
 /**
- * An operation on records. `compile` computes everything that depends only on the definition; each request
- * then runs plan → statement → execute → respond.
+ * An operation on records. `compile` computes everything that depends only on the definition; each call
+ * then runs plan → statement → execute → result.
  */
-export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
+export interface Operation<
+  P extends OperationPlan = OperationPlan,
+  Input extends OperationInput = EveryInput,
+  Result extends OperationResult = OperationResult,
+  Planned extends P | Promise<P> = P,
+> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Suffix appended to the resource's path. `:id` is a record's ID. */
   readonly path: string;
@@ -170,22 +211,12 @@ export interface Operation<P extends OperationPlan = OperationPlan, Planned exte
   readonly action: Action;
   /** The status code on success. */
   readonly status: 200 | 201;
-  /** Maximum size of the body in bytes, if it differs from the default. */
-  readonly bodyLimit?: number;
+  /** Requirements for the body that differ from the defaults. */
+  readonly body?: BodyRequirements;
   /** Additional formats of the whole result, see `export` of {@link CompiledOperation}. */
   readonly formats?: readonly FormatName[];
-  readonly compile: (context: OperationContext) => CompiledOperation<P, Planned>;
+  readonly compile: (context: OperationContext) => CompiledOperation<P, Input, Result, Planned>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
-}
-
-/** The response from an operation. */
-export interface OperationResponse {
-  /** JSON, as text or bytes. */
-  readonly body: string | Buffer;
-  /** Additional headers, with names in lower case. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Replaces the status code on success. A 304 has an empty body. */
-  readonly status?: 304;
 }
 
 /**
@@ -215,36 +246,36 @@ export interface BatchSplitter<P extends OperationPlan = OperationPlan> {
 /** Reads the complete result of an operation in batches, for export formats. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /**
-   * Validates a request and returns the plan for the first batch.
+   * Validates the input and returns the plan for the first batch.
    * @throws HttpError in the same cases as `plan` of {@link CompiledOperation}
    */
-  readonly plan: (request: OperationRequest) => P;
+  readonly plan: (input: ListInput) => P;
   /** Returns statements that run before the first batch. */
   readonly begin: (plan: P) => readonly Statement[];
   /** Returns the ASCII text before the first record. */
   readonly head: (plan: P, format: FormatName) => string;
   /** Returns a batch's statement, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
-  /** Returns the plan for the batch after these rows, or undefined after the last batch. */
-  readonly next: (plan: P, rows: TextRows) => P | undefined;
+  /** Returns a batch's records in the format and the plan for the next batch, or undefined after the last batch. */
+  readonly batch: (plan: P, rows: TextRows) => { readonly bytes: Json; readonly next: P } | undefined;
 }
 
 /** A compiled operation of one resource. `Planned` is a promise if validation is asynchronous. */
 export interface CompiledOperation<
   P extends OperationPlan = OperationPlan,
+  Input extends OperationInput = EveryInput,
+  Result extends OperationResult = OperationResult,
   Planned extends P | Promise<P> = P,
 > {
   /**
-   * Validates a request.
+   * Validates the input.
    * @throws HttpError 400 with all issues, then 404 for an ID that cannot exist
    */
-  readonly plan: (request: OperationRequest) => Planned;
-  /** Returns the statement for a plan, or undefined if the response does not need one. */
+  readonly plan: (input: Input) => Planned;
+  /** Returns the statement for a plan, or undefined if the result does not need one. */
   readonly statement: (plan: P) => Statement | undefined;
-  /** Returns the response to a plan. @throws HttpError 404 if the record does not exist */
-  readonly respond: (plan: P, rows: TextRows) => OperationResponse;
-  /** Returns the ID of the created record as decimal text, for the Location header. */
-  readonly createdId?: (rows: TextRows) => string;
+  /** Returns the result of a plan's statement. @throws HttpError 404 if the record does not exist */
+  readonly result: (plan: P, rows: TextRows) => Result;
   /** Returns whether a failed statement did not write anything and can succeed if retried. */
   readonly retryable?: (cause: unknown) => boolean;
   /** Returns the minimum number of records that the statement creates; absent if it never creates records. */

@@ -4,11 +4,13 @@ import { createBatch } from './create-batch.ts';
 import { history } from './history.ts';
 import { list } from './list.ts';
 import type {
+  BodyInput,
   CompiledOperation,
+  EveryInput,
   Operation,
   OperationContext,
+  OperationInput,
   OperationPlan,
-  OperationRequest,
 } from './operation.ts';
 import { patch } from './patch.ts';
 import { patchBatch } from './patch-batch.ts';
@@ -16,6 +18,7 @@ import { read } from './read.ts';
 import { remove } from './remove.ts';
 import { removeBatch } from './remove-batch.ts';
 import { replace } from './replace.ts';
+import type { OperationResult } from './results.ts';
 
 /** All operations on records, in the order of the OpenAPI document. */
 export const operations = {
@@ -49,14 +52,17 @@ export function compileOperations(context: OperationContext): CompiledOperations
   return Object.fromEntries(compiled) as unknown as CompiledOperations;
 }
 
-/** Returns a function that replaces former field names in a request with current ones. */
+/**
+ * Returns a function that replaces former field names in an input with current ones. The body is translated
+ * when it is read, because parsing it can fail.
+ */
 export const currentNames =
-  (aliases: Aliases) =>
-  (request: OperationRequest): OperationRequest => ({
-    ...request,
-    query: aliases.query(request.query),
-    body: (...limits) => aliases.body(request.body(...limits)),
-  });
+  ({ query, body }: Aliases) =>
+  <Input extends OperationInput>(input: Input): Input =>
+    Object.create(input, {
+      query: { value: query(input.query ?? {}) },
+      body: { get: () => body((input as Input & BodyInput).body) },
+    }) as Input;
 
 /** Makes an operation accept former field names. */
 function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
@@ -64,15 +70,17 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
   const exports = compiled.export;
   return {
     ...compiled,
-    plan: (request) => compiled.plan(translate(request)),
-    ...(exports && { export: { ...exports, plan: (request) => exports.plan(translate(request)) } }),
+    plan: (input) => compiled.plan(translate(input)),
+    ...(exports && { export: { ...exports, plan: (input) => exports.plan(translate(input)) } }),
   };
 }
 
+type Planned = OperationPlan | Promise<OperationPlan>;
+
 /** An operation as used by routes, independent of its plan type. */
 export interface RoutedOperation {
-  readonly operation: Operation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
-  readonly compiled: CompiledOperation<OperationPlan, OperationPlan | Promise<OperationPlan>>;
+  readonly operation: Operation<OperationPlan, EveryInput, OperationResult, Planned>;
+  readonly compiled: CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;
 }
 
 /** Returns the operations of a resource as a list. */

@@ -3,9 +3,9 @@ import { record } from '../sql/index.ts';
 import { assignIf, assignmentsOf } from './assignments.ts';
 import {
   type BatchPlan,
-  batchBytes,
+  batchLimits,
   batchPlan,
-  batchResponse,
+  batchResult,
   envelopeOf,
   idOf,
   objectOf,
@@ -24,23 +24,24 @@ import {
   updateItems,
 } from './batch-statements.ts';
 import { itemId } from './items.ts';
-import type { Operation } from './operation.ts';
+import type { BodyInput, Operation } from './operation.ts';
 import { patchRules } from './patch.ts';
 import { createRejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
+import type { BatchResult } from './results.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 
 /**
  * `PATCH /R/batch`: updates up to 1,000 records in one statement. Each item contains its ID and the fields to
  * change.
  */
-export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
+export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<BatchPlan>> = {
   method: 'PATCH',
   path: '/batch',
   action: 'update',
   status: 200,
   isBatch: true,
-  bodyLimit: batchBytes,
+  body: batchLimits,
   compile: (context) => {
     const { definition, items: table } = context;
     const { fields } = definition;
@@ -57,14 +58,14 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
     });
     const finder = createRejectionFinder(definition, table, 'patch');
     return {
-      plan: (request) =>
-        batchPlan(request, envelopeOf(request, 'records'), {
+      plan: (input) =>
+        batchPlan(input, envelopeOf(input, 'records'), {
           table,
           location: (number) => `records[${number - 1}]`,
           read: (value) => {
             const body = objectOf(value);
             const id = idOf(body.id);
-            const unexpected = request.strict ? rules.unexpected(body) : [];
+            const unexpected = input.strict ? rules.unexpected(body) : [];
             rejectRequest([
               ...(id === undefined
                 ? [{ field: 'id', message: `id must be ${fieldTypes.int64.expected}` }]
@@ -77,7 +78,7 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
           key: ({ id }) => String(id),
         }),
       statement: bind,
-      respond: batchResponse,
+      result: batchResult,
       retryable: isDeadlock,
       splitter: splitterOf<BatchPlan>(bind),
       rejection: {

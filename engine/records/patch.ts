@@ -1,14 +1,14 @@
 import { literal } from '../sql/index.ts';
 import { assign, assignIf, assignmentsOf, bodyParameters, type WriteValues } from './assignments.ts';
 import { type BodyRules, bodyRules } from './body.ts';
-import type { Operation, OperationContext } from './operation.ts';
-import { parsePreconditions } from './preconditions.ts';
+import type { Operation, OperationContext, UpdateInput } from './operation.ts';
+import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
 import { explainRejection } from './rejections.ts';
-import { planRequest, recordId, validBody } from './requests.ts';
+import { basePlan, recordId, validBody } from './requests.ts';
 import { etagHeader } from './response-headers.ts';
-import { recordResponse } from './responses.ts';
-import type { WriteById } from './statements.ts';
+import type { RecordResult } from './results.ts';
+import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PATCH request. */
@@ -23,17 +23,18 @@ export const patchRules = ({ definition: { fields }, body }: OperationContext): 
   fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
 
 /** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields absent from the body are not changed. */
-export const patch: Operation<PatchPlan> = {
+export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
   method: 'PATCH',
   path: '/:id',
   action: 'update',
   status: 200,
   responseHeaders: etagHeader,
+  body: { types: mergePatchTypes },
   compile: (context) => {
     const { definition } = context;
     const rules = patchRules(context);
     const writable = definition.fields.filter(({ readOnly }) => !readOnly);
-    const statement = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
+    const { statement, written } = prepareUpdate<PatchPlan>(context, `${definition.name}_patch`, ($) => {
       const names = `${$((plan) => plan.fieldNames)}::text[]`;
       return assignmentsOf(definition.fields, 'update', $, (field) =>
         // The statement is the same for any combination of fields, so that the server can reuse its plan.
@@ -44,18 +45,18 @@ export const patch: Operation<PatchPlan> = {
       );
     });
     return {
-      plan: (request) => {
-        const body = validBody(rules, request, mergePatchTypes);
+      plan: (input) => {
+        const body = validBody(rules, input);
         return {
-          ...planRequest(request),
+          ...basePlan(input),
           body,
           fieldNames: writable.flatMap(({ name }) => (body[name] === undefined ? [] : [name])),
-          conditions: parsePreconditions(context, request),
-          id: recordId(context, request),
+          conditions: preconditionsOf(context, input),
+          id: recordId(context, input),
         };
       },
       statement,
-      respond: (_, rows) => recordResponse(context, rows),
+      result: (plan, rows) => recordResult(context, written(plan, rows)),
       ...explainRejection<PatchPlan>(context, 'patch', ({ id, body }) => ({ id, body })),
     };
   },
@@ -65,7 +66,6 @@ export const patch: Operation<PatchPlan> = {
     body: {
       description: 'The fields to change (JSON merge patch, RFC 7396). Other fields are not changed.',
       schema: `${recordName}Patch`,
-      types: mergePatchTypes,
     },
     success: { description: 'The updated record.', schema: recordName },
   }),

@@ -2,6 +2,7 @@ import { safeParse } from 'fast-content-type-parse';
 import { errors } from '../errors.ts';
 import { ExactNumber, jsonErrorOffset, parseExactJson, positionAt } from '../fields/index.ts';
 import type { Body } from './body.ts';
+import type { BodyRequirements } from './operation.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -14,15 +15,12 @@ export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/me
 /**
  * Parses a body as a JSON object with exact numbers. A byte order mark is skipped.
  * @param bytes the raw body; undefined if the request does not have one
- * @param types accepted content types
- * @param maxValues maximum number of values, if it differs from the default
  * @throws HttpError 400 unless the body is a JSON object in UTF-8 with an accepted content type
  */
 export function readBody(
   contentType: string | undefined,
   bytes: unknown,
-  types: readonly string[] = jsonTypes,
-  maxValues?: number,
+  { types = jsonTypes, maxValues }: BodyRequirements = {},
 ): Body {
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw errors.invalidJson('the body is empty');
   const { type, parameters } = safeParse(contentType?.trim() ?? '');

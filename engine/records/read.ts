@@ -1,18 +1,27 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { type RequestedProjection, recordQuery } from '../query/index.ts';
-import { inputIndex, inputs, prepare, record } from '../sql/index.ts';
-import type { Operation, OperationContext, OperationPlan, OperationRequest } from './operation.ts';
-import { type ConditionalPlan, parsePreconditions, unmetPrecondition } from './preconditions.ts';
+import { cell, inputIndex, inputs, prepare, record, rowDecoder } from '../sql/index.ts';
+import type { Operation, OperationContext, OperationInput, OperationPlan, RecordInput } from './operation.ts';
+import { type ConditionalPlan, entityTag, preconditionsOf, unmetPrecondition } from './preconditions.ts';
 import {
   authorizeExpansion,
   projectedColumns,
   selectProjection,
   statementsByShape,
 } from './projected-columns.ts';
-import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
 import { etagHeader } from './response-headers.ts';
-import { recordResponse, recordRow } from './responses.ts';
-import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
+import type { RecordResult } from './results.ts';
+import {
+  type ById,
+  byIdSql,
+  decodeRecord,
+  foundRow,
+  selectRead,
+  selectRecord,
+  statementName,
+  tableOf,
+} from './statements.ts';
 
 /** The plan for a GET request for one record. */
 export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
@@ -20,8 +29,11 @@ export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   readonly projection: RequestedProjection | undefined;
 }
 
+/** Decodes a part of a record. */
+const decodePart = rowDecoder({ json: cell.encoded });
+
 /** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */
-export const read: Operation<ReadPlan> = {
+export const read: Operation<ReadPlan, RecordInput, RecordResult> = {
   method: 'GET',
   path: '/:id',
   action: 'read',
@@ -49,26 +61,29 @@ export const read: Operation<ReadPlan> = {
     const projectionParameters = recordQuery.parameters(definition);
     const knownParameters = [...commonParameters, ...projectionParameters];
     return {
-      plan: (request) => {
-        const issues = unknownParameters(request, knownParameters);
-        const hasProjection = projectionParameters.some((name) => request.query[name] !== undefined);
-        const projection = hasProjection ? projectionOf(context, request, issues) : undefined;
+      plan: (input) => {
+        const issues = unknownParameters(input, knownParameters);
+        const { query } = input;
+        const hasProjection =
+          query !== undefined && projectionParameters.some((name) => query[name] !== undefined);
+        const projection = hasProjection ? projectionOf(context, input, issues) : undefined;
         rejectRequest(issues);
-        const conditions = parsePreconditions(context, request);
-        return { ...planRequest(request), conditions, projection, id: recordId(context, request) };
+        const conditions = preconditionsOf(context, input);
+        return { ...basePlan(input), conditions, projection, id: recordId(context, input) };
       },
       statement: (plan) =>
         (plan.projection === undefined ? full : projectedStatement(plan.projection)).bind(plan),
       readsOnly: true,
-      respond: ({ conditions, projection }, rows) => {
-        const [body, versions] = recordRow(context, rows);
+      result: ({ conditions, projection }, rows) => {
+        const row = foundRow(context, rows);
+        const { json, versions } =
+          projection === undefined ? decodeRecord(row) : { ...decodePart(row), versions: undefined };
+        const unmet = conditions && unmetPrecondition(conditions, versions);
+        if (unmet === 'match') throw errors.preconditionFailed();
         // A partial record has no entity tag, because its text can change without a new version of the
         // record.
-        const response = projection === undefined ? recordResponse(context, rows) : { body };
-        const unmet =
-          conditions && unmetPrecondition(conditions, projection === undefined ? versions : undefined);
-        if (unmet === 'match') throw errors.preconditionFailed();
-        return unmet === undefined ? response : { ...response, body: '', status: 304 };
+        const tag = versions === undefined ? undefined : entityTag(context, versions);
+        return { kind: 'record', json, tag, isKnown: unmet === 'noneMatch' };
       },
     };
   },
@@ -86,7 +101,7 @@ export const read: Operation<ReadPlan> = {
  */
 function projectionOf(
   { definition }: OperationContext,
-  { query, caller }: OperationRequest,
+  { query = {}, caller }: OperationInput,
   issues: FieldIssue[],
 ): RequestedProjection | undefined {
   const projection = recordQuery.parse(definition, query, issues);

@@ -109,14 +109,7 @@ export function records(
     create: async (name, body, readOnly = {}) => {
       const { context, operations } = find(name);
       const { create } = operations;
-      const plan = create.plan({
-        caller,
-        query: {},
-        headers: {},
-        strict: false,
-        body: () => body,
-        bytes: () => Buffer.alloc(0),
-      });
+      const plan = create.plan({ caller, body });
       const readOnlyFields = Object.keys(readOnly).map((field) => fieldOf(context.definition, field));
       const statement =
         readOnlyFields.length === 0

@@ -1,8 +1,18 @@
 import { foreignKeyViolation, sqlState, type TextRows, uniqueViolation } from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
-import { errors, type HttpError } from '../errors.ts';
+import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
-import { column, type Placeholder, type Prepared, prepare, quote, record } from '../sql/index.ts';
+import {
+  type Cell,
+  cell,
+  column,
+  type Placeholder,
+  type Prepared,
+  prepare,
+  quote,
+  record,
+  rowDecoder,
+} from '../sql/index.ts';
 import { allows } from './access.ts';
 import {
   arrayTexts,
@@ -34,6 +44,8 @@ export interface RejectionFinder {
   readonly errors: (plan: OperationPlan, rows: TextRows) => ReadonlyMap<number, HttpError>;
 }
 
+const decodeNumber = rowDecoder({ number: cell.count });
+
 /** Compiles a search for items with missing references or duplicate unique values. */
 export function createRejectionFinder(
   definition: ResourceDefinition,
@@ -43,6 +55,10 @@ export function createRejectionFinder(
   const { name, fields, uniques } = definition;
   const references = fields.filter((field) => field.type.refers && !field.readOnly);
   const uniqueFields = [...new Set(uniques.flat())];
+  const missingReferences = references.map((field, index) => missingReference(field, 1 + index));
+  const duplicateValues = uniques.map((unique, index) =>
+    duplicate(unique, 1 + references.length + 2 * index),
+  );
   const prepared = () =>
     // The statement is unnamed because it rarely runs.
     prepare<OperationPlan & ItemValues>('', 'batch', ($) => {
@@ -83,9 +99,14 @@ export function createRejectionFinder(
     errors: (plan, rows) => {
       const byNumber = new Map<number, HttpError>();
       const canRead = allows(plan.caller.principal.grants, name, 'read');
-      for (const [number, ...results] of rows) {
-        const error = errorOf(results.map(String), references, uniques, canRead);
-        if (error !== undefined) byNumber.set(Number(number), error);
+      for (const row of rows) {
+        const missing = missingReferences.flatMap((issueOf) => issueOf(row, canRead) ?? []);
+        // Missing references take precedence over duplicates.
+        const [error] =
+          missing.length > 0
+            ? [errors.missingReferences(missing)]
+            : duplicateValues.flatMap((errorOf) => errorOf(row, canRead) ?? []);
+        if (error !== undefined) byNumber.set(decodeNumber(row).number, error);
       }
       return byNumber;
     },
@@ -115,29 +136,25 @@ export function explainRejection<P extends OperationPlan>(
   };
 }
 
-/**
- * Returns the error for an item, or undefined if it was not rejected. Missing references take precedence over
- * duplicates.
- */
-function errorOf(
-  results: readonly string[],
-  references: readonly Field[],
-  uniques: readonly Unique[],
-  canRead: boolean,
-): HttpError | undefined {
-  const missing = references.flatMap(({ name, to }, index) => {
-    const id = results[index];
-    return id === 'null' ? [] : [{ field: name, message: `${name} ${id} does not exist in ${to}` }];
-  });
-  if (missing.length > 0) return errors.missingReferences(missing);
-  for (const [index, unique] of uniques.entries()) {
-    const [isRepeated, existing] = results.slice(references.length + 2 * index);
-    const names = namesOf(unique);
-    if (existing !== undefined && existing !== 'null')
-      return errors.duplicate(names, canRead ? existing : undefined);
-    if (isRepeated === 'true') return errors.duplicateInBatch(names);
-  }
-  return undefined;
+type ErrorOf<E> = (row: readonly Cell[], canRead: boolean) => E | undefined;
+
+/** Returns a function that reads a missing reference from a row. @param column index of its column */
+function missingReference({ name, to }: Field, column: number): ErrorOf<FieldIssue> {
+  const decode = rowDecoder({ id: cell.nullableText }, column);
+  return (row) => {
+    const { id } = decode(row);
+    return id === null ? undefined : { field: name, message: `${name} ${id} does not exist in ${to}` };
+  };
+}
+
+/** Returns a function that reads a duplicate from a row. @param column index of its first column */
+function duplicate(unique: Unique, column: number): ErrorOf<HttpError> {
+  const decode = rowDecoder({ isRepeated: cell.flag, existing: cell.nullableText }, column);
+  return (row, canRead) => {
+    const { isRepeated, existing } = decode(row);
+    if (existing !== null) return errors.duplicate(namesOf(unique), canRead ? existing : undefined);
+    return isRepeated ? errors.duplicateInBatch(namesOf(unique)) : undefined;
+  };
 }
 
 /**

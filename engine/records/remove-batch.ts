@@ -3,9 +3,9 @@ import { fieldTypes } from '../fields/index.ts';
 import { record } from '../sql/index.ts';
 import {
   type BatchPlan,
-  batchBytes,
+  batchLimits,
   batchPlan,
-  batchResponse,
+  batchResult,
   envelopeOf,
   idOf,
   splitterOf,
@@ -21,19 +21,20 @@ import {
   successSql,
 } from './batch-statements.ts';
 import { itemId, itemTable } from './items.ts';
-import type { Operation } from './operation.ts';
+import type { BodyInput, Operation } from './operation.ts';
 import { clearReferencesSql, isReferenceConflict } from './remove.ts';
+import type { BatchResult } from './results.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 
 /** `DELETE /R/batch`: deletes up to 1,000 records in one statement. */
-export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
+export const removeBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<BatchPlan>> = {
   method: 'DELETE',
   path: '/batch',
   action: 'delete',
   status: 200,
   isBatch: true,
-  bodyLimit: batchBytes,
+  body: batchLimits,
   compile: (context) => {
     const table = itemTable([]);
     const { bind } = prepareBatch<BatchPlan>(($) => {
@@ -49,8 +50,8 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
       return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
     });
     return {
-      plan: (request) =>
-        batchPlan(request, envelopeOf(request, 'ids'), {
+      plan: (input) =>
+        batchPlan(input, envelopeOf(input, 'ids'), {
           table,
           location: (number) => `ids[${number - 1}]`,
           read: (value) => {
@@ -62,7 +63,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
           sameKey: errors.invalidItem('appears several times'),
         }),
       statement: bind,
-      respond: batchResponse,
+      result: batchResult,
       retryable: (cause) => isDeadlock(cause) || isReferenceConflict(cause),
       splitter: splitterOf<BatchPlan>(bind),
     };

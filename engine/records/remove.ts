@@ -1,9 +1,9 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
-import { type Placeholder, quote, record } from '../sql/index.ts';
-import type { Operation, OperationContext, OperationPlan } from './operation.ts';
-import { parsePreconditions } from './preconditions.ts';
-import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { recordRow } from './responses.ts';
+import { cell, type Placeholder, quote, record } from '../sql/index.ts';
+import type { Operation, OperationContext, OperationPlan, RecordInput } from './operation.ts';
+import { preconditionsOf } from './preconditions.ts';
+import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import type { DeletedResult } from './results.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
@@ -13,15 +13,18 @@ import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from
  */
 export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
+/** Column that the statement returns for a deleted record. */
+const deletedColumns = { marker: cell.text };
+
 /** `DELETE /R/{id}`: deletes the record and sets references to it to null. */
-export const remove: Operation<WriteById> = {
+export const remove: Operation<WriteById, RecordInput, DeletedResult> = {
   method: 'DELETE',
   path: '/:id',
   action: 'delete',
   status: 200,
   compile: (context) => {
     const table = tableOf(context);
-    const statement = prepareById<WriteById>(context, 1, {
+    const { statement, written } = prepareById(context, deletedColumns, {
       name: `${context.definition.name}_delete`,
       action: 'delete',
       // If records refer to records of the same resource, a batch could both update and delete a record in
@@ -29,20 +32,20 @@ export const remove: Operation<WriteById> = {
       isAlone: context.referrers.some(({ resource }) => resource === context.definition.name),
       change: (_, source, condition) =>
         `delete from ${table} ${record}${source === undefined ? '' : ` using ${source}`} where ${condition} returning ${record}.*`,
-      additional: ($, join) => clearReferencesSql(context, $, { join }),
-      result: (number = '', join = '') => `select ${number}1 from _written ${record}${join}`,
+      additional: ($: Placeholder<WriteById>, join) => clearReferencesSql(context, $, { join }),
+      result: (first = '', join = '') => `select ${first}1 from _written ${record}${join}`,
     });
     return {
-      plan: (request) => {
-        rejectRequest(unknownParameters(request, commonParameters));
-        const conditions = parsePreconditions(context, request);
-        return { ...planRequest(request), conditions, id: recordId(context, request) };
+      plan: (input) => {
+        rejectRequest(unknownParameters(input, commonParameters));
+        const conditions = preconditionsOf(context, input);
+        return { ...basePlan(input), conditions, id: recordId(context, input) };
       },
       statement,
       retryable: isReferenceConflict,
-      respond: (_, rows) => {
-        recordRow(context, rows);
-        return { body: '{"ok":true}' };
+      result: (plan, rows) => {
+        written(plan, rows);
+        return { kind: 'deleted' };
       },
     };
   },

@@ -1,11 +1,11 @@
 import { assignments, type WriteValues } from './assignments.ts';
-import type { Operation } from './operation.ts';
-import { parsePreconditions } from './preconditions.ts';
+import type { Operation, UpdateInput } from './operation.ts';
+import { preconditionsOf } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
-import { planRequest, recordId, validBody } from './requests.ts';
+import { basePlan, recordId, validBody } from './requests.ts';
 import { etagHeader } from './response-headers.ts';
-import { recordResponse } from './responses.ts';
-import type { WriteById } from './statements.ts';
+import type { RecordResult } from './results.ts';
+import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PUT request. */
@@ -17,7 +17,7 @@ export interface ReplacePlan extends WriteById, WriteValues {
  * `PUT /R/{id}`: sets every writable field as POST with the same body would. Read-only fields are not
  * changed.
  */
-export const replace: Operation<ReplacePlan> = {
+export const replace: Operation<ReplacePlan, UpdateInput, RecordResult> = {
   method: 'PUT',
   path: '/:id',
   action: 'update',
@@ -25,18 +25,18 @@ export const replace: Operation<ReplacePlan> = {
   responseHeaders: etagHeader,
   compile: (context) => {
     const { definition, body } = context;
-    const statement = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
+    const { statement, written } = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>
       assignments(definition.fields, 'update', $),
     );
     return {
-      plan: (request) => ({
-        ...planRequest(request),
-        body: validBody(body, request),
-        conditions: parsePreconditions(context, request),
-        id: recordId(context, request),
+      plan: (input) => ({
+        ...basePlan(input),
+        body: validBody(body, input),
+        conditions: preconditionsOf(context, input),
+        id: recordId(context, input),
       }),
       statement,
-      respond: (_, rows) => recordResponse(context, rows),
+      result: (plan, rows) => recordResult(context, written(plan, rows)),
       ...explainRejection<ReplacePlan>(context, 'replace', ({ id, body }) => ({ id, body })),
     };
   },

@@ -1,24 +1,24 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
 import type { Body, BodyRules } from './body.ts';
-import type { OperationContext, OperationPlan, OperationRequest } from './operation.ts';
+import type { BodyInput, OperationContext, OperationInput, OperationPlan } from './operation.ts';
 import { unknownParameter } from './unknown.ts';
 
 /** Query parameters of every operation. `org` selects one of a user's organizations. */
 export const commonParameters: readonly string[] = ['org'];
 
 /** Returns the properties common to all plans. */
-export const planRequest = ({ caller }: OperationRequest): OperationPlan => ({
+export const basePlan = ({ caller }: OperationInput): OperationPlan => ({
   organization: caller.principal.organization,
   caller,
 });
 
 /**
- * Returns the ID in the path. @throws HttpError 404 if it is not an int64, because such a record cannot exist
+ * Returns the record's ID. @throws HttpError 404 if it is not an int64, because such a record cannot exist
  */
 export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
-  { id: text = '' }: OperationRequest,
+  { id: text }: { readonly id: string },
 ): string {
   if (text === '') throw errors.pathNotFound('', 'Remove the trailing slash.');
   const id = int64(text);
@@ -26,21 +26,17 @@ export function recordId(
   return id;
 }
 
-/**
- * Returns the validated body of a request.
- * @param types accepted content types
- * @throws HttpError 400 with all issues
- */
-export function validBody(rules: BodyRules, request: OperationRequest, types?: readonly string[]): Body {
-  const body = request.body(types);
-  const unexpected = request.strict ? rules.unexpected(body) : [];
-  rejectRequest([...unknownParameters(request, commonParameters), ...unexpected, ...rules.validate(body)]);
+/** Returns the validated body. @throws HttpError 400 with all issues */
+export function validBody(rules: BodyRules, input: BodyInput): Body {
+  const { body, strict } = input;
+  const unexpected = strict ? rules.unexpected(body) : [];
+  rejectRequest([...unknownParameters(input, commonParameters), ...unexpected, ...rules.validate(body)]);
   return body;
 }
 
 /** Returns an issue for each unknown parameter if the caller sent `Prefer: handling=strict`. */
 export function unknownParameters(
-  { strict, query }: OperationRequest,
+  { strict = false, query = {} }: Pick<OperationInput, 'strict' | 'query'>,
   knownParameters: readonly string[],
 ): FieldIssue[] {
   if (!strict) return [];

@@ -1,5 +1,9 @@
+import type { TextRows } from '../database/index.ts';
 import type { WriteAction } from '../effects/index.ts';
+import { errors } from '../errors.ts';
 import {
+  type Columns,
+  cell,
   identifier,
   inputIndex,
   inputs,
@@ -8,13 +12,17 @@ import {
   type Prepared,
   prepare,
   quote,
+  type Row,
   record,
+  rowDecoder,
+  rowKinds,
   type Statement,
   versionColumn,
 } from '../sql/index.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
-import { type ConditionalPlan, preconditionsSql } from './preconditions.ts';
+import { type ConditionalPlan, entityTag, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
+import type { RecordResult } from './results.ts';
 import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
 /** A plan that concerns one record. */
@@ -46,17 +54,44 @@ export const selectRead = (context: OperationContext): string =>
 /**
  * Returns a SELECT of records as JSON, with their versions and IDs, each as text.
  * @param names the names of the three columns
- * @param number an additional first column, followed by a comma
+ * @param first an additional first column, followed by a comma
  * @param join an additional join, starting with a space
  */
 export const selectResult = (
   { projection }: OperationContext,
   source: string,
   [json, versions, id]: readonly [string, string, string] = ['record', 'versions', 'id'],
-  number = '',
+  first = '',
   join = '',
 ): string =>
-  `select ${number}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+  `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
+
+/** Columns that a statement returns for a record: its JSON and its versions. */
+export const recordColumns = { json: cell.encoded, versions: cell.text };
+
+/** Columns that a statement returns for a written record. */
+export const writtenColumns = { ...recordColumns, id: cell.text };
+
+/** Decodes a record's JSON and versions. */
+export const decodeRecord = rowDecoder(recordColumns);
+
+/** Decodes a written record. */
+export const decodeWritten = rowDecoder(writtenColumns);
+
+/** Returns the row of a record. @throws HttpError 404 if the record does not exist */
+export function foundRow(
+  { definition }: Pick<OperationContext, 'definition'>,
+  [row]: TextRows,
+): TextRows[number] {
+  if (row === undefined) throw errors.recordNotFound(definition.singular);
+  return row;
+}
+
+/** Returns a record and its entity tag. */
+export const recordResult = (
+  context: OperationContext,
+  { json, versions }: Row<typeof recordColumns>,
+): RecordResult => ({ kind: 'record', json, tag: entityTag(context, versions) });
 
 /** A write to records, which can be rendered for one input or for many. */
 export interface Write<P> {
@@ -77,10 +112,10 @@ export interface Write<P> {
   readonly additional?: (placeholder: Placeholder<P>, join: JoinInputs | undefined) => string;
   /**
    * Returns the statement's final SELECT from `_written`; {@link selectResult} by default.
-   * @param number an additional first column, followed by a comma
+   * @param first an additional first column, followed by a comma
    * @param join an additional join, starting with a space
    */
-  readonly result?: (number?: string, join?: string) => string;
+  readonly result?: (first?: string, join?: string) => string;
 }
 
 /**
@@ -89,40 +124,46 @@ export interface Write<P> {
  */
 export type JoinInputs = (row: string, column?: string) => string;
 
-/** Returns the statement for one record: the write, its effects and its result. */
+/**
+ * Returns the statement for one record: the write, its effects and its result.
+ * @param first an additional first column, followed by a comma
+ */
 function writeOne<P extends OperationPlan>(
   context: OperationContext,
   write: Write<P>,
   placeholder: Placeholder<P>,
   condition: string,
+  first = '',
 ): string {
   const { change, additional } = write;
   const changeSql = change(placeholder, undefined, condition);
   const additionalSql = additional?.(placeholder, undefined) ?? '';
-  return `with _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder)}`;
+  return `with _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, first)}`;
 }
 
-/** Returns the effects of a write and the final SELECT. */
+/**
+ * Returns the effects of a write and the final SELECT.
+ * @param first an additional first column, followed by a comma
+ */
 function effectsAndResult<P extends OperationPlan>(
   context: OperationContext,
   { action, result }: Write<P>,
   placeholder: Placeholder<P>,
+  first: string,
   join?: JoinInputs,
 ): string {
-  const inputColumns: [number?: string, join?: string] =
-    join === undefined ? [] : [`${inputIndex}, `, join(record)];
+  const joinSql = join?.(record) ?? '';
   const effects = (from: WrittenRows) => effectsOf(context, action, placeholder, from, join);
-  if (result !== undefined) return `${effects({ name: '_written' })} ${result(...inputColumns)}`;
+  if (result !== undefined) return `${effects({ name: '_written' })} ${result(first, joinSql)}`;
   const { projection } = context;
   const isLoggedAsReturned = projection.joins === '' && projection.loggedColumns === projection.columns;
   if (context.effects.length === 0 || !isLoggedAsReturned) {
-    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, ...inputColumns)}`;
+    return `${effects({ name: '_written' })} ${selectResult(context, '_written', undefined, first, joinSql)}`;
   }
   // The record's JSON is created once, for both the response and the change log.
-  const [number = '', joinSql = ''] = inputColumns;
   const version = quote(versionColumn);
   const recordJson = `, _shown as materialized (select ${record}."organization_id", ${record}."id", ${record}.${version}, row_to_json(_r)::text as "_json" from _written ${record} cross join lateral (select ${projection.columns}) _r)`;
-  return `${recordJson}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${number}${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id" from _shown ${record}${joinSql}`;
+  return `${recordJson}${effects({ name: '_written', from: '_shown', json: '"_json"' })} select ${first}${record}."_json" as "record", ${record}.${version}::text as "versions", ${record}."id"::text as "id" from _shown ${record}${joinSql}`;
 }
 
 /**
@@ -140,7 +181,7 @@ function writeMany<P extends OperationPlan>(
   const changeSql = change(placeholder, inputs, condition);
   const join = joinInputs(organizationOf(placeholder), id);
   const additionalSql = additional?.(placeholder, join) ?? '';
-  return `, _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, join)}`;
+  return `, _written as (${changeSql})${additionalSql}${effectsAndResult(context, write, placeholder, `${inputIndex}, `, join)}`;
 }
 
 /**
@@ -181,16 +222,27 @@ export function prepareInsert<P extends OperationPlan & RowScope>(
 /** A plan that writes one record if it meets the request's preconditions. */
 export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
 
+/** A write of one record. */
+export interface PreparedWrite<P, C extends Columns> {
+  readonly statement: (plan: P) => Statement;
+  /**
+   * Returns the row of the written record.
+   * @throws HttpError 404 if the record does not exist; 412 if it does not meet the plan's preconditions
+   */
+  readonly written: (plan: P, rows: TextRows) => Row<C>;
+}
+
 /**
  * Prepares a write of one record: a statement without preconditions, and one that checks them atomically with
  * the write.
- * @param columns number of columns that the statement returns
+ * @param columns columns that the write returns
  */
-export function prepareById<P extends WriteById>(
+export function prepareById<P extends WriteById, C extends Columns>(
   context: OperationContext,
-  columns: number,
+  columns: C,
   write: Write<P>,
-): (plan: P) => Statement {
+): PreparedWrite<P, C> {
+  const kinds = rowKinds({ written: columns, unmet: {} });
   const unconditional = prepare<P>(
     identifier(write.name),
     'write',
@@ -205,12 +257,21 @@ export function prepareById<P extends WriteById>(
         },
   );
   const conditional = prepare<P>(identifier(`${write.name}_if`), 'write', ($) => {
-    const statement = writeOne(context, write, $, `${byIdSql($)} and ${preconditionsSql(context, $)}`);
-    // A row of nulls means that the record exists but was not written.
-    const nulls = Array(columns).fill('null').join(', ');
-    return `${statement} union all select ${nulls} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _written)`;
+    const condition = `${byIdSql($)} and ${preconditionsSql(context, $)}`;
+    const statement = writeOne(context, write, $, condition, `${kinds.column('written')}, `);
+    return `${statement} union all select ${kinds.select('unmet')} from ${tableOf(context)} ${record} where ${byIdSql($)} and not exists (select from _written)`;
   });
-  return (plan) => (plan.conditions === undefined ? unconditional : conditional).bind(plan);
+  const decode = rowDecoder(columns);
+  return {
+    statement: (plan) => (plan.conditions === undefined ? unconditional : conditional).bind(plan),
+    written: (plan, rows) => {
+      const row = foundRow(context, rows);
+      if (plan.conditions === undefined) return decode(row);
+      const result = kinds.decode(row);
+      if (result.kind === 'unmet') throw errors.preconditionFailed();
+      return result;
+    },
+  };
 }
 
 /** The rows written by a statement. */

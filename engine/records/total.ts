@@ -1,13 +1,16 @@
 import type { TextRows } from '../database/index.ts';
 import { queryClauses } from '../query/index.ts';
-import { prepare, record, type Statement } from '../sql/index.ts';
-import type { LinkedPlan } from './links.ts';
+import { cell, prepare, record, rowDecoder, type Statement } from '../sql/index.ts';
+import type { ListPlan } from './cursors.ts';
 import type { CountMode, OperationContext } from './operation.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** Index of the count column in a list statement's rows. */
-const totalIndex = 4;
+/** Decodes the count in a list statement's row, which follows the columns of the page. */
+const decodeTotal = rowDecoder({ total: cell.count }, 4);
+/** Decodes PostgreSQL's plan for a statement. */
+const decodeExplained = rowDecoder({ json: cell.text });
+
 /** Maximum number of records that are counted exactly when an estimate is requested. */
 const maxExactCount = 10_000;
 
@@ -26,27 +29,28 @@ export function totalColumn(context: OperationContext, conditions: string, count
  * Returns the statement that estimates the number of records, or undefined if the list's statement counted
  * all of them.
  */
-export function estimate(
-  context: OperationContext,
-  plan: LinkedPlan & { readonly counting: CountMode | undefined },
-  rows: TextRows,
-): Statement | undefined {
-  if (plan.counting !== 'estimated' || Number(rows[0]?.[totalIndex]) <= maxExactCount) return undefined;
+export function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): Statement | undefined {
+  const [row] = rows;
+  if (plan.counting !== 'estimated' || (row && decodeTotal(row).total <= maxExactCount)) return undefined;
   const { after: _, ...sort } = plan.parsedQuery.sort;
   // This statement does not use the offset, and PostgreSQL cannot infer the type of an unused parameter.
   const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
   const parsedQuery = { ...plan.parsedQuery, sort, page };
-  // The statement is unnamed because it rarely runs. Its first row contains the planner's estimate.
-  const { bind } = prepare<LinkedPlan>('', 'scan', ($) => {
+  // The statement is unnamed because it rarely runs.
+  const { bind } = prepare<ListPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, parsedQuery, $);
-    return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
+    return `explain (format json) select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
   });
   return bind(plan);
 }
 
-/** Returns the number of records on all pages as decimal text, or undefined if it was not requested. */
-export function totalOf([page, plan]: TextRows): string | undefined {
-  const number = page?.[totalIndex]?.toString();
-  const estimatedCount = /rows=(\d+)/.exec(String(plan?.[0]))?.[1];
-  return estimatedCount === undefined ? number : String(Math.max(Number(estimatedCount), maxExactCount + 1));
+/** Returns the number of records on all pages, or undefined if it was not requested. */
+export function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | undefined {
+  if (explained !== undefined) {
+    const [{ Plan: plan }] = JSON.parse(decodeExplained(explained).json) as [
+      { Plan: { 'Plan Rows': number } },
+    ];
+    return Math.max(plan['Plan Rows'], maxExactCount + 1);
+  }
+  return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
 }

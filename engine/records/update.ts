@@ -1,7 +1,7 @@
-import { type Placeholder, record, type Statement } from '../sql/index.ts';
+import { type Placeholder, record } from '../sql/index.ts';
 import type { Assignment } from './assignments.ts';
 import type { OperationContext } from './operation.ts';
-import { prepareById, tableOf, type WriteById } from './statements.ts';
+import { type PreparedWrite, prepareById, tableOf, type WriteById, writtenColumns } from './statements.ts';
 
 /**
  * Prepares an update of one record, with its effects and preconditions.
@@ -11,11 +11,11 @@ export const prepareUpdate = <P extends WriteById>(
   context: OperationContext,
   name: string,
   assignments: (placeholder: Placeholder<P>) => readonly Assignment[],
-): ((plan: P) => Statement) =>
-  prepareById<P>(context, 3, {
+): PreparedWrite<P, typeof writtenColumns> =>
+  prepareById(context, writtenColumns, {
     name,
     action: 'update',
-    change: ($, source, condition) =>
+    change: ($: Placeholder<P>, source, condition) =>
       `${updateOf(context, assignments($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
   });
 

@@ -47,10 +47,7 @@ export const writeMany =
     const plan = await createBatch.plan({
       caller,
       strict,
-      query: {},
-      headers: {},
-      body: () => ({ records: bodies, on_error: 'continue', match }),
-      bytes: () => Buffer.alloc(0),
+      body: { records: bodies, on_error: 'continue', match },
     });
     if (isDryRun) {
       const { rejection } = createBatch;
@@ -61,8 +58,8 @@ export const writeMany =
     if (stops && plan.failures.size > 0) return resultsOf(plan);
     try {
       const rows = await execute(database, createBatch, { ...plan, stops });
-      const { body } = createBatch.respond(plan, rows);
-      const { results } = parseExactJson(String(body), Number.POSITIVE_INFINITY) as { results: Result[] };
+      const { json } = createBatch.result(plan, rows);
+      const { results } = parseExactJson(String(json), Number.POSITIVE_INFINITY) as { results: Result[] };
       return results.map(outcomeOf);
     } catch (cause) {
       if (!(cause instanceof HttpError && cause.cause instanceof ItemFailures)) throw cause;

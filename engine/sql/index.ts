@@ -1,6 +1,7 @@
-// Sql: builds statements and their parameters, quotes names and literals, and converts rows to JSON and CSV.
-// May import fields.
+// Sql: builds statements and their parameters, quotes names and literals, decodes rows, and converts them to JSON and
+// CSV. May import fields.
 
+export { type Cell, type Columns, cell, type Row, rowDecoder, rowKinds } from './decode.ts';
 export { identifier, literal, quote } from './names.ts';
 export { allocate, ByteOutput, copyBytes } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';

@@ -25,15 +25,7 @@ describe('lanes of lists', () => {
       grants: {},
     } as const;
     const { list } = resource.operations;
-    const body = () => ({});
-    const plan = list.plan({
-      caller: { principal, requestId: '' },
-      query,
-      headers: {},
-      strict: false,
-      bytes: () => Buffer.alloc(0),
-      body,
-    });
+    const plan = list.plan({ caller: { principal, requestId: '' }, query });
     const statement = list.statement(plan);
     assert.ok(statement);
     return statement;

@@ -11,7 +11,6 @@ import { operatorOf } from '../../engine/query/operators.ts';
 import { pageSize } from '../../engine/query/page.ts';
 import type { ParsedQuery, RequestedProjection } from '../../engine/query/parts.ts';
 import { idempotencyTables } from '../../engine/records/idempotency.ts';
-import type { OperationRequest } from '../../engine/records/operation.ts';
 import { versionColumn } from '../../engine/sql/record.ts';
 import type { Statement } from '../../engine/sql/statement.ts';
 import { everyType } from '../support/every-type.ts';
@@ -120,7 +119,7 @@ function* lists({ definition, operations }: Resource): Generator<Statement> {
             query: {},
             parsedQuery: asked,
             counting,
-            strict: false,
+            signing: undefined,
           });
           assert.ok(statement);
           yield statement;
@@ -315,6 +314,7 @@ for (const resource of resources) {
           '_2',
           'id',
           'free',
+          'kind',
         ],
         ...definitions.flatMap((definition) => definition.fields.map(({ name }) => name)),
         ...definitions.flatMap((definition) =>
@@ -333,6 +333,10 @@ for (const resource of resources) {
           'create',
           'update',
           'delete',
+          'written',
+          'unmet',
+          'stored',
+          'running',
           resource.name,
           ...resource.context.referrers.map((referrer) => referrer.resource),
         ].map((word) => `'${word}'`),
@@ -414,15 +418,7 @@ for (const resource of resources) {
           String(type.examples.find(Boolean) ?? 1),
         ]),
       );
-      const input: OperationRequest = {
-        caller: plan.caller,
-        query: {},
-        headers: {},
-        strict: false,
-        id: '1',
-        body: () => body,
-        bytes: () => Buffer.alloc(0),
-      };
+      const input = { caller: plan.caller, id: '1', body };
       const requests = [
         read.statement(read.plan(input)),
         remove.statement(remove.plan(input)),

@@ -38,14 +38,10 @@ onBothDrivers(
       // Additional values are not part of the record.
       return row?.[0]?.toString().replaceAll(/,"_versions":"[^"]*"/g, '');
     }
-    const requestOf = (query: Readonly<Record<string, string>>, id?: string) => ({
+    const inputOf = (query: Readonly<Record<string, string>>, id = '') => ({
       caller: { principal: { ...principal, organization: acme.id }, requestId: '' },
       query,
-      strict: false,
       id,
-      body: () => ({}),
-      headers: {},
-      bytes: () => Buffer.alloc(0),
     });
 
     for (const name of ['loose', 'tight']) {
@@ -62,7 +58,7 @@ onBothDrivers(
             if (name === 'loose') ids.push(id);
             const read = await instance().call(`GET ${path}/${id}`, { key });
             assert.equal(read.text, made.text);
-            const one = operations.read.statement(operations.read.plan(requestOf({}, id)));
+            const one = operations.read.statement(operations.read.plan(inputOf({}, id)));
             assert.ok(one);
             assert.equal(read.text, await byDatabase(one));
           }),
@@ -70,7 +66,7 @@ onBothDrivers(
         );
         for (const query of [{}, { sort: 'id', page: '2' }, { sort: 'id', dir: 'desc', page: '6' }]) {
           const listed = await instance().call(`GET ${path}?${new URLSearchParams(query)}`, { key });
-          const many = operations.list.statement(operations.list.plan(requestOf(query)));
+          const many = operations.list.statement(operations.list.plan(inputOf(query)));
           assert.ok(many);
           const page = Object.hasOwn(query, 'page') ? query.page : '1';
           const data = (await byDatabase(many)) ?? '';
@@ -86,7 +82,7 @@ onBothDrivers(
         const text = `update loose set n_number = '${value}' where id = ${made.json.id}`;
         await instance().database.run({ name: '', text, values: [] });
         const { operations } = resourceOf('loose');
-        const one = operations.read.statement(operations.read.plan(requestOf({}, String(made.json.id))));
+        const one = operations.read.statement(operations.read.plan(inputOf({}, String(made.json.id))));
         assert.ok(one);
         // Not through `call`: values stored by manual SQL do not have to match the description.
         const read = await fetch(`${instance().url}/api/v1/loose/${made.json.id}`, {

@@ -121,15 +121,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
   const { list } = leads.operations;
   const query = { q: 'lovelace engines' };
   const caller = { principal, requestId: '' };
-  const request = {
-    caller,
-    query,
-    strict: false,
-    headers: {},
-    body: () => ({}),
-    bytes: () => Buffer.alloc(0),
-  };
-  const statement = list.statement(list.plan(request));
+  const statement = list.statement(list.plan({ caller, query }));
   assert.ok(statement);
   const run = (text: string) => database.run({ name: '', text, values: [] });
   await run(`insert into leads (organization_id, created_at, updated_at, last_name, company)

@@ -74,15 +74,7 @@ for (const [name, part] of parts) {
           let plan: ReturnType<typeof list.plan>;
           try {
             const query = { [parameter]: value };
-            const body = () => ({});
-            plan = list.plan({
-              caller: { principal, requestId: '' },
-              query,
-              headers: {},
-              strict: false,
-              body,
-              bytes: () => Buffer.alloc(0),
-            });
+            plan = list.plan({ caller: { principal, requestId: '' }, query });
           } catch {
             // The parameter rejects this value, so it reaches no statement.
             continue;

@@ -53,12 +53,8 @@ for (const resource of resources) {
         const record = bodyOf(resource);
         const plan = await compiled.plan({
           caller: { principal, requestId: 'r' },
-          query: {},
-          headers: {},
-          strict: false,
-          id: path.startsWith('/:id') ? '5' : undefined,
-          body: () => (isBatch ? { records: [{ ...record, id: 5 }], ids: [5] } : record),
-          bytes: () => Buffer.alloc(0),
+          id: '5',
+          body: isBatch ? { records: [{ ...record, id: 5 }], ids: [5] } : record,
         });
         assert.equal(plan.organization, '42');
         const statement = compiled.statement(plan);

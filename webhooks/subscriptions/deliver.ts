@@ -184,7 +184,7 @@ type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 /** Creates a reader for the records of a resource. */
 function readerOf({ name, context, operations, definition }: Resource) {
   // Reads must not use replicas, because replicas can lag behind.
-  const { plan, statement, respond } = operations.read;
+  const { plan, statement, result } = operations.read;
   const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
   const visibleNames = definition.fields
     .filter((field) => !hiddenFields.includes(field))
@@ -213,17 +213,9 @@ function readerOf({ name, context, operations, definition }: Resource) {
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
         if (rows.length === 0) throw new FilteredOut();
       }
-      const readPlan = plan({
-        caller,
-        query,
-        id,
-        headers: {},
-        strict: false,
-        body: () => ({}),
-        bytes: () => Buffer.alloc(0),
-      });
+      const readPlan = plan({ caller, query, id });
       const rows = await execute(database, { statement }, readPlan);
-      return rows.length === 0 ? undefined : String(respond(readPlan, rows).body);
+      return rows.length === 0 ? undefined : String(result(readPlan, rows).json);
     },
   };
 }

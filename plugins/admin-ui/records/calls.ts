@@ -2,51 +2,45 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
-import { parseExactJson } from '../../../engine/fields/index.ts';
 import { assertWritable } from '../../../engine/http/index.ts';
 import type { Query } from '../../../engine/query/index.ts';
 import {
   type Action,
   allows,
   type Body,
+  type ChangeValues,
+  changeValues,
   compileExcerpts,
+  type DeletedResult,
   type Excerpts,
-  execute,
   exportStream,
+  type ImportOptions,
   type ImportSummary,
-  type OperationRequest,
-  type OperationResponse,
-  operations,
+  idempotencyOf,
   type Principal,
-  routedOperations,
+  pageValues,
+  type RecordResult,
+  type RecordValues,
+  recordValues,
+  runOperation,
   type TextSigner,
 } from '../../../engine/records/index.ts';
 import { type CurrentMember, memberOf } from '../shell/index.ts';
 
-/** A record as returned by the API. */
-export type DataRecord = Readonly<Record<string, unknown>>;
+/** A record's values by field name. */
+export type DataRecord = RecordValues;
 
-/** Response of an operation. */
-export interface Response {
-  readonly body: DataRecord;
-  readonly headers: Readonly<Record<string, string>>;
+/** A record and its entity tag, which is empty for a part of a record. */
+export interface TaggedRecord {
+  readonly record: DataRecord;
+  readonly tag: string;
 }
 
-/** Returns the cursor of the next page, or undefined on the last page. */
-export function nextCursor({ headers }: Response): string | undefined {
-  const cursor = /[?&]cursor=([^&>]+)[^>]*>; rel="next"/.exec(headers.link ?? '')?.[1];
-  return cursor === undefined ? undefined : decodeURIComponent(cursor);
+/** A page with the cursor of the next one, if any. */
+interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly next: string | undefined;
 }
-
-/** Input for an operation. */
-interface OperationInput {
-  readonly query?: Query;
-  readonly id?: string;
-  readonly body?: Body;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-type OperationName = keyof typeof operations;
 
 /**
  * Maximum length, in characters, of the texts that are read for lists and histories (`many`) and for a record's page
@@ -54,30 +48,37 @@ type OperationName = keyof typeof operations;
  */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
-/** Operations that can return truncated texts. */
-export type ExcerptName = keyof Excerpts;
-type Runnable = ReturnType<typeof routedOperations>[number];
-
-/** The API's operations, called on behalf of a member, with the same permissions, validation and change log. */
+/**
+ * The API's operations, called on behalf of a member, with the same permissions, validation, errors and change log.
+ * `list`, `read` and `history` are for display: longer texts are truncated one character beyond {@link excerptLengths}.
+ */
 export interface Calls {
   readonly allows: (resource: Resource, action: Action) => boolean;
-  /**
-   * Runs an operation.
-   * @throws HttpError as the API does
-   */
-  readonly call: (resource: Resource, operation: OperationName, input?: OperationInput) => Promise<Response>;
-  /**
-   * Runs an operation for display. Longer texts are truncated one character beyond {@link excerptLengths}. The `change`
-   * parameter selects one change by its position and returns its full texts.
-   * @throws HttpError as the API does
-   */
-  readonly excerpt: (resource: Resource, operation: ExcerptName, input?: OperationInput) => Promise<Response>;
+  /** Returns a page of records, and the exact or estimated number of records on all pages. */
+  readonly list: (resource: Resource, query: Query) => Promise<Page<DataRecord> & { readonly total: number }>;
+  readonly read: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
+  /** Reads a record with its full texts. */
+  readonly readWhole: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
+  /** Returns a page of the changes to a record, newest first. @param cursor start of the page; empty for the first page */
+  readonly history: (resource: Resource, id: string, cursor: string) => Promise<Page<ChangeValues>>;
+  /** Returns one change to a record with its full texts. @throws HttpError 404 if the position does not exist */
+  readonly change: (resource: Resource, id: string, position: string) => Promise<ChangeValues>;
+  /** Creates a record once per key. Returns whether an earlier call created it. */
+  readonly create: (
+    resource: Resource,
+    key: string,
+    body: Body,
+  ) => Promise<{ readonly record: DataRecord; readonly isReplayed: boolean }>;
+  /** Updates a record with this entity tag. @throws HttpError 412 if the record has another one */
+  readonly patch: (resource: Resource, id: string, tag: string, body: Body) => Promise<DataRecord>;
+  /** Deletes a record with this entity tag. @throws HttpError 412 if the record has another one */
+  readonly remove: (resource: Resource, id: string, tag: string) => Promise<DeletedResult>;
   /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;
   readonly importCsv: (
     resource: Resource,
     source: AsyncIterable<Buffer>,
-    query: Query,
+    options: ImportOptions,
   ) => Promise<ImportSummary>;
 }
 
@@ -90,20 +91,15 @@ export function prepareCalls(
     signing,
   }: { readonly resources: readonly Resource[]; readonly database: Database; readonly signing: TextSigner },
 ): (request: FastifyRequest, member: CurrentMember) => Calls {
-  const names = Object.keys(operations) as OperationName[];
-  const runnable = new Map(
-    resources.map((resource) => {
-      const compiledOperations = routedOperations(resource.operations);
-      return [
-        resource.name,
-        new Map(names.map((name, index) => [name, compiledOperations[index] as Runnable])),
-      ];
-    }),
-  );
   const excerpts = compileExcerpts(
     resources.map(({ context }) => context),
     { many: excerptLengths.many + 1, one: excerptLengths.one + 1 },
   );
+  const excerptsOf = ({ name }: Resource): Excerpts => {
+    const excerptsOfResource = excerpts.get(name);
+    if (excerptsOfResource === undefined) throw errors.notFound();
+    return excerptsOfResource;
+  };
   return (request, member) => {
     const { grants } = member.membership;
     const caller = { principal: principalOf(member), requestId: request.id };
@@ -120,56 +116,84 @@ export function prepareCalls(
       for (const action of actions)
         if (!allows(currentGrants, resource.name, action)) throw errors.forbidden(resource.name, action);
     };
-    const requestOf = ({ query = {}, id, body = {}, headers = {} }: OperationInput): OperationRequest => ({
-      caller,
-      query,
-      headers,
-      id,
-      strict: false,
-      counting: 'estimated',
-      links: { url: () => '', signing },
-      body: () => body,
-      bytes: () => Buffer.from(JSON.stringify(body)),
-    });
-    const read = ({ body, headers = {} }: OperationResponse): Response => ({
-      body: parseExactJson(String(body)) as DataRecord,
-      headers,
-    });
     return {
       allows: (resource, action) => allows(grants, resource.name, action),
-      call: async (resource, name, input = {}) => {
-        const entry = runnable.get(resource.name)?.get(name);
-        if (entry === undefined) throw errors.notFound();
-        const { operation, compiled } = entry;
-        permit(resource, operation.action);
-        const plan = await compiled.plan(requestOf(input));
-        return read(compiled.respond(plan, await execute(database, compiled, plan)));
+      list: async (resource, query) => {
+        permit(resource, 'list');
+        const input = { caller, query, signing, counting: 'estimated' } as const;
+        const page = await excerptsOf(resource).list(database, input);
+        return { items: pageValues(page), next: page.next, total: page.total ?? 0 };
       },
-      excerpt: async (resource, name, input = {}) => {
-        const run = excerpts.get(resource.name)?.[name];
-        if (run === undefined) throw errors.notFound();
-        permit(resource, name === 'list' ? 'list' : 'read');
-        return read(await run(database, requestOf(input)));
+      read: async (resource, id, query = {}) => {
+        permit(resource, 'read');
+        return tagged(await excerptsOf(resource).read(database, { caller, id, query }));
+      },
+      readWhole: async (resource, id, query = {}) => {
+        permit(resource, 'read');
+        return tagged(await runOperation(database, resource.operations.read, { caller, id, query }));
+      },
+      history: async (resource, id, cursor) => {
+        permit(resource, 'read');
+        const query = cursor === '' ? {} : { cursor };
+        const history = await excerptsOf(resource).history(database, { caller, id, query, signing });
+        return {
+          items: changeValues(history),
+          next: history.next,
+        };
+      },
+      change: async (resource, id, position) => {
+        permit(resource, 'read');
+        const [change] = changeValues(await excerptsOf(resource).change(database, { caller, id, position }));
+        if (change === undefined) throw errors.notFound();
+        return change;
+      },
+      create: async (resource, key, body) => {
+        permit(resource, 'create');
+        const idempotency = idempotencyOf(key, JSON.stringify(body));
+        const result = await runOperation(database, resource.operations.create, {
+          caller,
+          body,
+          idempotency,
+        });
+        return { record: recordValues(result), isReplayed: result.isReplayed };
+      },
+      patch: async (resource, id, tag, body) => {
+        permit(resource, 'update');
+        const input = { caller, id, body, conditions: { match: [tag] } };
+        return recordValues(await runOperation(database, resource.operations.patch, input));
+      },
+      remove: async (resource, id, tag) => {
+        permit(resource, 'delete');
+        return runOperation(database, resource.operations.remove, {
+          caller,
+          id,
+          conditions: { match: [tag] },
+        });
       },
       csv: async (resource, query) => {
         permit(resource, 'list');
-        const operation = runnable.get(resource.name)?.get('list')?.compiled.export;
+        const operation = resource.operations.list.export;
         if (operation === undefined) throw errors.notFound();
-        const plan = operation.plan(requestOf({ query }));
         const mayList = assertAllowed(resource, ['list']);
+        const plan = operation.plan({ caller, query });
         request.assertAllowed = mayList;
         return exportStream(database, operation, plan, 'csv', mayList);
       },
-      importCsv: async (resource, source, query) => {
+      importCsv: async (resource, source, options) => {
         permit(resource, 'create');
         const upload = resource.uploads.import;
-        const plan = upload.plan({ caller, query, strict: false, headers: {}, format: 'csv' });
+        const plan = upload.plan({ caller, format: 'csv', ...options });
         const actions = plan.match === undefined ? (['create'] as const) : (['create', 'update'] as const);
         return upload.run(database, plan, source, { assertAllowed: assertAllowed(resource, actions) });
       },
     };
   };
 }
+
+const tagged = (result: RecordResult): TaggedRecord => ({
+  record: recordValues(result),
+  tag: result.tag ?? '',
+});
 
 const principalOf = ({ person, membership: { organization, grants } }: CurrentMember): Principal => {
   const { id, email } = person.session.user;

@@ -9,7 +9,7 @@ import { textOf } from './values.ts';
 const maxTries = 20;
 
 /**
- * Creates a record only once per key, even if a form is submitted repeatedly, by using the API's idempotency keys. If
+ * Creates a record only once per key, even if a form is submitted repeatedly, by using idempotency keys. If
  * the record has been deleted since, creates it again, because returning a deleted record would be misleading.
  * @throws HttpError as the API does
  */
@@ -21,10 +21,9 @@ export async function createOnce(
 ): Promise<DataRecord> {
   let current = key;
   for (let tries = 1; ; tries++) {
-    const response = await calls.call(resource, 'create', { body, headers: { 'idempotency-key': current } });
-    const id = textOf(response.body.id);
-    const isNew = response.headers['idempotency-replayed'] === undefined;
-    if (isNew || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return response.body;
+    const { record, isReplayed } = await calls.create(resource, current, body);
+    const id = textOf(record.id);
+    if (!isReplayed || !calls.allows(resource, 'read') || (await exists(calls, resource, id))) return record;
     // Concurrent requests derive the same key, so they create only one record.
     current = tries < maxTries ? `${key}-${id}` : randomUUID();
   }
@@ -32,7 +31,7 @@ export async function createOnce(
 
 async function exists(calls: Calls, resource: Resource, id: string): Promise<boolean> {
   try {
-    await calls.excerpt(resource, 'read', { id });
+    await calls.read(resource, id);
     return true;
   } catch (error) {
     if (error instanceof HttpError && error.status === 404) return false;

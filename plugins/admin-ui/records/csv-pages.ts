@@ -83,8 +83,8 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
         const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
         const report = await calls.importCsv(resource, source, {
-          dry_run: String(!isChecked),
-          ...(match !== '' && { match }),
+          isDryRun: !isChecked,
+          match: match === '' ? undefined : match.split(','),
         });
         if (isChecked && report.failed === 0)
           return redirectDone(request, reply, path, 'records-imported', { name: writtenText(report) });

@@ -88,13 +88,9 @@ export function editPages({ get, post }: DataRoutes): void {
         return redirectDone(request, reply, `${path}/${id}`, 'record-same', {
           name: titles.of(resource, record),
         });
-      const { body } = await calls.call(resource, 'patch', {
-        id,
-        body: changes,
-        headers: { 'if-match': tag || '"none"' },
-      });
+      const saved = await calls.patch(resource, id, tag, changes);
       return redirectDone(request, reply, `${path}/${id}`, 'record-saved', {
-        name: titles.of(resource, body),
+        name: titles.of(resource, saved),
       });
     } catch (error) {
       const { more, problem } = await feedbackOf(context, error, texts);
@@ -128,23 +124,17 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
 /** Reads a record and the texts for its form. */
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
-  const response = await calls.call(resource, 'read', { id });
-  const expand = references.expandable(calls, resource.definition.fields);
+  const { record, tag } = await calls.readWhole(resource, id);
+  const expansion = references.expansion(calls, resource.definition.fields);
   const expanded =
-    expand.length === 0
-      ? response
-      : await calls.excerpt(resource, 'read', { id, query: { expand: expand.join() } });
+    expansion.expand === undefined ? record : (await calls.read(resource, id, expansion)).record;
   const titlesByField = new Map(
     resource.definition.fields.flatMap((formField): [string, string][] => {
-      const title = references.title(formField, expanded.body);
+      const title = references.title(formField, expanded);
       return title === undefined ? [] : [[formField.name, title]];
     }),
   );
-  return {
-    record: response.body,
-    tag: response.headers.etag ?? '',
-    texts: recordTexts(resource, response.body, titlesByField),
-  };
+  return { record, tag, texts: recordTexts(resource, record, titlesByField) };
 }
 
 type FormFeedback = Omit<FormState, 'texts'>;

@@ -1,19 +1,9 @@
 import type { Resource } from '../../../engine/compile/index.ts';
+import type { ChangeValues } from '../../../engine/records/index.ts';
 import type { RecordPage } from '../shell/index.ts';
-import { type Calls, type DataRecord, excerptLengths, nextCursor, type Response } from './calls.ts';
+import { type Calls, type DataRecord, excerptLengths } from './calls.ts';
 import { writable } from './inputs.ts';
 import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
-
-/** A change to a record, as returned by the API. */
-export interface RecordChange {
-  readonly position: string;
-  readonly at: string;
-  readonly actor: { readonly kind: string; readonly name: string | null };
-  readonly action: 'create' | 'update' | 'delete';
-  readonly changed: readonly string[];
-  readonly before: DataRecord | null;
-  readonly after: DataRecord | null;
-}
 
 /** Names of actors that are neither users nor keys. */
 const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
@@ -26,24 +16,10 @@ const changeLength = excerptLengths.many;
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
-export const changesIn = ({ body }: Response): readonly RecordChange[] =>
-  body.data as readonly RecordChange[];
-
-/** Returns one change to a record with its full texts. @throws HttpError 404 if the position does not exist */
-export async function changeAt(
-  calls: Calls,
-  resource: Resource,
-  id: string,
-  position: string,
-): Promise<RecordChange> {
-  const { body } = await calls.excerpt(resource, 'change', { id, query: { change: position } });
-  return body as unknown as RecordChange;
-}
-
 /** Returns the previous values of the writable fields, or undefined if they are not stored. */
 export function undoValues(
   resource: Resource,
-  { action, changed, before }: RecordChange,
+  { action, changed, before }: ChangeValues,
 ): DataRecord | undefined {
   if (action === 'create' || before === null) return undefined;
   const names = writable(resource)
@@ -58,43 +34,40 @@ interface HistoryUrls {
    * Returns the URL for undoing a change, or undefined if this change cannot be undone. The property is undefined if
    * the member is not allowed to undo changes.
    */
-  readonly undo: ((change: RecordChange) => string | undefined) | undefined;
+  readonly undo: ((change: ChangeValues) => string | undefined) | undefined;
   /** Returns the URL of the older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
   /** Returns the URL of a field's full value before or after a change. */
-  readonly value: (field: string, change: RecordChange, side: Side) => string;
+  readonly value: (field: string, change: ChangeValues, side: Side) => string;
 }
 
 /** Returns the history shown next to a record. */
 export const historyEntries = (
   resource: Resource,
-  response: Response,
+  { items, next }: Awaited<ReturnType<Calls['history']>>,
   urls: HistoryUrls,
-): NonNullable<RecordPage['changes']> => {
-  const cursor = nextCursor(response);
-  return {
-    title: 'History',
-    all: changesIn(response).map((change) => {
-      const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
-      return {
-        at: change.at,
-        text: `${actions[change.action]} by ${change.actor.name ?? fallbackNames[change.actor.kind] ?? 'someone'}`,
-        fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
-        ...(href !== undefined && {
-          link: {
-            label: change.action === 'delete' ? 'Restore' : 'Undo',
-            name: `${change.action === 'delete' ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
-            href,
-          },
-        }),
-      };
-    }),
-    older: cursor === undefined ? undefined : urls.older(cursor),
-  };
-};
+): NonNullable<RecordPage['changes']> => ({
+  title: 'History',
+  all: items.map((change) => {
+    const href = undoValues(resource, change) === undefined ? undefined : urls.undo?.(change);
+    return {
+      at: change.at,
+      text: `${actions[change.action]} by ${change.actor.name ?? fallbackNames[change.actor.kind] ?? 'someone'}`,
+      fields: change.action === 'update' ? fieldsOf(resource, change, urls) : [],
+      ...(href !== undefined && {
+        link: {
+          label: change.action === 'delete' ? 'Restore' : 'Undo',
+          name: `${change.action === 'delete' ? 'Restore the record deleted' : 'Undo the change made'} at ${change.at}`,
+          href,
+        },
+      }),
+    };
+  }),
+  older: next === undefined ? undefined : urls.older(next),
+});
 
 /** Returns the changed fields, except those that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: RecordChange, { value }: HistoryUrls) =>
+const fieldsOf = ({ definition }: Resource, change: ChangeValues, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')

@@ -3,7 +3,7 @@ import { HttpError } from '../../../engine/errors.ts';
 import type { Field } from '../../../engine/fields/index.ts';
 import { listParameters, operatorOf, type Query } from '../../../engine/query/index.ts';
 import type { Chip, ListView } from '../shell/index.ts';
-import { type Calls, type DataRecord, nextCursor } from './calls.ts';
+import type { Calls } from './calls.ts';
 import { type References, referredValue } from './references.ts';
 import {
   displayValue,
@@ -86,20 +86,17 @@ export async function listPage({
       .filter(([name]) => ![...transientParameters, ...excluded].includes(name))
       .map(([name, value]) => ({ name, value }));
   const columns = columnsOf(resource, titles, parameters.getAll('columns'));
-  const expand = references.expandable(calls, columns);
-  const query = { ...queryOf(resource, parameters), ...(expand.length > 0 && { expand: expand.join() }) };
+  const query = { ...queryOf(resource, parameters), ...references.expansion(calls, columns) };
 
   let problem: string | undefined;
-  let response: Awaited<ReturnType<Calls['call']>> = { body: { data: [] }, headers: {} };
+  let records: Awaited<ReturnType<Calls['list']>> = { items: [], next: undefined, total: 0 };
   try {
-    response = await calls.excerpt(resource, 'list', { query });
+    records = await calls.list(resource, query);
   } catch (error) {
     if (!(error instanceof HttpError) || error.status !== 400) throw error;
     problem = error.message;
   }
-  const records = response.body.data as readonly DataRecord[];
-  const cursor = nextCursor(response);
-  const total = Number(response.headers['x-total-count'] ?? 0);
+  const { items, next: cursor, total } = records;
   const filters = filtersOf(resource);
   const chips = [...parameters].flatMap(([name, value]): Chip[] => {
     const filter = filters.find((candidate) => candidate.name === name || candidate.name === `${name}[eq]`);
@@ -148,7 +145,7 @@ export async function listPage({
     columns: [undefined, ...columns].map((field) =>
       columnOf(resource, field ?? titles.fields(resource)[0], parameters, link, field === undefined),
     ),
-    rows: records.map((record) => {
+    rows: items.map((record) => {
       const id = textOf(record.id);
       const title = titles.of(resource, record);
       const recordPath = `${path}/${id}`;
@@ -174,7 +171,7 @@ export async function listPage({
       isSearched || chips.length > 0
         ? { text: 'No results.', link: { label: 'Show all', href: path } }
         : { text: `${definition.description} No ${name.toLowerCase()} yet.`.trimStart(), link: create },
-    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : records.length),
+    count: total === 0 ? undefined : countText(total, parameters.has('cursor') ? undefined : items.length),
     first: parameters.has('cursor') || parameters.has('page') ? link(() => {}) : undefined,
     next: cursor === undefined ? undefined : link((next) => next.set('cursor', cursor)),
     downloads: [

@@ -1,17 +1,9 @@
 import { errors, HttpError } from '../../../engine/errors.ts';
-import type { Body } from '../../../engine/records/index.ts';
+import type { Body, ChangeValues } from '../../../engine/records/index.ts';
 import { type ConfirmPage, type Form, field, redirectDone } from '../shell/index.ts';
-import { excerptLengths, type Response } from './calls.ts';
+import { excerptLengths } from './calls.ts';
 import { createOnce } from './create-once.ts';
-import {
-  changeAt,
-  changesIn,
-  historyEntries,
-  type RecordChange,
-  type Side,
-  sides,
-  undoValues,
-} from './history.ts';
+import { historyEntries, type Side, sides, undoValues } from './history.ts';
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
@@ -27,12 +19,10 @@ export function recordPages({ get, post }: DataRoutes): void {
   post('/:id/delete', async (context) => {
     const { request, reply, resource, calls, titles, path } = context;
     const { id } = request.params as { id: string };
-    const { body } = await calls.excerpt(resource, 'read', { id });
-    const response = await unlessConflict(() =>
-      calls.call(resource, 'remove', { id, headers: { 'if-match': tagIn(request.body) } }),
-    );
-    if (response === undefined) return confirmDelete(context, conflictText);
-    return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, body) });
+    const { record } = await calls.read(resource, id);
+    const deletion = await unlessConflict(() => calls.remove(resource, id, tagIn(request.body)));
+    if (deletion === undefined) return confirmDelete(context, conflictText);
+    return redirectDone(request, reply, path, 'record-deleted', { name: titles.of(resource, record) });
   });
   get('/:id/undo', (context) => confirmUndo(context, field(context.request.query as Form, 'change')));
   post('/:id/undo', async (context) => {
@@ -46,20 +36,18 @@ export function recordPages({ get, post }: DataRoutes): void {
       const at = `${path}/${textOf(record.id)}`;
       return redirectDone(request, reply, at, 'record-restored', { name: titles.of(resource, record) });
     }
-    const response = await unlessConflict(() =>
-      calls.call(resource, 'patch', { id, body: values, headers: { 'if-match': tagIn(request.body) } }),
-    );
-    if (response === undefined) return confirmUndo(context, position, conflictText);
+    const record = await unlessConflict(() => calls.patch(resource, id, tagIn(request.body), values));
+    if (record === undefined) return confirmUndo(context, position, conflictText);
     return redirectDone(request, reply, `${path}/${id}`, 'record-undone', {
-      name: titles.of(resource, response.body),
+      name: titles.of(resource, record),
     });
   });
 }
 
-const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag') || '"none"';
+const tagIn = (body: unknown): string => field((body ?? {}) as Form, 'tag');
 
 /** Runs a write. @returns undefined if another user has changed the record in the meantime */
-async function unlessConflict(work: () => Promise<Response>): Promise<Response | undefined> {
+async function unlessConflict<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
@@ -73,24 +61,23 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   const { id } = request.params as { id: string };
   const { fields } = resource.definition;
   const cursor = field(request.query as Form, 'history');
-  const history = await calls.excerpt(resource, 'history', { id, query: cursor === '' ? {} : { cursor } });
+  const history = await calls.history(resource, id, cursor);
   const older = (next: string) => `${path}/${id}?history=${encodeURIComponent(next)}`;
-  const expand = references.expandable(calls, fields);
-  const record = await calls
-    .excerpt(resource, 'read', { id, query: expand.length === 0 ? {} : { expand: expand.join() } })
+  const stored = await calls
+    .read(resource, id, references.expansion(calls, fields))
     .catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 404) return undefined;
       throw error;
     });
   const above = { label: humanize(resource.name), href: path };
-  const undo = ({ position }: RecordChange) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
+  const undo = ({ position }: ChangeValues) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
   const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
-  const value = (name: string, { position }: RecordChange, side: Side) =>
+  const value = (name: string, { position }: ChangeValues, side: Side) =>
     valueAt(name, { change: position, side });
-  if (record === undefined) {
+  if (stored === undefined) {
     // The history of a deleted record is still available.
-    const deletion = changesIn(history).find(({ action }) => action === 'delete');
+    const deletion = history.items.find(({ action }) => action === 'delete');
     const last = deletion?.before ?? {};
     const restore = calls.allows(resource, 'create') ? undo : undefined;
     return sendPage({
@@ -126,8 +113,8 @@ async function showRecord(context: DataRequest): Promise<unknown> {
       }),
     });
   }
-  const { body } = record;
-  const title = titles.of(resource, body);
+  const { record } = stored;
+  const title = titles.of(resource, record);
   return sendPage({
     kind: 'record',
     title,
@@ -143,7 +130,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
       // Writable fields come first.
       .toSorted((a, b) => Number(a.set !== undefined) - Number(b.set !== undefined))
       .map((recordField) => {
-        const storedValue = body[recordField.name];
+        const storedValue = record[recordField.name];
         const text = textOf(storedValue);
         const label = fieldLabel(recordField);
         const isLong = isTruncated(text, excerptLengths.one);
@@ -155,7 +142,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
             : displayValue(
                 recordField,
                 storedValue,
-                referredValue(references, recordField, body),
+                referredValue(references, recordField, record),
                 excerptLengths.one,
               )),
           ...(isLong && {
@@ -190,8 +177,8 @@ async function sendValue({ request, reply, resource, calls }: DataRequest): Prom
   ];
   const record =
     position === '' || side === undefined
-      ? (await calls.call(resource, 'read', { id, query: { fields: name } })).body
-      : (await changeAt(calls, resource, id, position))[side];
+      ? (await calls.readWhole(resource, id, { fields: name })).record
+      : (await calls.change(resource, id, position))[side];
   if (record === null || !Object.hasOwn(record, name)) throw errors.notFound();
   reply.header('content-type', 'text/plain; charset=utf-8');
   return textOf(record[name]);
@@ -203,9 +190,9 @@ async function confirmDelete(
 ) {
   const { id } = request.params as { id: string };
   if (!calls.allows(resource, 'delete')) throw errors.forbidden(resource.name, 'delete');
-  const { body, headers } = await calls.excerpt(resource, 'read', { id });
+  const { record, tag } = await calls.read(resource, id);
   if (problem !== undefined) reply.code(412);
-  const title = titles.of(resource, body);
+  const title = titles.of(resource, record);
   return sendPage(
     {
       kind: 'confirm',
@@ -213,7 +200,7 @@ async function confirmDelete(
       above: { label: title, href: `${path}/${id}` },
       consequence: `Deletes the ${resourceNoun(resource)} for everyone. Linked records stay but lose the link. You can restore it later under a new ID.`,
       action: `${path}/${id}/delete`,
-      hidden: [{ name: 'tag', value: headers.etag ?? '' }],
+      hidden: [{ name: 'tag', value: tag }],
       submit: `Delete ${resourceNoun(resource)}`,
       cancel: `${path}/${id}`,
     },
@@ -225,9 +212,9 @@ async function confirmDelete(
 async function readUndo(
   { request, resource, calls }: DataRequest,
   position: string,
-): Promise<[RecordChange, Body]> {
+): Promise<[ChangeValues, Body]> {
   const { id } = request.params as { id: string };
-  const change = await changeAt(calls, resource, id, position);
+  const change = await calls.change(resource, id, position);
   const values = undoValues(resource, change);
   if (values === undefined) throw errors.notFound();
   return [change, values];
@@ -256,8 +243,8 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
       submit: `Restore ${resourceNoun(resource)}`,
     });
   }
-  const { body, headers } = await calls.excerpt(resource, 'read', { id });
-  const title = titles.of(resource, body);
+  const { record, tag } = await calls.read(resource, id);
+  const title = titles.of(resource, record);
   return sendPage(
     {
       kind: 'confirm',
@@ -269,12 +256,12 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({
           label: fieldLabel(field),
-          before: truncate(textOf(body[field.name]), excerptLengths.many),
+          before: truncate(textOf(record[field.name]), excerptLengths.many),
           after: truncate(textOf(values[field.name]), excerptLengths.many),
         })),
       hidden: [
         { name: 'change', value: position },
-        { name: 'tag', value: headers.etag ?? '' },
+        { name: 'tag', value: tag },
       ],
       submit: 'Undo change',
     },

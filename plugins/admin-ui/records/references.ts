@@ -1,12 +1,13 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import type { Field } from '../../../engine/fields/index.ts';
+import type { Query } from '../../../engine/query/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type Titles, textOf } from './values.ts';
 
 /** Functions that display references as links with the titles of the referenced records. */
 export interface References {
-  /** Returns the names of the reference fields whose records the member can read. */
-  readonly expandable: (calls: Calls, fields: readonly Field[]) => readonly string[];
+  /** Returns the parameters that include the referenced records that the member can read. */
+  readonly expansion: (calls: Calls, fields: readonly Field[]) => Query;
   /** Returns the resource that a field refers to. */
   readonly target: (field: Field) => Resource | undefined;
   readonly title: (field: Field, record: DataRecord) => string | undefined;
@@ -18,13 +19,13 @@ export function referencesOf(resources: readonly Resource[], titles: Titles, bas
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {
     target,
-    expandable: (calls, fields) =>
-      fields
-        .filter((field) => {
-          const to = target(field);
-          return to !== undefined && calls.allows(to, 'read');
-        })
-        .map(({ name }) => name),
+    expansion: (calls, fields) => {
+      const readable = fields.filter((field) => {
+        const to = target(field);
+        return to !== undefined && calls.allows(to, 'read');
+      });
+      return readable.length === 0 ? {} : { expand: readable.map(({ name }) => name).join() };
+    },
     title: (field, record) => {
       const to = target(field);
       const expanded = (record.expanded as Readonly<Record<string, DataRecord | null>> | undefined)?.[

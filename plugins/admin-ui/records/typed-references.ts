@@ -20,12 +20,12 @@ export async function firstMatches(
 ): Promise<readonly DataRecord[]> {
   const matches: DataRecord[] = [];
   for (let page = 1; matches.length < maxSuggestions; page++) {
-    const { body } = await calls.excerpt(resource, 'list', {
-      query: { page: String(page), ...(q !== undefined && { q }) },
+    const { items, next } = await calls.list(resource, {
+      page: String(page),
+      ...(q !== undefined && { q }),
     });
-    const records = body.data as readonly DataRecord[];
-    matches.push(...records);
-    if (records.length < resource.definition.page.size) break;
+    matches.push(...items);
+    if (next === undefined) break;
   }
   return matches;
 }
@@ -129,7 +129,7 @@ const oneLine = (title: string): string =>
 
 async function recordOf(calls: Calls, resource: Resource, id: string): Promise<DataRecord | undefined> {
   try {
-    return (await calls.excerpt(resource, 'read', { id })).body;
+    return (await calls.read(resource, id)).record;
   } catch (error) {
     if (error instanceof HttpError && error.status === 404) return undefined;
     throw error;

@@ -2,7 +2,7 @@ import { CompiledQuery, sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { type FieldIssue, UserError } from '../../../engine/errors.ts';
-import { grantMasks, type Matching, matching, wildcard } from '../../../engine/records/index.ts';
+import { commandCaller, type Matching, matching } from '../../../engine/records/index.ts';
 import { arrayText, type Statement } from '../../../engine/sql/index.ts';
 import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
 import {
@@ -241,7 +241,7 @@ async function recordsOf(
   for (const { name, filters, conditions } of selections) {
     const plan = {
       organization,
-      caller: callerOf(organization),
+      caller: commandCaller(organization),
       parsedQuery: conditions,
       limit: maxErasedRecords + 1,
     };
@@ -385,20 +385,7 @@ function encodingsOf(text: string): string[] {
   return [text, json, escaped, form, encodeURIComponent(text)];
 }
 
-const callerOf = (organization: string, actor?: Actor) =>
-  ({
-    principal: {
-      kind: actor?.kind ?? 'command',
-      actor: actor?.id ?? null,
-      name: actor?.name ?? null,
-      user: null,
-      organization,
-      grants: grantMasks([{ object: wildcard, action: wildcard }]),
-    },
-    requestId: actor?.requestId ?? '',
-  }) as const;
-
-/** Returns the statement for a DELETE request. */
+/** Returns the statement that deletes a record. */
 function deleteStatement(
   searchable: SearchableResource | undefined,
   actor: Actor,
@@ -406,15 +393,8 @@ function deleteStatement(
   id: string,
 ): Statement | undefined {
   const operation = searchable?.resource.operations.remove;
-  const caller = callerOf(organization, actor);
-  const emptyRequest = {
-    query: {},
-    headers: {},
-    strict: false,
-    body: () => ({}),
-    bytes: () => Buffer.alloc(0),
-  };
-  return operation?.statement(operation.plan({ caller, id, ...emptyRequest }));
+  const caller = commandCaller(organization, actor);
+  return operation?.statement(operation.plan({ caller, id }));
 }
 
 /** Converts a compiled statement to a query. Without a statement, the query returns no rows. */

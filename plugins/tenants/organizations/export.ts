@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Resource } from '../../../engine/compile/index.ts';
 import { boundToRequest, type Database } from '../../../engine/database/index.ts';
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
-import { exportStream, grantMasks, wildcard } from '../../../engine/records/index.ts';
+import { commandCaller, exportStream } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { listUsers } from '../../access/identity/index.ts';
 import { profileRows } from '../../access/profiles/index.ts';
@@ -66,25 +66,7 @@ async function* recordsOf(
   organization: string,
 ): AsyncGenerator<string> {
   if (list.export === undefined) return;
-  const caller = {
-    principal: {
-      kind: 'command',
-      actor: null,
-      name: null,
-      user: null,
-      organization,
-      grants: grantMasks([{ object: wildcard, action: wildcard }]),
-    },
-    requestId: '',
-  } as const;
-  const plan = list.export.plan({
-    caller,
-    query: {},
-    strict: true,
-    headers: {},
-    body: () => ({}),
-    bytes: () => Buffer.alloc(0),
-  });
+  const plan = list.export.plan({ caller: commandCaller(organization) });
   const prefix = `{"kind":"record","resource":${JSON.stringify(name)},"record":`;
   let partialLine = '';
   const stream = await exportStream(database, list.export, plan, 'ndjson');

@@ -1,0 +1,115 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { errors } from '../errors.ts';
+import type { Query } from '../query/index.ts';
+import {
+  type Body,
+  type Caller,
+  type EveryInput,
+  type Idempotency,
+  idempotencyOf,
+  type ListInput,
+  type Operation,
+  readBody,
+  type TagConditions,
+  type TextSigner,
+  type Trace,
+} from '../records/index.ts';
+import { tagConditions } from './entity-tags.ts';
+import { json } from './reply.ts';
+
+/** Returns a pattern that matches a preference by name. The first match counts (RFC 7240, section 2). */
+const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
+const handlingPreference = preference('handling');
+const countPreference = preference('count');
+
+/** The parts of an input that all routes have. */
+interface CommonInput extends Pick<ListInput, 'caller' | 'counting'> {
+  readonly query: Query;
+  readonly strict: boolean;
+}
+
+/** Returns the parts of an input that all routes have, and sets the headers of every response. */
+export function commonInput(request: FastifyRequest, reply: FastifyReply): CommonInput {
+  const { principal, headers } = request;
+  if (principal === null) throw errors.unauthenticated();
+  reply.header('content-type', json).header('cache-control', 'no-store');
+  const prefer = [headers.prefer ?? []].flat().join(',');
+  const strict = handlingPreference.exec(prefer)?.[1]?.toLowerCase() === 'strict';
+  const counting = countPreference.exec(prefer)?.[1]?.toLowerCase();
+  if (strict) reply.header('preference-applied', 'handling=strict');
+  const statements = request.server.tracesStatements ? [] : undefined;
+  const trace: Trace = { lane: undefined, statementMs: 0, statements };
+  request.trace = trace;
+  return {
+    caller: { principal, requestId: request.id, trace },
+    query: request.query as Query,
+    strict,
+    counting: counting === 'exact' || counting === 'estimated' ? counting : undefined,
+  };
+}
+
+/**
+ * An operation's input from a request. The body and the headers are parsed when the operation reads them, so that
+ * errors are reported in the operation's order.
+ */
+export class RequestInput implements EveryInput {
+  readonly caller: Caller;
+  readonly query: Query;
+  readonly strict: boolean;
+  readonly counting: ListInput['counting'];
+  readonly signing: TextSigner;
+  readonly id: string;
+  /** The body; undefined until the operation reads it. */
+  parsedBody: Body | undefined;
+  private readonly request: FastifyRequest;
+  private readonly requirements: Operation['body'];
+
+  constructor(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { body: requirements }: Pick<Operation, 'body'>,
+    signing: TextSigner,
+  ) {
+    const { caller, query, strict, counting } = commonInput(request, reply);
+    this.caller = caller;
+    this.query = query;
+    this.strict = strict;
+    this.counting = counting;
+    this.signing = signing;
+    this.id = (request.params as { id?: string }).id ?? '';
+    this.parsedBody = undefined;
+    this.request = request;
+    this.requirements = requirements;
+  }
+
+  get body(): Body {
+    const { headers, body } = this.request;
+    this.parsedBody ??= readBody(headers['content-type'], body, this.requirements);
+    return this.parsedBody;
+  }
+
+  get conditions(): TagConditions | undefined {
+    return tagConditions(this.request.headers);
+  }
+
+  get idempotency(): Idempotency | undefined {
+    return idempotencyIn(this.request.headers, this.request.body as Buffer);
+  }
+}
+
+/** Parses `Idempotency-Key`. @throws HttpError 400 if it is malformed */
+function idempotencyIn(headers: IncomingHttpHeaders, body: Buffer): Idempotency | undefined {
+  const key = headers['idempotency-key']?.toString();
+  if (key === undefined) return undefined;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw errors.malformedHeader('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
+  }
+  return idempotencyOf(key, body);
+}
+
+/** Rejects headers that a route does not support. @throws HttpError 400 */
+export function rejectHeaders(headers: IncomingHttpHeaders, names: readonly string[], reason: string): void {
+  for (const name of names)
+    if (headers[name.toLowerCase()] !== undefined) throw errors.malformedHeader(name, reason);
+}

@@ -1,0 +1,112 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { pageSize, type Query } from '../query/index.ts';
+import type { ListInput, OperationResult, PageResult } from '../records/index.ts';
+import { allocate } from '../sql/index.ts';
+import { quotedTag } from './entity-tags.ts';
+
+/** Properties of a response that do not depend on the operation's result. */
+interface ResponseContext {
+  readonly input: Pick<ListInput, 'counting' | 'strict'>;
+  /** Path of the resource. */
+  readonly path: string;
+  /** Returns the resource's URL for links. */
+  readonly url: () => string;
+}
+
+/** Body length below which sending a string is faster than sending bytes. */
+const shortBody = 2048;
+
+/** Sends the result of an operation. @returns the body, or the reply if it was already sent */
+export function respond(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  result: OperationResult,
+  context: ResponseContext,
+): FastifyReply | string | Buffer {
+  if (result.kind === 'record' && result.isKnown) {
+    reply.code(304);
+    if (result.tag !== undefined) reply.header('etag', quotedTag(result.tag));
+    // A 304 must not have the Content-Length of an empty body. For HEAD, Fastify would set 0 unless the
+    // body is a stream.
+    return reply.removeHeader('content-type').send(request.method === 'HEAD' ? Readable.from([]) : undefined);
+  }
+  const body = bodyOf(request, reply, result, context);
+  // Node sends a short string together with the headers, but bytes in a second write.
+  return body.length < shortBody ? String(body) : body;
+}
+
+/** Returns the body of a response, and sets its headers. */
+function bodyOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  result: OperationResult,
+  { input, path, url }: ResponseContext,
+): string | Buffer {
+  switch (result.kind) {
+    case 'record':
+      if (result.tag !== undefined) reply.header('etag', quotedTag(result.tag));
+      return result.json;
+    case 'created':
+      reply.code(201).header('etag', quotedTag(result.tag));
+      if (result.isReplayed) reply.header('idempotency-replayed', 'true');
+      reply.header('location', `${path}/${result.id}`);
+      return result.json;
+    case 'deleted':
+      return '{"ok":true}';
+    case 'page': {
+      const { page, total } = result;
+      const link = pageLinks(result, url());
+      if (link !== undefined) reply.header('link', link);
+      if (total !== undefined) {
+        const preferences = [...(input.strict ? ['handling=strict'] : []), `count=${input.counting}`];
+        reply.header('x-total-count', String(total)).header('preference-applied', preferences.join(', '));
+      }
+      return wrapBody('{"data":[', result.json, `],"page":${page},"per_page":${pageSize}}`);
+    }
+    case 'history': {
+      const { next, changes } = result;
+      const { id } = request.params as { id: string };
+      if (next !== undefined) reply.header('link', `<${url()}/${id}/history?cursor=${next}>; rel="next"`);
+      return `{"data":[${changes.join(',')}]}`;
+    }
+    case 'batch':
+      if (result.isReplayed) reply.header('idempotency-replayed', 'true');
+      return result.json;
+  }
+}
+
+/** Maximum length of the query parameters repeated in links. Many clients accept at most 16 KB of headers. */
+const maxParameters = 4000;
+
+/**
+ * Returns the Link header of a page (RFC 8288) with the first page and, unless this is the last page, the
+ * next one. Returns undefined if the parameters are too long to repeat.
+ */
+function pageLinks({ query, next }: PageResult, url: string): string | undefined {
+  const parameters = repeatedParameters(query);
+  if (parameters.length > maxParameters) return undefined;
+  const first = `<${url}${parameters === '' ? '' : `?${parameters}`}>; rel="first"`;
+  if (next === undefined) return first;
+  // The cursor does not need to be encoded: it contains only letters, digits, "-", "_" and ".".
+  return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${next}>; rel="next", ${first}`;
+}
+
+/** Returns the request's query parameters for links to other pages. */
+function repeatedParameters(query: Query): string {
+  const names = Object.keys(query).filter((name) => name !== 'page' && name !== 'cursor');
+  if (names.length === 0) return '';
+  const parameters = new URLSearchParams();
+  for (const name of names) for (const value of [query[name] ?? []].flat()) parameters.append(name, value);
+  return String(parameters);
+}
+
+/** Concatenates a body with ASCII text before and after it. */
+function wrapBody(prefix: string, body: string | Buffer, suffix: string): string | Buffer {
+  if (typeof body === 'string') return prefix + body + suffix;
+  const buffer = allocate(prefix.length + body.length + suffix.length);
+  buffer.write(prefix, 0, 'latin1');
+  body.copy(buffer, prefix.length);
+  buffer.write(suffix, prefix.length + body.length, 'latin1');
+  return buffer;
+}

@@ -1,0 +1,102 @@
+import { parseExactJson } from '../fields/index.ts';
+import type { Query } from '../query/index.ts';
+
+/** JSON, as text or bytes. */
+export type Json = string | Buffer;
+
+/** A record. */
+export interface RecordResult {
+  readonly kind: 'record';
+  readonly json: Json;
+  /** Entity tag, without quotes; undefined for a part of a record. */
+  readonly tag?: string | undefined;
+  /** Whether the input's `noneMatch` contains the entity tag, so the caller already has this version. */
+  readonly isKnown?: boolean;
+}
+
+/** A created record. */
+export interface CreatedResult {
+  readonly kind: 'created';
+  readonly json: Json;
+  /** Entity tag, without quotes. */
+  readonly tag: string;
+  /** ID as decimal text. */
+  readonly id: string;
+  /** Whether an earlier request with the same idempotency key created the record. */
+  readonly isReplayed: boolean;
+}
+
+/** Confirms that a record was deleted. */
+export interface DeletedResult {
+  readonly kind: 'deleted';
+}
+
+/** A page of a list. */
+export interface PageResult {
+  readonly kind: 'page';
+  /** The records as JSON, separated by commas. */
+  readonly json: Json;
+  /** Page number as decimal text. */
+  readonly page: string;
+  /** Cursor of the next page; undefined on the last page. */
+  readonly next: string | undefined;
+  /** Number of records on all pages; undefined if they were not counted. */
+  readonly total: number | undefined;
+  /** The list's parameters, with current field names. */
+  readonly query: Query;
+}
+
+/** A page of a record's changes. */
+export interface HistoryResult {
+  readonly kind: 'history';
+  /** The changes as JSON, newest first. */
+  readonly changes: readonly Json[];
+  /** Cursor of the next page; undefined on the last page. */
+  readonly next: string | undefined;
+}
+
+/** The results of a batch. */
+export interface BatchResult {
+  readonly kind: 'batch';
+  /** The results of all items, in order. */
+  readonly json: Json;
+  /** Whether an earlier request with the same idempotency key wrote the records. */
+  readonly isReplayed: boolean;
+}
+
+/** The result of an operation. */
+export type OperationResult =
+  | RecordResult
+  | CreatedResult
+  | DeletedResult
+  | PageResult
+  | HistoryResult
+  | BatchResult;
+
+/** A record's values by field name. Numbers that JavaScript would round are `ExactNumber` objects. */
+export type RecordValues = Readonly<Record<string, unknown>>;
+
+/** Returns a record's values. */
+export const recordValues = ({ json }: { readonly json: Json }): RecordValues =>
+  parseExactJson(String(json)) as RecordValues;
+
+/** Returns the values of a page's records. */
+export const pageValues = ({ json }: PageResult): readonly RecordValues[] =>
+  parseExactJson(`[${String(json)}]`) as readonly RecordValues[];
+
+/** The values of a change to a record. */
+export interface ChangeValues {
+  /** Identifies the change. */
+  readonly position: string;
+  readonly at: string;
+  readonly actor: { readonly kind: string; readonly name: string | null };
+  readonly action: 'create' | 'update' | 'delete';
+  /** Names of the changed fields. */
+  readonly changed: readonly string[];
+  readonly before: RecordValues | null;
+  readonly after: RecordValues | null;
+}
+
+/** Returns the values of changes. */
+export const changeValues = ({ changes }: HistoryResult): readonly ChangeValues[] =>
+  parseExactJson(`[${changes.join(',')}]`) as readonly ChangeValues[];

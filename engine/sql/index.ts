@@ -1,6 +1,7 @@
 // Sql: builds statements and their parameters, quotes names and literals, and converts rows to JSON and CSV.
 // May import fields.
 
+export { createIndexSql, type IndexShape } from './index-sql.ts';
 export { identifier, literal, quote } from './names.ts';
 export { allocate, ByteOutput, copyBytes } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';

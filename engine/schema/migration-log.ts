@@ -5,7 +5,9 @@ import type { Migration } from '@mikro-orm/migrations';
 import { type Database, type DatabaseConfig, migrationsTable } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
+import { suggestion } from '../yaml/index.ts';
 import type { Change } from './changes/change.ts';
+import { kindNames } from './changes/index.ts';
 import { raw } from './changes/raw.ts';
 import { listNodes, nodesWithoutMigration } from './nodes.ts';
 import { migrationSequences } from './sequences.ts';
@@ -60,7 +62,7 @@ export interface MigrationFile {
 
 /**
  * Reads a migration file, which exports a list of changes, or a class with hand-written statements.
- * @throws UserError if it exports neither
+ * @throws UserError if it exports neither, or an unknown kind of change
  */
 export async function readMigration(
   { orm }: Pick<Database, 'orm'>,
@@ -69,7 +71,13 @@ export async function readMigration(
 ): Promise<MigrationFile> {
   const path = migrationPath(config, name);
   const exported = await importMigration(path);
-  if (isList(exported)) return { changes: exported.changes, checksum: checksumOf(exported.changes) };
+  if (isList(exported)) {
+    for (const { kind } of exported.changes) {
+      if (!kindNames.includes(kind))
+        throw new UserError(`${path}: "${kind}" is not a kind of change${suggestion(kind, kindNames)}`);
+    }
+    return { changes: exported.changes, checksum: checksumOf(exported.changes) };
+  }
   const Class = exported[name] ?? Object.values(exported)[0];
   if (Class === undefined) throw new UserError(`${path} exports no migration`);
   const migration = new Class(orm.em.getDriver(), orm.config);

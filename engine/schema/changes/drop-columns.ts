@@ -1,6 +1,7 @@
 import { quote } from '../../sql/index.ts';
 import type { DropColumns } from './change.ts';
 import { alterTable } from './columns-sql.ts';
+import { effects } from './effects.ts';
 import { contractNote, type Kind, without, withTable } from './kind.ts';
 
 export const dropColumns: Kind<DropColumns> = {
@@ -9,11 +10,7 @@ export const dropColumns: Kind<DropColumns> = {
   sql: ({ table, columns }) => [
     alterTable(table, ...columns.map((column) => `drop column ${quote(column)}`)),
   ],
-  risk: () => ({
-    lock: 'ACCESS EXCLUSIVE',
-    touches: 'nothing',
-    risks: ['destructive', 'needs a restart'],
-  }),
+  risk: () => effects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
   describe: () => `drops the column with all its values; ${contractNote}`,
   // An offset is dropped with its timestamp.
   drops: ({ table, columns }) =>

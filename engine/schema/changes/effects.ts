@@ -26,8 +26,15 @@ export interface Effects {
   readonly risks: readonly Risk[];
 }
 
+/** Returns the effects of a change. */
+export const effects = (
+  lock: Effects['lock'],
+  touches: Effects['touches'] = 'nothing',
+  ...risks: readonly Risk[]
+): Effects => ({ lock, touches, risks });
+
 /** Effects of a change that only writes the catalog. */
-export const catalogOnly: Effects = { lock: 'ACCESS EXCLUSIVE', touches: 'nothing', risks: [] };
+export const catalogOnly = effects('ACCESS EXCLUSIVE');
 
 /** Returns the stronger of two lock modes. */
 export const strongerLock = (one: Effects['lock'], other: Effects['lock']): Effects['lock'] => {

@@ -11,6 +11,9 @@ type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
 /** All kinds of changes. */
 const kinds: { readonly [K in Change['kind']]: Kind<ChangeOf<K>> } = { ...simpleKinds, retypeColumns };
 
+/** Names of all kinds of changes. */
+export const kindNames: readonly string[] = Object.keys(kinds);
+
 /** Returns the kind of a change. */
 export const kindOf = <K extends Change['kind']>(change: ChangeOf<K>): Kind<ChangeOf<K>> =>
   kinds[change.kind as K];

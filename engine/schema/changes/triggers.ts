@@ -1,9 +1,9 @@
 import { quote } from '../../sql/index.ts';
 import type { CreateTrigger, DropTrigger } from './change.ts';
-import type { Effects } from './effects.ts';
+import { effects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
 
-const effects: Effects = { lock: 'SHARE ROW EXCLUSIVE', touches: 'nothing', risks: [] };
+const triggerEffects = effects('SHARE ROW EXCLUSIVE');
 const description = 'changes the triggers that run with each write';
 
 /** Returns the quoted name of a trigger's function. */
@@ -25,7 +25,7 @@ export const createTrigger: Kind<CreateTrigger> = {
       `create trigger ${quote(name)} ${timing} ${events.join(' or ')} on ${quote(table)} for each row execute function ${routine}();`,
     ];
   },
-  risk: () => effects,
+  risk: () => triggerEffects,
   describe: () => description,
 };
 
@@ -33,6 +33,6 @@ export const dropTrigger: Kind<DropTrigger> = {
   apply: (tables, { table, name }) =>
     withTable(tables, table, ({ triggers }) => ({ triggers: without(triggers, name) })),
   sql: ({ table, name }) => dropTriggerSql(table, name),
-  risk: () => effects,
+  risk: () => triggerEffects,
   describe: () => description,
 };

@@ -75,14 +75,19 @@ export async function shapesOfEntities(
  * Model patches of earlier versions contain this representation.
  */
 export function tableShape(table: OrmPart): TableShape {
-  const sections = Object.entries(shapeSections).map(([section, convert]) => {
+  const partsOf = <T>(section: keyof TableShape, convert: (part: OrmPart) => T) => {
     const parts = (table[section] ?? {}) as readonly OrmPart[] | Readonly<Record<string, OrmPart>>;
     const entries = Array.isArray(parts)
       ? (parts as readonly OrmPart[]).map((part) => [String(part.keyName ?? part.name), part] as const)
       : Object.entries(parts);
-    return [section, Object.fromEntries(entries.map(([name, part]) => [name, convert(part)]))] as const;
-  });
-  return Object.fromEntries(sections) as unknown as TableShape;
+    return Object.fromEntries(entries.map(([name, part]) => [name, convert(part)]));
+  };
+  return {
+    columns: partsOf('columns', columnShape),
+    indexes: partsOf('indexes', indexShape),
+    foreignKeys: partsOf('foreignKeys', foreignKeyShape),
+    triggers: partsOf('triggers', triggerShape),
+  };
 }
 
 /** SQL names of the types that MikroORM stores with a default length, or under another name. */
@@ -107,7 +112,7 @@ function columnShape(column: OrmPart): ColumnShape {
 
 /** Converts an index, like {@link tableShape}. */
 function indexShape(index: OrmPart): IndexShape | StoredIndex {
-  if (Array.isArray(index.keys)) return index as unknown as IndexShape;
+  if (Array.isArray(index.keys)) return index as OrmPart & IndexShape;
   if (typeof index.expression === 'string') return { expression: index.expression };
   const keys = (index.columnNames as readonly string[]).map((name) => `"${name}"`);
   if (index.primary === true) return { keys, kind: 'primary key' };
@@ -117,7 +122,7 @@ function indexShape(index: OrmPart): IndexShape | StoredIndex {
 
 /** Converts a foreign key, like {@link tableShape}. */
 function foreignKeyShape(key: OrmPart): ForeignKeyShape {
-  if (Array.isArray(key.columns)) return key as unknown as ForeignKeyShape;
+  if (Array.isArray(key.columns)) return key as OrmPart & ForeignKeyShape;
   const table = String(key.referencedTableName);
   return {
     columns: key.columnNames as readonly string[],

@@ -7,7 +7,7 @@ import { assertNoDependents } from './dependents.ts';
 import { migrationError, nothingMigrated } from './migration-error.ts';
 import { migrationPath } from './migration-log.ts';
 import { type Execute, hasRows } from './session.ts';
-import { type DeferredStep, type StoredColumn, storedColumnsSql } from './steps.ts';
+import { type DeferredStep, storedColumns } from './steps.ts';
 
 /** The changes of a migration's transaction. */
 interface TransactionChanges {
@@ -43,8 +43,7 @@ export async function runChanges(
       kind.online !== undefined &&
       ((isRetype && isStaged) || (await hasRows(execute, `select from ${quote(table)} limit 1`)));
     if (isOnline && isRetype) await assertNoDependents(execute, replacedParts(change), nothingMigrated);
-    const columns = isOnline ? ((await execute(storedColumnsSql(table))) as readonly unknown[]) : [];
-    const online = isOnline ? kind.online?.(change, columns as readonly StoredColumn[]) : undefined;
+    const online = isOnline ? kind.online?.(change, await storedColumns(execute, table)) : undefined;
     if (online === undefined) {
       await run(kind.sql(change));
       continue;

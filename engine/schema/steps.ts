@@ -1,4 +1,5 @@
 import { literal, quote } from '../sql/index.ts';
+import type { Execute } from './session.ts';
 
 /** A column in the database. */
 export interface StoredColumn {
@@ -72,11 +73,20 @@ export const changesTypes = (steps: readonly DeferredStep[]): boolean =>
 /** Column that marks records whose value does not fit the new type. */
 export const unfit = '"_unfit"';
 
-/** Returns a query that selects the current columns of a table as {@link StoredColumn}. */
-export const storedColumnsSql = (table: string): string =>
-  `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as "isFilled", pg_get_expr(d.adbin, d.adrelid) as default
-   from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-   where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`;
+/** Returns the columns of a table in the database. */
+export async function storedColumns(execute: Execute, table: string): Promise<readonly StoredColumn[]> {
+  const rows = await execute(
+    `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as filled, pg_get_expr(d.adbin, d.adrelid) as default
+     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+     where a.attrelid = '${quote(table)}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum`,
+  );
+  return rows.map(({ name, type, filled, default: value }) => ({
+    name: String(name),
+    type: String(type),
+    isFilled: filled === true,
+    default: typeof value === 'string' ? value : null,
+  }));
+}
 
 /** Rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
 const batchRows = 500;

@@ -29,48 +29,56 @@ export type SimpleChange =
   | RenameValues
   | Raw;
 
-/** Creates a table with its primary key. */
-export interface CreateTable {
-  readonly kind: 'createTable';
+/** A change to a table. */
+interface TableChange<K extends string> {
+  readonly kind: K;
   readonly table: string;
+}
+
+/** A change to a column. */
+interface ColumnChange<K extends string> extends TableChange<K> {
+  readonly column: string;
+}
+
+/** A change to an index, a foreign key or a trigger. */
+interface PartChange<K extends string> extends TableChange<K> {
+  readonly name: string;
+}
+
+/** A new name for an index or a foreign key. */
+interface Rename<K extends string> extends PartChange<K> {
+  readonly to: string;
+}
+
+/** Creates a table with its primary key. */
+export interface CreateTable extends TableChange<'createTable'> {
   readonly columns: Readonly<Record<string, ColumnShape>>;
   readonly primaryKey: { readonly name: string; readonly columns: readonly string[] };
 }
 
 /** Renames a table and the functions of its triggers. */
-export interface RenameTable {
-  readonly kind: 'renameTable';
-  readonly table: string;
+export interface RenameTable extends TableChange<'renameTable'> {
   readonly to: string;
   readonly triggers: readonly string[];
 }
 
 /** Drops a table with its rows, and the functions of its triggers. */
-export interface DropTable {
-  readonly kind: 'dropTable';
-  readonly table: string;
+export interface DropTable extends TableChange<'dropTable'> {
   readonly triggers: readonly string[];
 }
 
 /** Adds columns to a table. Existing rows get the default. */
-export interface AddColumns {
-  readonly kind: 'addColumns';
-  readonly table: string;
+export interface AddColumns extends TableChange<'addColumns'> {
   readonly columns: Readonly<Record<string, ColumnShape>>;
 }
 
 /** Renames a column. */
-export interface RenameColumn {
-  readonly kind: 'renameColumn';
-  readonly table: string;
-  readonly column: string;
+export interface RenameColumn extends ColumnChange<'renameColumn'> {
   readonly to: string;
 }
 
 /** Alters the types of columns in place, which rewrites the table. */
-export interface AlterTypes {
-  readonly kind: 'alterTypes';
-  readonly table: string;
+export interface AlterTypes extends TableChange<'alterTypes'> {
   readonly columns: readonly RetypedColumn[];
 }
 
@@ -82,96 +90,57 @@ export interface RetypedColumn extends Pick<ColumnShape, 'type' | 'collation'> {
 }
 
 /** Drops columns with their values. */
-export interface DropColumns {
-  readonly kind: 'dropColumns';
-  readonly table: string;
+export interface DropColumns extends TableChange<'dropColumns'> {
   readonly columns: readonly string[];
 }
 
 /** Changes whether a column can be null. */
-export interface Nullability {
-  readonly kind: 'nullability';
-  readonly table: string;
-  readonly column: string;
+export interface Nullability extends ColumnChange<'nullability'> {
   readonly nullable: boolean;
 }
 
 /** Sets or drops a column's default for new rows. */
-export interface Default {
-  readonly kind: 'default';
-  readonly table: string;
-  readonly column: string;
+export interface Default extends ColumnChange<'default'> {
   /** SQL expression; null to drop the default. */
   readonly value: string | null;
 }
 
 /** Creates an index or a unique constraint. */
-export interface CreateIndex {
-  readonly kind: 'createIndex';
-  readonly table: string;
-  readonly name: string;
+export interface CreateIndex extends PartChange<'createIndex'> {
   readonly index: IndexShape;
 }
 
 /** Drops an index, or the constraint it belongs to. */
-export interface DropIndex {
-  readonly kind: 'dropIndex';
-  readonly table: string;
-  readonly name: string;
+export interface DropIndex extends PartChange<'dropIndex'> {
   readonly constraint?: true;
 }
 
 /** Renames an index, or the constraint it belongs to. */
-export interface RenameIndex {
-  readonly kind: 'renameIndex';
-  readonly table: string;
-  readonly name: string;
-  readonly to: string;
+export interface RenameIndex extends Rename<'renameIndex'> {
   readonly constraint?: true;
 }
 
 /** Adds a foreign key. */
-export interface AddForeignKey {
-  readonly kind: 'addForeignKey';
-  readonly table: string;
-  readonly name: string;
+export interface AddForeignKey extends PartChange<'addForeignKey'> {
   readonly key: ForeignKeyShape;
 }
 
 /** Drops a foreign key. */
-export interface DropForeignKey {
-  readonly kind: 'dropForeignKey';
-  readonly table: string;
-  readonly name: string;
-}
+export type DropForeignKey = PartChange<'dropForeignKey'>;
 
 /** Renames a foreign key. */
-export interface RenameForeignKey {
-  readonly kind: 'renameForeignKey';
-  readonly table: string;
-  readonly name: string;
-  readonly to: string;
-}
+export type RenameForeignKey = Rename<'renameForeignKey'>;
 
 /** Creates a row-level trigger and its function. */
-export interface CreateTrigger {
-  readonly kind: 'createTrigger';
-  readonly table: string;
-  readonly name: string;
+export interface CreateTrigger extends PartChange<'createTrigger'> {
   readonly trigger: TriggerShape;
 }
 
 /** Drops a trigger and its function. */
-export interface DropTrigger {
-  readonly kind: 'dropTrigger';
-  readonly table: string;
-  readonly name: string;
-}
+export type DropTrigger = PartChange<'dropTrigger'>;
 
 /** Fails the migration if any record matches a condition. */
-export interface Check {
-  readonly kind: 'check';
-  readonly table: string;
+export interface Check extends TableChange<'check'> {
   /** The field's name, for example `leads.score`. */
   readonly name: string;
   /** Completes "leads.score … in 3 records". */
@@ -181,10 +150,7 @@ export interface Check {
 }
 
 /** Sets a column in the rows that match a condition, or in which it is null. */
-export interface Backfill {
-  readonly kind: 'backfill';
-  readonly table: string;
-  readonly column: string;
+export interface Backfill extends ColumnChange<'backfill'> {
   /** SQL expression. */
   readonly value: string;
   /** SQL condition; absent if the column must be null. */
@@ -192,10 +158,7 @@ export interface Backfill {
 }
 
 /** Replaces a renamed resource's name in the rows of a table. */
-export interface RenameValues {
-  readonly kind: 'renameValues';
-  readonly table: string;
-  readonly column: string;
+export interface RenameValues extends ColumnChange<'renameValues'> {
   readonly from: string;
   readonly to: string;
   /** Whether the values are paths that start with the name, for example `leads/batch`. */
@@ -216,9 +179,7 @@ export interface Raw {
  * Changes the types of a table's columns, with everything that depends on them. On a table in use, a second column with
  * the new type is backfilled and indexed, and then swapped with the first one.
  */
-export interface RetypeColumns {
-  readonly kind: 'retypeColumns';
-  readonly table: string;
+export interface RetypeColumns extends TableChange<'retypeColumns'> {
   /** The changes that are made in place if the table is empty, in order. */
   readonly changes: readonly SimpleChange[];
 }

@@ -107,7 +107,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             });
           }
         } catch (cause) {
-          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
+          const isBatch = typeof step !== 'string' && ('fill' in step || 'swap' in step);
+          if (isBatch && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
             await delay(lockPauseMs / 10);
             continue;
           }

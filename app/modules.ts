@@ -26,10 +26,11 @@ import { erasureModule } from '../plugins/tenants/erasure/index.ts';
 import { organizationsModule } from '../plugins/tenants/organizations/index.ts';
 import { quotasModule } from '../plugins/tenants/quotas/index.ts';
 import { webhookModules } from '../webhooks/index.ts';
+import type { Config } from './config.ts';
 import type { DoctorTarget, Instance, Services } from './services.ts';
 
 /** The modules of an instance, in the order of registration, navigation and help. */
-export const modules: readonly Module<Services, Instance, DoctorTarget>[] = [
+export const modules: readonly Module<Services, Instance, DoctorTarget, Config>[] = [
   // Must be first, because it measures the routes of all other modules.
   operationsModule,
   tracingModule,

@@ -1,6 +1,7 @@
-// Errors: every error that a client can receive, with its HTTP status, code and message.
+// Errors: every error that a client can receive, with its HTTP status, code, text and hint.
 // Must not import other project code. Every folder may import it.
 import { existsSync } from 'node:fs';
+import { STATUS_CODES } from 'node:http';
 
 /** An issue with one field or parameter of a request. */
 export interface FieldIssue {
@@ -17,82 +18,41 @@ const [maxName, maxText] = [100, 1000];
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
-/** The meaning of each error code. Codes are stable, but new ones may be added. */
-export const errorCodes = {
-  invalid_request: 'The request violates HTTP, or the HTTP server rejected it.',
-  invalid_json: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
-  invalid_csv: 'The body, or one of its lines, is not CSV in UTF-8.',
-  line_too_long: 'A line of the body is longer than 1 MiB.',
-  invalid_input: 'Fields or parameters are invalid; `fields` names them.',
-  invalid_header: 'A header is malformed or cannot be used here.',
-  missing_reference: 'References do not point to existing records of the organization; `fields` names them.',
-  duplicate: 'Another record of the organization has the same value of a unique field; `fields` names it.',
-  rejected_by_database:
-    'A constraint or trigger added to the database by the operator rejected the record; `constraint` names it.',
-  items_refused: 'Records of a batch are invalid, and nothing was written; `fields` names them by index.',
-  organization_required: 'The caller belongs to several organizations and must choose one with `?org=`.',
-  unauthenticated: 'Credentials are missing, wrong, expired or revoked.',
-  second_factor_required: 'The password is correct, but `otp` is missing, wrong or already used.',
-  second_factor_missing:
-    'The instance requires a second factor, and the user has to set one up in a browser.',
-  forbidden: "The profile does not grant the action, or a channel's verify token is wrong.",
-  quota_exceeded: "The organization has reached a limit set by the instance's operator.",
-  not_a_member: 'The caller is not a member of the organization, or the organization does not exist.',
-  cross_site: 'A write with a session cookie came from another origin.',
-  not_found: 'The record does not exist in the organization, or the path does not exist.',
-  method_not_allowed: 'The path does not support the method.',
-  request_timeout: 'The request was sent too slowly.',
-  in_progress: 'The first request with this `Idempotency-Key` is still running.',
-  cursor_expired:
-    "The change feed's cursor is older than the retained changes, or precedes a restore of the database.",
-  precondition_failed: 'The record does not meet `If-Match` or `If-None-Match`.',
-  body_too_large: 'The body exceeds the limit of the path.',
-  expectation_failed: 'The server does not support the expectation in `Expect`.',
-  idempotency_key_reused: 'The `Idempotency-Key` was already used with a different body.',
-  too_many_attempts: 'Too many wrong passwords or secrets.',
-  rate_limited: 'The key or user has exceeded the rate limit of the instance.',
-  head_too_large: 'The request headers are too large.',
-  internal: 'Internal server error.',
-  database_failed: 'The database failed or cannot be reached.',
-  not_configured: 'The endpoint has no secret on this instance.',
-  not_recorded: 'The instance does not record changes.',
-  send_failed: 'The message could not be sent.',
-  overloaded: 'Too many requests or events are already waiting.',
-  too_slow: 'The statement exceeded its time limit or waited too long for a lock, and was canceled.',
-  shutting_down: 'The process is shutting down.',
-  read_only: 'The instance is read-only during maintenance.',
-} as const;
-
-/** A stable word in snake_case, by which programs can identify an error. */
-export type ErrorCode = keyof typeof errorCodes;
+/** Additional properties of an error. */
+interface ErrorExtra {
+  /** What to do. Part of the message. */
+  readonly hint?: string;
+  readonly fields?: readonly FieldIssue[];
+  /** Number of entries omitted from `fields`. */
+  readonly more?: number;
+  /** ID of the conflicting record, as decimal text. */
+  readonly existingId?: string;
+  /** The constraint or trigger function that rejected the write. */
+  readonly constraint?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Report on the work completed before the failure. */
+  readonly report?: object;
+}
 
 /** An error response. Helpers throw it, and the error handler (engine/http/error-handling.ts) sends it. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly status: number;
   readonly code: ErrorCode;
-  readonly extra: {
-    readonly fields?: readonly FieldIssue[];
-    /** Number of entries omitted from `fields`. */
-    readonly more?: number;
-    /** ID of the conflicting record, as decimal text. */
-    readonly existingId?: string;
-    /** The constraint or trigger function that rejected the write. */
-    readonly constraint?: string;
-    readonly headers?: Readonly<Record<string, string>>;
-    /** Report on the work completed before the failure. */
-    readonly report?: object;
-  };
+  /** The message without the hint. */
+  readonly text: string;
+  readonly extra: ErrorExtra;
   constructor(
     status: number,
     code: ErrorCode,
-    message: string,
-    extra: HttpError['extra'] = {},
+    text: string,
+    extra: ErrorExtra = {},
     options?: { readonly cause?: unknown },
   ) {
-    super(message, options);
+    super(extra.hint === undefined ? text : `${text}. ${extra.hint}`, options);
     this.status = status;
     this.code = code;
+    this.text = text;
     this.extra = limitedFields(extra, maxFields);
   }
 }
@@ -135,11 +95,14 @@ export function errorJson(
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
+/** Returns the standard text of a status code, for example "bad request". */
+const statusText = (status: number): string => (STATUS_CODES[status] ?? 'bad request').toLowerCase();
+
 /** Returns the text with its first letter in uppercase. */
 export const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const fieldsError = (fields: readonly FieldIssue[], code: ErrorCode = 'invalid_input') =>
-  new HttpError(400, code, joinMessages(fields), { fields });
+/** Returns the details of an error about fields. */
+const fieldsDetail = (fields: readonly FieldIssue[]) => ({ text: joinMessages(fields), fields });
 
 /** Joins the messages of issues, up to the maximum length of a message. */
 function joinMessages(fields: readonly FieldIssue[]): string {
@@ -152,256 +115,497 @@ function joinMessages(fields: readonly FieldIssue[]): string {
   return text;
 }
 
-/** The errors of the REST API, with a constructor for each. */
-export const errors = {
-  /** 400: the body is not a JSON object sent as application/json. */
-  invalidJson: (reason: string) => new HttpError(400, 'invalid_json', `Invalid JSON body: ${reason}`),
-  /** 400: the body or one of its lines is not valid CSV in UTF-8. */
-  invalidCsv: (reason: string) => new HttpError(400, 'invalid_csv', `Invalid CSV: ${reason}`),
-  /** 400: a line exceeds the limit, which is in bytes. */
-  lineTooLong: (limit: number) => new HttpError(400, 'line_too_long', `Line is longer than ${limit} bytes`),
-  /** 400: the Host header is missing or repeated (RFC 9112, section 3.2). @param count number of Host headers */
-  hostRequired: (count: number) =>
-    new HttpError(
-      400,
-      'invalid_request',
-      count === 0 ? 'The Host header is missing' : 'Several Host headers were sent. Send exactly one.',
-      {
-        headers: { connection: 'close' },
-      },
-    ),
-  /** 400: the client disconnected before its request was complete, so it will not receive this response. */
-  incompleteRequest: () => new HttpError(400, 'invalid_request', 'The request is incomplete'),
-  /** 400: fields or parameters are invalid. */
-  invalidFields: (fields: readonly FieldIssue[]) => fieldsError(fields),
-  /** 400: the body refers to records that do not exist in the organization. */
-  missingReferences: (fields: readonly FieldIssue[]) => fieldsError(fields, 'missing_reference'),
-  /** 400: a constraint or trigger that the operator added to the database rejected the record. */
-  rejectedByDatabase: (constraint: string, cause?: unknown) =>
-    new HttpError(
-      400,
-      'rejected_by_database',
-      `The database rejected the record: ${constraint}`,
-      { constraint },
-      { cause },
-    ),
-  /**
-   * 409: another record has the same values in these unique fields.
-   * @param existingId the other record's ID, if the caller can read that record
-   */
-  duplicate: (names: readonly string[], existingId?: string) => {
-    const isSingle = names.length === 1;
-    const message = `Another record has the same ${names.join(' and ')}`;
-    return new HttpError(409, 'duplicate', message, {
-      fields: names.map((field) => ({
-        field,
-        message: isSingle ? message : `${field} has the same value, in combination with the other fields`,
-      })),
-      ...(existingId !== undefined && { existingId }),
-    });
+/** Properties of an error that depend on its cause. */
+interface ErrorDetail extends ErrorExtra {
+  readonly status?: number;
+  readonly text?: string;
+  readonly cause?: unknown;
+}
+
+/** An error that a client can receive. Its message is the text, followed by the hint as a second sentence. */
+interface ErrorEntry {
+  readonly status: number;
+  /** A stable word in snake_case, by which programs can identify an error. Several errors can have the same code. */
+  readonly code: string;
+  /** Meaning of the code, for the API's description. Present in one of the entries with the same code. */
+  readonly meaning?: string;
+  /** What is wrong. */
+  readonly text?: string;
+  /** What to do. */
+  readonly hint?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Returns the properties that depend on the cause. The constructor has the same parameters. */
+  readonly detail?: (...args: never[]) => ErrorDetail;
+}
+
+const bearer = { 'www-authenticate': 'Bearer' };
+const retryAfter = (seconds: number) => ({ 'retry-after': String(seconds) });
+const closing = { connection: 'close' };
+
+/**
+ * Every error of the REST API. The description lists the codes in this order. Codes are stable, but new ones may be
+ * added.
+ */
+export const errorEntries = {
+  /** The HTTP server rejected the request. */
+  rejectedRequest: {
+    status: 400,
+    code: 'invalid_request',
+    meaning: 'The request violates HTTP, or the HTTP server rejected it.',
+    detail: (status = 400) => ({ status, text: statusText(status) }),
   },
-  /** 400: several items of a batch have the same values in unique fields. */
-  duplicateInBatch: (names: readonly string[]) =>
-    fieldsError(
-      names.map((field) => ({
-        field,
-        message: `${names.join(' and ')} is the same in several records of the batch`,
-      })),
-    ),
-  /** 400: an item of a batch is invalid as a whole. */
-  invalidItem: (message: string) => new HttpError(400, 'invalid_input', message),
-  /**
-   * 400: items of a batch are invalid and nothing was written.
-   * @param items errors by location, for example `records[2]`
-   */
-  itemsRejected: (items: ReadonlyMap<string, HttpError>, cause?: unknown) => {
-    const fields = [...items].flatMap(
-      ([location, { message, extra }]) =>
-        extra.fields?.map((issue) => ({
-          field: `${location}.${issue.field}`,
-          message: `${location}: ${issue.message}`,
-        })) ?? [{ field: location, message: `${location}: ${message}` }],
-    );
-    const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
-    const [first] = fields;
-    return new HttpError(
-      400,
-      'items_refused',
-      items.size === 1
-        ? `1 record is invalid: ${first?.message}`
-        : `${items.size} records are invalid. First: ${first?.message}`,
-      { fields, ...(more > 0 && { more }) },
-      { cause },
-    );
+  /** The Host header is missing or repeated (RFC 9112, section 3.2). `count` is the number of Host headers. */
+  hostRequired: {
+    status: 400,
+    code: 'invalid_request',
+    headers: closing,
+    detail: (count: number) =>
+      count === 0
+        ? { text: 'The Host header is missing' }
+        : { text: 'Several Host headers were sent', hint: 'Send exactly one.' },
   },
-  /** 400: a query parameter is invalid. */
-  invalidParameter: (field: string, message: string) =>
-    fieldsError([{ field, message: `${field} ${message}` }]),
-  /** 401: the credentials are missing, unknown, expired or revoked. The text does not reveal which. */
-  unauthenticated: () =>
-    new HttpError(401, 'unauthenticated', 'Missing or invalid credentials', {
-      headers: { 'www-authenticate': 'Bearer' },
-    }),
-  /** 401: the Authorization header does not start with `Bearer`. Its key is not verified. */
-  bearerNeeded: () =>
-    new HttpError(401, 'unauthenticated', 'Send the key as "Authorization: Bearer <key>"', {
-      headers: { 'www-authenticate': 'Bearer' },
-    }),
-  /** 401: a login with a password failed. The text does not reveal why. */
-  wrongPassword: () =>
-    new HttpError(401, 'unauthenticated', 'Wrong email or password', {
-      headers: { 'www-authenticate': 'Bearer' },
-    }),
-  /** 401: the password is correct, but the second factor is missing or wrong. */
-  secondFactorRequired: (message = 'This user has a second factor. Send its code as "otp".') =>
-    new HttpError(401, 'second_factor_required', message, { headers: { 'www-authenticate': 'Bearer' } }),
-  /** 401: the instance requires a second factor that the user has not set up. */
-  secondFactorMissing: () =>
-    new HttpError(
-      401,
-      'second_factor_missing',
-      'This instance requires a second factor. Log in at /setup in a browser and set one up.',
-      { headers: { 'www-authenticate': 'Bearer' } },
-    ),
-  /** 403: the caller's profile does not grant the action on the object. */
-  forbidden: (object: string, action: string) =>
-    new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${object}`),
+  /** The client disconnected before its request was complete, so it will not receive this response. */
+  incompleteRequest: { status: 400, code: 'invalid_request', text: 'The request is incomplete' },
+  /** The body is not a JSON object sent as application/json. */
+  invalidJson: {
+    status: 400,
+    code: 'invalid_json',
+    meaning: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
+    detail: (reason: string) => ({ text: `Invalid JSON body: ${reason}` }),
+  },
+  /** The body or one of its lines is not valid CSV in UTF-8. */
+  invalidCsv: {
+    status: 400,
+    code: 'invalid_csv',
+    meaning: 'The body, or one of its lines, is not CSV in UTF-8.',
+    detail: (reason: string) => ({ text: `Invalid CSV: ${reason}` }),
+  },
+  /** A line exceeds the limit, which is in bytes. */
+  lineTooLong: {
+    status: 400,
+    code: 'line_too_long',
+    meaning: 'A line of the body is longer than 1 MiB.',
+    detail: (limit: number) => ({ text: `Line is longer than ${limit} bytes` }),
+  },
+  /** Fields or parameters are invalid. */
+  invalidFields: {
+    status: 400,
+    code: 'invalid_input',
+    meaning: 'Fields or parameters are invalid; `fields` names them.',
+    detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
+  },
+  /** A query parameter is invalid. */
+  invalidParameter: {
+    status: 400,
+    code: 'invalid_input',
+    detail: (field: string, message: string) => fieldsDetail([{ field, message: `${field} ${message}` }]),
+  },
+  /** Several items of a batch have the same values in unique fields. */
+  duplicateInBatch: {
+    status: 400,
+    code: 'invalid_input',
+    detail: (names: readonly string[]) =>
+      fieldsDetail(
+        names.map((field) => ({
+          field,
+          message: `${names.join(' and ')} is the same in several records of the batch`,
+        })),
+      ),
+  },
+  /** The body, or an item of a batch, is invalid as a whole. */
+  invalidItem: { status: 400, code: 'invalid_input', detail: (text: string) => ({ text }) },
+  /** A header is malformed. `message` completes "<name> …". */
+  malformedHeader: {
+    status: 400,
+    code: 'invalid_header',
+    meaning: 'A header is malformed or cannot be used here.',
+    detail: (name: string, message: string) => ({ text: `${name} ${message}` }),
+  },
+  /** The body refers to records that do not exist in the organization. */
+  missingReferences: {
+    status: 400,
+    code: 'missing_reference',
+    meaning: 'References do not point to existing records of the organization; `fields` names them.',
+    detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
+  },
   /**
-   * 403: the organization has reached one of its limits.
-   * @param quota description of the limit, for example "100 records"
+   * Another record has the same values in these unique fields. `existingId` is its ID, if the caller can read that
+   * record.
    */
-  quotaExceeded: (quota: string) =>
-    new HttpError(
-      403,
-      'quota_exceeded',
-      `The organization has reached its limit of ${quota}. Delete some, or ask the operator of this instance for a higher limit.`,
-    ),
-  /** 400: a member of several organizations did not select an organization with `?org=`. */
-  organizationRequired: () =>
-    fieldsError(
-      [{ field: 'org', message: 'org is required because you belong to several organizations' }],
-      'organization_required',
-    ),
-  /**
-   * 403: the caller is not a member of the organization, or the organization does not exist. The text does not reveal
-   * which.
-   */
-  notAMember: () => new HttpError(403, 'not_a_member', 'You are not a member of this organization'),
-  /** 403: a write with a session cookie came from another origin. */
-  crossSite: () =>
-    new HttpError(
-      403,
-      'cross_site',
-      'Writes with a session cookie are only allowed from pages of this origin',
-    ),
-  /** 429: too many attempts have failed. `retryAfter` is in seconds. */
-  tooManyAttempts: (retryAfter: number) =>
-    new HttpError(429, 'too_many_attempts', 'Too many attempts. Try again later.', {
-      headers: { 'retry-after': String(retryAfter) },
+  duplicate: {
+    status: 409,
+    code: 'duplicate',
+    meaning: 'Another record of the organization has the same value of a unique field; `fields` names it.',
+    detail: (names: readonly string[], existingId?: string) => {
+      const isSingle = names.length === 1;
+      const text = `Another record has the same ${names.join(' and ')}`;
+      return {
+        text,
+        fields: names.map((field) => ({
+          field,
+          message: isSingle ? text : `${field} has the same value, in combination with the other fields`,
+        })),
+        ...(existingId !== undefined && { existingId }),
+      };
+    },
+  },
+  /** A constraint or trigger that the operator added to the database rejected the record. */
+  rejectedByDatabase: {
+    status: 400,
+    code: 'rejected_by_database',
+    meaning:
+      'A constraint or trigger added to the database by the operator rejected the record; `constraint` names it.',
+    detail: (constraint: string, cause?: unknown) => ({
+      text: `The database rejected the record: ${constraint}`,
+      constraint,
+      cause,
     }),
-  /** 429: the caller has exceeded the rate limit. `retryAfter` is in seconds. */
-  rateLimited: (retryAfter: number) =>
-    new HttpError(429, 'rate_limited', 'Too many requests. Try again later.', {
-      headers: { 'retry-after': String(retryAfter) },
+  },
+  /** Items of a batch are invalid and nothing was written. `items` are their errors by location, such as `records[2]`. */
+  itemsRejected: {
+    status: 400,
+    code: 'items_refused',
+    meaning: 'Records of a batch are invalid, and nothing was written; `fields` names them by index.',
+    detail: (
+      items: ReadonlyMap<string, { readonly message: string; readonly extra: ErrorExtra }>,
+      cause?: unknown,
+    ) => {
+      const fields = [...items].flatMap(
+        ([location, { message, extra }]) =>
+          extra.fields?.map((issue) => ({
+            field: `${location}.${issue.field}`,
+            message: `${location}: ${issue.message}`,
+          })) ?? [{ field: location, message: `${location}: ${message}` }],
+      );
+      const more = [...items.values()].reduce((sum, { extra }) => sum + (extra.more ?? 0), 0);
+      const [first] = fields;
+      return {
+        text:
+          items.size === 1
+            ? `1 record is invalid: ${first?.message}`
+            : `${items.size} records are invalid. First: ${first?.message}`,
+        fields,
+        ...(more > 0 && { more }),
+        cause,
+      };
+    },
+  },
+  /** A member of several organizations did not select an organization with `?org=`. */
+  organizationRequired: {
+    status: 400,
+    code: 'organization_required',
+    meaning: 'The caller belongs to several organizations and must choose one with `?org=`.',
+    detail: () =>
+      fieldsDetail([
+        { field: 'org', message: 'org is required because you belong to several organizations' },
+      ]),
+  },
+  /** The credentials are missing, unknown, expired or revoked. The text does not reveal which. */
+  unauthenticated: {
+    status: 401,
+    code: 'unauthenticated',
+    meaning: 'Credentials are missing, wrong, expired or revoked.',
+    text: 'Missing or invalid credentials',
+    headers: bearer,
+  },
+  /** The Authorization header does not start with `Bearer`. Its key is not verified. */
+  bearerNeeded: {
+    status: 401,
+    code: 'unauthenticated',
+    text: 'Send the key as "Authorization: Bearer <key>"',
+    headers: bearer,
+  },
+  /** A login with a password failed. The text does not reveal why. */
+  wrongPassword: { status: 401, code: 'unauthenticated', text: 'Wrong email or password', headers: bearer },
+  /** The password is correct, but the second factor is missing. */
+  secondFactorRequired: {
+    status: 401,
+    code: 'second_factor_required',
+    meaning: 'The password is correct, but `otp` is missing, wrong or already used.',
+    text: 'This user has a second factor',
+    hint: 'Send its code as "otp".',
+    headers: bearer,
+  },
+  /** The password is correct, but the second factor is wrong. */
+  wrongSecondFactor: {
+    status: 401,
+    code: 'second_factor_required',
+    text: 'otp is wrong or has already been used',
+    headers: bearer,
+  },
+  /** The instance requires a second factor that the user has not set up. */
+  secondFactorMissing: {
+    status: 401,
+    code: 'second_factor_missing',
+    meaning: 'The instance requires a second factor, and the user has to set one up in a browser.',
+    text: 'This instance requires a second factor',
+    hint: 'Log in at /setup in a browser and set one up.',
+    headers: bearer,
+  },
+  /** The caller's profile does not grant the action on the object. */
+  forbidden: {
+    status: 403,
+    code: 'forbidden',
+    meaning: "The profile does not grant the action, or a channel's verify token is wrong.",
+    detail: (object: string, action: string) => ({
+      text: `Your profile does not grant ${action} on ${object}`,
     }),
-  /** 404: the resource does not exist. */
-  notFound: () => new HttpError(404, 'not_found', 'Not found'),
-  /** 404: the path does not exist. @param hint a suggestion, including its leading punctuation */
-  pathNotFound: (hint: string) => new HttpError(404, 'not_found', `Path not found${hint}`),
-  /** 404: the record does not exist, belongs to another organization, or has an invalid ID. */
-  recordNotFound: (singular: string) =>
-    new HttpError(
-      404,
-      'not_found',
-      `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
-    ),
-  /** 405: the path does not support the method. @param allow the supported methods */
-  methodNotAllowed: (allow: string) =>
-    new HttpError(405, 'method_not_allowed', `Method not allowed. Allowed methods: ${allow}`, {
-      headers: { allow },
+  },
+  /** The caller is not allowed to continue, for another reason than its grants. */
+  notPermitted: { status: 403, code: 'forbidden', detail: (text: string) => ({ text }) },
+  /** The organization has reached one of its limits. `quota` describes the limit, for example "100 records". */
+  quotaExceeded: {
+    status: 403,
+    code: 'quota_exceeded',
+    meaning: "The organization has reached a limit set by the instance's operator.",
+    hint: 'Delete some, or ask the operator of this instance for a higher limit.',
+    detail: (quota: string) => ({ text: `The organization has reached its limit of ${quota}` }),
+  },
+  /** The caller is not a member of the organization, or it does not exist. The text does not reveal which. */
+  notAMember: {
+    status: 403,
+    code: 'not_a_member',
+    meaning: 'The caller is not a member of the organization, or the organization does not exist.',
+    text: 'You are not a member of this organization',
+  },
+  /** A write with a session cookie came from another origin. */
+  crossSite: {
+    status: 403,
+    code: 'cross_site',
+    meaning: 'A write with a session cookie came from another origin.',
+    text: 'Writes with a session cookie are only allowed from pages of this origin',
+  },
+  /** The resource does not exist. */
+  notFound: {
+    status: 404,
+    code: 'not_found',
+    meaning: 'The record does not exist in the organization, or the path does not exist.',
+    text: 'Not found',
+  },
+  /** The path does not exist. `details` include their leading punctuation. */
+  pathNotFound: {
+    status: 404,
+    code: 'not_found',
+    detail: (details: string, hint?: string) => ({
+      text: `Path not found${details}`,
+      ...(hint !== undefined && { hint }),
     }),
-  /** 400: a header is malformed. @param message completes "<name> …" */
-  malformedHeader: (name: string, message: string) =>
-    new HttpError(400, 'invalid_header', `${name} ${message}`),
-  /** 410: changes after the cursor may be missing. */
-  cursorExpired: () =>
-    new HttpError(
-      410,
-      'cursor_expired',
-      'Changes after this cursor may have been deleted. Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
-    ),
-  /** 412: the record does not meet the conditions of the request, so nothing was written. */
-  preconditionFailed: () =>
-    new HttpError(412, 'precondition_failed', 'The record has changed since it was read'),
-  /** 409: the first request with this Idempotency-Key is still running. */
-  stillRunning: () =>
-    new HttpError(409, 'in_progress', 'The first request with this Idempotency-Key is still running', {
-      headers: { 'retry-after': '1' },
+  },
+  /** The record does not exist, belongs to another organization, or has an invalid ID. */
+  recordNotFound: {
+    status: 404,
+    code: 'not_found',
+    detail: (singular: string) => ({
+      text: `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
     }),
-  /** 422: the Idempotency-Key was used with a different body. */
-  keyReused: () =>
-    new HttpError(
-      422,
-      'idempotency_key_reused',
-      'This Idempotency-Key was already used with a different body',
-    ),
-  /** 408: the body arrives too slowly. */
-  requestTimeout: () =>
-    new HttpError(408, 'request_timeout', 'The request was sent too slowly', {
-      headers: { connection: 'close' },
-    }),
-  /** 413: the body exceeds the limit, which is in bytes. */
-  tooLarge: (limit: number) =>
-    new HttpError(413, 'body_too_large', `The request body is larger than ${limit} bytes`),
-  /** 500: the database failed or cannot be reached. `retryAfter` is in seconds. */
-  database: (cause: unknown, retryAfter = 5) =>
-    new HttpError(
-      500,
-      'database_failed',
-      'The database did not respond as expected',
-      { headers: { 'retry-after': String(retryAfter) } },
-      { cause },
-    ),
-  /** 503: too many requests are waiting in total or for the organization, or this request has waited too long. */
-  overloaded: () =>
-    new HttpError(503, 'overloaded', 'The server is busy. Try again.', {
-      headers: { 'retry-after': '1' },
-    }),
-  /** 503: more connections are open than the instance accepts. */
-  tooManyConnections: () =>
-    new HttpError(503, 'overloaded', 'Too many connections. Try again.', {
-      headers: { 'retry-after': '1', connection: 'close' },
-    }),
-  /** 503: the database canceled a statement that exceeded its statement or lock timeout. */
-  tooSlow: (cause: unknown) =>
-    new HttpError(
-      503,
-      'too_slow',
-      'The request took too long',
-      { headers: { 'retry-after': '5' } },
-      { cause },
-    ),
-  /** 501: the partner endpoint's secret is not set on this instance. */
-  notConfigured: () =>
-    new HttpError(501, 'not_configured', 'This endpoint is not configured on this instance'),
-  /** 501: the instance does not record changes. */
-  notRecorded: () => new HttpError(501, 'not_recorded', 'This instance does not record changes'),
-  /** 503: too many of the organization's events are waiting in the inbox. Providers retry. */
-  inboxFull: () =>
-    new HttpError(503, 'overloaded', 'Too many events are waiting to be processed. Try again later.', {
-      headers: { 'retry-after': '60' },
-    }),
-  /** 503: the operator has made the instance read-only. */
-  readOnly: () =>
-    new HttpError(503, 'read_only', 'The service is read-only during maintenance. Try again later.', {
-      headers: { 'retry-after': '60' },
-    }),
-  /** 503: the process is draining before it stops. */
-  draining: () =>
-    new HttpError(503, 'shutting_down', 'The server is shutting down', {
-      headers: { 'retry-after': '1', connection: 'close' },
-    }),
-} as const;
+  },
+  /** The path does not support the method. `allow` are the supported methods. */
+  methodNotAllowed: {
+    status: 405,
+    code: 'method_not_allowed',
+    meaning: 'The path does not support the method.',
+    text: 'Method not allowed',
+    detail: (allow: string) => ({ hint: `Allowed methods: ${allow}`, headers: { allow } }),
+  },
+  /** The body arrives too slowly. */
+  requestTimeout: {
+    status: 408,
+    code: 'request_timeout',
+    meaning: 'The request was sent too slowly.',
+    text: 'The request was sent too slowly',
+    headers: closing,
+  },
+  /** The headers arrive too slowly. */
+  headTimeout: { status: 408, code: 'request_timeout', text: 'request timeout' },
+  /** The first request with this Idempotency-Key is still running. */
+  stillRunning: {
+    status: 409,
+    code: 'in_progress',
+    meaning: 'The first request with this `Idempotency-Key` is still running.',
+    text: 'The first request with this Idempotency-Key is still running',
+    headers: retryAfter(1),
+  },
+  /** Changes after the cursor may be missing. */
+  cursorExpired: {
+    status: 410,
+    code: 'cursor_expired',
+    meaning:
+      "The change feed's cursor is older than the retained changes, or precedes a restore of the database.",
+    text: 'Changes after this cursor may have been deleted',
+    hint: 'Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
+  },
+  /** The record does not meet the conditions of the request, so nothing was written. */
+  preconditionFailed: {
+    status: 412,
+    code: 'precondition_failed',
+    meaning: 'The record does not meet `If-Match` or `If-None-Match`.',
+    text: 'The record has changed since it was read',
+  },
+  /** The body exceeds the limit, which is in bytes. */
+  tooLarge: {
+    status: 413,
+    code: 'body_too_large',
+    meaning: 'The body exceeds the limit of the path.',
+    detail: (limit: number) => ({ text: `The request body is larger than ${limit} bytes` }),
+  },
+  /** The server does not support the expectation in `Expect`. */
+  expectationFailed: {
+    status: 417,
+    code: 'expectation_failed',
+    meaning: 'The server does not support the expectation in `Expect`.',
+    text: 'the expectation cannot be met',
+  },
+  /** The Idempotency-Key was used with a different body. */
+  keyReused: {
+    status: 422,
+    code: 'idempotency_key_reused',
+    meaning: 'The `Idempotency-Key` was already used with a different body.',
+    text: 'This Idempotency-Key was already used with a different body',
+  },
+  /** Too many attempts have failed. `seconds` is the time to wait. */
+  tooManyAttempts: {
+    status: 429,
+    code: 'too_many_attempts',
+    meaning: 'Too many wrong passwords or secrets.',
+    text: 'Too many attempts',
+    hint: 'Try again later.',
+    detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
+  },
+  /** The caller has exceeded the rate limit. `seconds` is the time to wait. */
+  rateLimited: {
+    status: 429,
+    code: 'rate_limited',
+    meaning: 'The key or user has exceeded the rate limit of the instance.',
+    text: 'Too many requests',
+    hint: 'Try again later.',
+    detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
+  },
+  /** The request headers are too large. */
+  headTooLarge: {
+    status: 431,
+    code: 'head_too_large',
+    meaning: 'The request headers are too large.',
+    text: 'request header fields too large',
+  },
+  /** The server failed. */
+  internal: {
+    status: 500,
+    code: 'internal',
+    meaning: 'Internal server error.',
+    text: 'the server failed',
+    detail: (cause: unknown) => ({ cause }),
+  },
+  /** The database failed or cannot be reached. */
+  database: {
+    status: 500,
+    code: 'database_failed',
+    meaning: 'The database failed or cannot be reached.',
+    text: 'The database did not respond as expected',
+    headers: retryAfter(5),
+    detail: (cause: unknown) => ({ cause }),
+  },
+  /** The partner endpoint's secret is not set on this instance. */
+  notConfigured: {
+    status: 501,
+    code: 'not_configured',
+    meaning: 'The endpoint has no secret on this instance.',
+    text: 'This endpoint is not configured on this instance',
+  },
+  /** The instance does not record changes. */
+  notRecorded: {
+    status: 501,
+    code: 'not_recorded',
+    meaning: 'The instance does not record changes.',
+    text: 'This instance does not record changes',
+  },
+  /** The provider rejected the message or did not respond. */
+  sendFailed: {
+    status: 502,
+    code: 'send_failed',
+    meaning: 'The message could not be sent.',
+    text: 'the message was not sent',
+    detail: (cause: unknown) => ({ cause }),
+  },
+  /** Too many requests are waiting in total or for the organization, or this request has waited too long. */
+  overloaded: {
+    status: 503,
+    code: 'overloaded',
+    meaning: 'Too many requests or events are already waiting.',
+    text: 'The server is busy',
+    hint: 'Try again.',
+    headers: retryAfter(1),
+  },
+  /** More connections are open than the instance accepts. */
+  tooManyConnections: {
+    status: 503,
+    code: 'overloaded',
+    text: 'Too many connections',
+    hint: 'Try again.',
+    headers: { ...retryAfter(1), ...closing },
+  },
+  /** Too many of the organization's events are waiting in the inbox. Providers retry. */
+  inboxFull: {
+    status: 503,
+    code: 'overloaded',
+    text: 'Too many events are waiting to be processed',
+    hint: 'Try again later.',
+    headers: retryAfter(60),
+  },
+  /** The database canceled a statement that exceeded its statement or lock timeout. */
+  tooSlow: {
+    status: 503,
+    code: 'too_slow',
+    meaning: 'The statement exceeded its time limit or waited too long for a lock, and was canceled.',
+    text: 'The request took too long',
+    headers: retryAfter(5),
+    detail: (cause: unknown) => ({ cause }),
+  },
+  /** The process is draining before it stops. */
+  draining: {
+    status: 503,
+    code: 'shutting_down',
+    meaning: 'The process is shutting down.',
+    text: 'The server is shutting down',
+    headers: { ...retryAfter(1), ...closing },
+  },
+  /** The operator has made the instance read-only. */
+  readOnly: {
+    status: 503,
+    code: 'read_only',
+    meaning: 'The instance is read-only during maintenance.',
+    text: 'The service is read-only during maintenance',
+    hint: 'Try again later.',
+    headers: retryAfter(60),
+  },
+} as const satisfies Readonly<Record<string, ErrorEntry>>;
+
+type Entries = typeof errorEntries;
+
+/** The code of an error. */
+export type ErrorCode = Entries[keyof Entries]['code'];
+
+/** The meaning of each error code. */
+export const errorCodes = Object.fromEntries(
+  Object.values<ErrorEntry>(errorEntries).flatMap(({ code, meaning }) =>
+    meaning === undefined ? [] : [[code, meaning]],
+  ),
+) as Readonly<Record<ErrorCode, string>>;
+
+/** The parameters of an error's constructor. */
+type Causes<Entry> = Entry extends { readonly detail: (...args: infer Args) => ErrorDetail } ? Args : [];
+
+/** The errors of the REST API, with a constructor for each entry. */
+export const errors = Object.fromEntries(
+  Object.entries<ErrorEntry>(errorEntries).map(([name, entry]) => [
+    name,
+    (...args: never[]) => createError(entry, args),
+  ]),
+) as { readonly [Name in keyof Entries]: (...args: Causes<Entries[Name]>) => HttpError };
+
+function createError({ detail, ...entry }: ErrorEntry, args: never[]): HttpError {
+  const { status, code, meaning: _, text = '', cause, ...extra } = { ...entry, ...detail?.(...args) };
+  return new HttpError(status, code as ErrorCode, text, extra, cause === undefined ? undefined : { cause });
+}
 
 /**
  * An error that the user can fix, in the configuration, a definition or a command. It is printed without a stack trace.

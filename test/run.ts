@@ -87,7 +87,7 @@ const alone = [
     'webhooks/simulate',
   ],
   ...['features/bounded', 'features/memory', 'features/bodies', 'features/cut', 'features/cursor-cost'],
-  'features/people/passwords',
+  'features/access/passwords',
 ];
 /** Maximum number of similar files per process. They share loaded, compiled and warm modules. */
 const together = 16;

@@ -12,8 +12,8 @@ const variables: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>> = {
   needs: ['config', 'settingsFile'],
   run: ({ config, settingsFile }) =>
     misspellingWarnings(config, settingsFile).map((line): Finding => {
-      const [place = '', problem = ''] = line.split(/ (.*)/s);
-      return { place, problem, advice: 'Correct the name, or remove the variable from the environment.' };
+      const [location = '', message = ''] = line.split(/ (.*)/s);
+      return { location, message, advice: 'Correct the name, or remove the variable from the environment.' };
     }),
 };
 
@@ -23,8 +23,8 @@ const unsetReferences: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFile'>
   run: ({ config, settingsFile }) =>
     unsetVariables(settingsFile, config.environment).map(
       ({ file, line, column, message }): Finding => ({
-        place: `${file}:${line}:${column}`,
-        problem: message,
+        location: `${file}:${line}:${column}`,
+        message,
         advice: 'Set the variable where the server is started, or write the value in the file.',
       }),
     ),
@@ -39,16 +39,16 @@ const settingsPermissions: DoctorCheck<Pick<DoctorTarget, 'config' | 'settingsFi
 function settingsPermissionFindings({ settingsFile: path }: Config, file: SettingsFile): readonly Finding[] {
   const mode = statSync(path).mode & 0o777;
   if (process.platform === 'win32') return [];
-  const place = file.parsed.file;
+  const location = file.parsed.file;
   if ((mode & 0o002) !== 0) {
-    const problem = 'any user of this machine can change it, and thus decide which clients can write records';
-    return [{ place, problem, advice: `Restrict access: chmod o-w ${path}` }];
+    const message = 'any user of this machine can change it, and thus decide which clients can write records';
+    return [{ location, message, advice: `Restrict access: chmod o-w ${path}` }];
   }
   const [secret] = secretsInFile(file);
   if (secret === undefined || (mode & 0o004) === 0) return [];
-  const problem = `any user of this machine can read its secrets, for example ${secret.name}`;
+  const message = `any user of this machine can read its secrets, for example ${secret.name}`;
   const advice = `Restrict access: chmod o= ${path}, or move the secrets to the environment: \${NAME}`;
-  return [{ place: secret.place, problem, advice }];
+  return [{ location: secret.location, message, advice }];
 }
 
 const readOnly: DoctorCheck<Pick<DoctorTarget, 'settings'>> = {
@@ -58,8 +58,8 @@ const readOnly: DoctorCheck<Pick<DoctorTarget, 'settings'>> = {
     settings.read_only
       ? [
           {
-            place: 'read_only of config.yaml',
-            problem: 'every write is rejected with 503, and background work is paused',
+            location: 'read_only of config.yaml',
+            message: 'every write is rejected with 503, and background work is paused',
             advice: 'Set it to false after the maintenance. The running server applies it immediately.',
             isNote: true,
           },
@@ -72,17 +72,21 @@ const migrations: DoctorCheck<Pick<DoctorTarget, 'config' | 'database'>> = {
   needs: ['config', 'database'],
   run: async ({ config, database }) => {
     const { pending, unfinished, problems, drift } = await stateOf(database, config);
-    const finding = (problem: string, advice: string): Finding => ({ place: 'migrations', problem, advice });
+    const finding = (message: string, advice: string): Finding => ({
+      location: 'migrations',
+      message,
+      advice,
+    });
     return [
       ...pending.map((name) =>
         finding(`${name} is pending`, 'Run "crm migrate". "crm plan" shows what it will do.'),
       ),
       ...unfinished.map((text) => {
-        const [problem = '', advice = ''] = text.split(/\. (.*)/s);
-        return finding(problem, advice);
+        const [message = '', advice = ''] = text.split(/\. (.*)/s);
+        return finding(message, advice);
       }),
-      ...problems.map((problem) =>
-        finding(problem, 'Run the version that migrated the database, or a newer one.'),
+      ...problems.map((message) =>
+        finding(message, 'Run the version that migrated the database, or a newer one.'),
       ),
       ...drift.map((line) =>
         finding(

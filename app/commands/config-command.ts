@@ -108,7 +108,7 @@ const isSecretPath = (path: Leaf['path']): boolean => path.some((step) => secret
 export const secretsInFile = ({
   unresolved: settings,
   parsed,
-}: SettingsFile): { name: string; place: string }[] =>
+}: SettingsFile): { name: string; location: string }[] =>
   leaves(settings)
     .filter(({ path, value }) => {
       const text = String(value).trim();
@@ -118,14 +118,14 @@ export const secretsInFile = ({
       );
     })
     .map(({ path }) => {
-      const { file, line, column } = parsed.problem({ path }, '');
-      return { name: path.join('.'), place: `${file}:${line}:${column}` };
+      const { file, line, column } = parsed.issueAt({ path }, '');
+      return { name: path.join('.'), location: `${file}:${line}:${column}` };
     });
 
 function settingRow({ path, value }: Leaf, parsed: Parsed, { environment }: Config): Row {
   const names = typeof value === 'string' ? variableReferences(value) : [];
   const text = String(value).replace(/\$\{(\w+)\}/g, (_, name: string) => environment[name] ?? '');
-  const { file, line } = parsed.problem({ path }, '');
+  const { file, line } = parsed.issueAt({ path }, '');
   const location = hasPath(parsed.data, path) ? `${file}:${line}` : 'default';
   return {
     name: path.join('.'),

@@ -27,7 +27,7 @@ async function dev(): Promise<CommandResult> {
     await close();
     return true;
   };
-  stopOnSignals({ leave: () => {}, delayMs: 0, stop });
+  stopOnSignals({ drain: () => {}, delayMs: 0, stop });
   const { stdin } = process;
   if (stdin.isTTY) stdin.setRawMode(true);
   stdin.setEncoding('utf8').on('data', (keys: string) => {

@@ -19,14 +19,14 @@ export function doctorCommand({ program, run }: CommandLine<Instance>): void {
 /** Runs the checks. Sets exit code 1 if they find a problem. */
 async function doctor(): Promise<CommandResult> {
   const report = await runDoctor();
-  const { findings, skipped, made } = report;
+  const { findings, skipped, checkCount } = report;
   const notes = findings.filter(({ isNote }) => isNote === true);
   const problems = findings.filter(({ isNote }) => isNote !== true);
   if (problems.length > 0) process.exitCode = 1;
-  const jsonOf = ({ check, place, problem, advice }: DoctorReport['findings'][number]) => ({
+  const jsonOf = ({ check, location, message, advice }: DoctorReport['findings'][number]) => ({
     check,
-    place,
-    problem,
+    place: location,
+    problem: message,
     advice,
   });
   const reasons = new Map<string, string[]>();
@@ -37,17 +37,17 @@ async function doctor(): Promise<CommandResult> {
       wrong: problems.map(jsonOf),
       notes: notes.map(jsonOf),
       skipped,
-      checks: made,
+      checks: checkCount,
     },
     text: [
       ...problems.map((finding) => formatFinding('wrong', finding)),
       ...notes.map((finding) => formatFinding('note', finding)),
       ...[...reasons].map(([reason, names]) => `skipped  ${names.join(', ')}\n         ${reason}`),
-      `${problems.length === 0 ? 'No problems found' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`}: ${made} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
+      `${problems.length === 0 ? 'No problems found' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`}: ${checkCount} checks, ${notes.length} ${notes.length === 1 ? 'note' : 'notes'}, ${skipped.length} skipped.`,
     ].join('\n'),
   };
 }
 
 /** Formats a finding as two lines. */
-const formatFinding = (kind: string, { place, problem, advice }: Finding): string =>
-  `${kind.padEnd(9)}${place}: ${problem}\n         ${advice}`;
+const formatFinding = (kind: string, { location, message, advice }: Finding): string =>
+  `${kind.padEnd(9)}${location}: ${message}\n         ${advice}`;

@@ -28,14 +28,14 @@ export interface DoctorReport {
   readonly findings: readonly (Finding & { readonly check: string })[];
   readonly skipped: readonly { readonly check: string; readonly reason: string }[];
   /** Number of completed checks. */
-  readonly made: number;
+  readonly checkCount: number;
 }
 
 /** State of a `crm doctor` run. */
 interface Examination {
   readonly findings: (Finding & { readonly check: string })[];
   readonly skipped: { readonly check: string; readonly reason: string }[];
-  made: number;
+  checkCount: number;
   /** Parts of the instance that could be loaded. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
   /** Reasons why parts that could not be loaded are not available. */
@@ -49,7 +49,13 @@ const timeoutMessage = (ms: number): string => `no response within ${ms / 1000} 
 
 /** Examines an instance without changing it. Every step has a timeout. */
 export async function runDoctor(environment: Environment = process.env): Promise<DoctorReport> {
-  const examination: Examination = { findings: [], skipped: [], made: 0, parts: {}, missing: new Map() };
+  const examination: Examination = {
+    findings: [],
+    skipped: [],
+    checkCount: 0,
+    parts: {},
+    missing: new Map(),
+  };
   await loadPart(
     examination,
     'config',
@@ -81,7 +87,7 @@ async function loadPart<Part extends DoctorSubject>(
   advice: string,
   load: () => Promise<DoctorTarget[Part]>,
 ): Promise<void> {
-  examination.made++;
+  examination.checkCount++;
   const check = label.replace('the ', '');
   try {
     Object.assign(examination.parts, { [part]: await withTimeout(timeoutMs, load(), timeoutMessage) });
@@ -186,7 +192,7 @@ async function runCheck(
     skipped.push({ check: name, reason: missing.get(missingPart) ?? 'the environment cannot be used' });
     return;
   }
-  examination.made++;
+  examination.checkCount++;
   // Pass only the parts that the check declares.
   const subject = Object.fromEntries(needs.map((part) => [part, parts[part]])) as unknown as DoctorTarget;
   try {
@@ -198,7 +204,7 @@ async function runCheck(
       return;
     }
     const advice = 'Run "crm doctor" again, and check the server’s log.';
-    findings.push({ check: name, place: name, problem: `no result: ${firstLine(cause)}`, advice });
+    findings.push({ check: name, location: name, message: `no result: ${firstLine(cause)}`, advice });
     // Further checks would also time out.
     if (!needs.includes('database') || !(cause instanceof TimeoutError)) return;
     missing.set('database', 'the database does not respond in time');
@@ -207,15 +213,15 @@ async function runCheck(
 }
 
 /** Splits an error into issues with their locations. */
-function issuesOf(cause: unknown, label: string): readonly Pick<Finding, 'place' | 'problem'>[] {
+function issuesOf(cause: unknown, label: string): readonly Pick<Finding, 'location' | 'message'>[] {
   if (cause instanceof YamlError) {
     return cause.issues.map(({ file, line, column, message }) => ({
-      place: `${file}:${line}:${column}`,
-      problem: message,
+      location: `${file}:${line}:${column}`,
+      message,
     }));
   }
-  if (!(cause instanceof UserError)) return [{ place: label, problem: firstLine(cause) }];
-  return cause.message.split('\n').map((problem) => ({ place: label, problem }));
+  if (!(cause instanceof UserError)) return [{ location: label, message: firstLine(cause) }];
+  return cause.message.split('\n').map((message) => ({ location: label, message }));
 }
 
 const firstLine = (cause: unknown): string => (cause as Error).message.split('\n')[0] ?? '';

@@ -30,14 +30,14 @@ export function pruneCommand({ program, run, withInstance }: CommandLine<Instanc
 async function prune({ database, service }: Instance, isDry: boolean): Promise<CommandResult> {
   const app = await service();
   try {
-    const counts: [what: string, count: number][] = [];
+    const counts: [label: string, count: number][] = [];
     for (const rule of app.retentionRules) {
       const count = isDry
         ? await countExpired(database, rule)
         : await deleteExpired(rule, () => tablesOf(database));
-      counts.push([rule.what, count]);
+      counts.push([rule.label, count]);
     }
-    const rows = counts.map(([what, count]) => [what, String(count)]);
+    const rows = counts.map(([label, count]) => [label, String(count)]);
     return {
       json: { dry_run: isDry, removed: Object.fromEntries(counts) },
       text: `${formatTable(['what', isDry ? 'would be removed' : 'removed'], rows)}${isDry ? '\nNothing was removed.' : ''}`,

@@ -103,7 +103,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
 
   /** Migrates the database and replaces the served definitions. */
   const serve = async (
-    { resources, plan, text, startedAt }: Change,
+    { resources, plan, text, startedAt }: PendingChange,
     changesTables: boolean,
   ): Promise<void> => {
     const app = await appOf(resources);
@@ -210,7 +210,7 @@ const isGitRunning = (folder: string): boolean =>
   existsSync(join(folder, '.git/index.lock')) ||
   (dirname(folder) !== folder && isGitRunning(dirname(folder)));
 
-interface Change {
+interface PendingChange {
   readonly resources: readonly Resource[];
   readonly plan: MigrationPlan;
   readonly text: string;

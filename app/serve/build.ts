@@ -50,9 +50,17 @@ export const readDefinitions = async (
   ...(await readSources(config.resources)),
 ];
 
+/** Headers and errors that modules add to operations on records. */
+const addedResponses = modules.flatMap(({ responses = [] }) => responses);
+
 /** Checks and compiles resource definitions. @throws YamlError with every issue */
 export const compileResources = (config: Config, sources: readonly Source[]): readonly Resource[] =>
-  compileResource(checkSources(sources), apiPrefix, enabledEffects(config), config.rateLimit !== undefined);
+  compileResource(
+    checkSources(sources),
+    apiPrefix,
+    enabledEffects(config),
+    addedResponses.filter(({ isEnabled }) => isEnabled(config)),
+  );
 
 /** Reads, checks and compiles an instance's resource definitions. @throws YamlError with every issue */
 export const loadResources = async (config: Config): Promise<readonly Resource[]> =>
@@ -149,7 +157,11 @@ export async function buildService(
     signing: signing(instance.secrets, 'cursors of lists'),
   };
   await app.register(async (api) => {
-    cors(api, config.corsOrigins);
+    cors(
+      api,
+      config.corsOrigins,
+      addedResponses.flatMap(({ headers }) => Object.keys(headers)),
+    );
     for (const resource of resources) {
       const { renamedFrom, alias } = resource.definition;
       for (const name of [resource.name, ...(alias && renamedFrom ? [renamedFrom] : [])]) {

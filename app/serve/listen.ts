@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
-import { operations } from '../../plugins/operations/monitoring/index.ts';
+import { createAdminServer } from '../../plugins/operations/monitoring/index.ts';
 import type { Config } from '../config.ts';
 
 /**
@@ -44,10 +44,10 @@ export interface AdminListener {
 /** Starts listening on the admin port if ADMIN_PORT is set. */
 export async function startAdminListener(
   { adminPort, adminHost }: Config,
-  sources: Parameters<typeof operations>[0],
+  sources: Parameters<typeof createAdminServer>[0],
 ): Promise<AdminListener | undefined> {
   if (adminPort === undefined) return undefined;
-  const app = await operations(sources);
+  const app = await createAdminServer(sources);
   await listen(app, { host: adminHost, port: adminPort }, 'ADMIN_');
   return { url: urlOf(app, adminHost), close: () => app.close() };
 }

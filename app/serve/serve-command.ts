@@ -60,7 +60,7 @@ async function serveAlone(config: Config): Promise<CommandResult> {
       await close();
     };
     const stop = () => stopService(app, closeRest);
-    stopOnSignals({ leave: app.leave, delayMs: config.stopDelayMs, stop });
+    stopOnSignals({ drain: app.drain, delayMs: config.stopDelayMs, stop });
     const demo = await createDemo(database, config, resources);
     return startupBanner(config, { url, adminUrl: admin?.url, example: exampleResource(resources), demo });
   } catch (cause) {

@@ -36,13 +36,13 @@ export async function startService(
     await registerAsNode(app, config, instance);
     await listen(app, config, '');
     collectGarbageAfterStart();
-    const { settingsProblem, isLeaving } = app;
+    const { settingsProblem, isDraining } = app;
     let probe: Probe | undefined;
     const openReadiness = async () => {
       probe = await openProbe(database);
       const migrations = (await database.orm.migrator.getExecuted()).map(({ name }) => name);
       const { replicas } = database;
-      return readinessOf({ probe, migrations, settingsProblem, isLeaving, replicas });
+      return readinessOf({ probe, migrations, settingsProblem, isDraining, replicas });
     };
     const close = async () => {
       probe?.close();

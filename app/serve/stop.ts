@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify';
 /** A service that signals can stop. */
 export interface Stoppable {
   /** Announces the stop. Requests are still served. */
-  readonly leave: () => void;
+  readonly drain: () => void;
   /**
-   * Time between `leave` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that the service is
+   * Time between `drain` and `stop` after SIGTERM, in milliseconds, so that load balancers notice that the service is
    * not ready.
    */
   readonly delayMs: number;
@@ -30,7 +30,7 @@ const duplicateSignalMs = 1_000;
  * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal ends the
  * process immediately.
  */
-export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): void {
+export function stopOnSignals({ drain, delayMs, stop, abandon }: Stoppable): void {
   let startedAt: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (startedAt !== undefined) {
@@ -39,7 +39,7 @@ export function stopOnSignals({ leave, delayMs, stop, abandon }: Stoppable): voi
       process.exit(1);
     }
     startedAt = performance.now();
-    leave();
+    drain();
     // SIGINT comes from a terminal, so the service does not wait for load balancers.
     if (signal === 'SIGTERM') await pause(delayMs);
     process.exit((await stop()) ? 0 : 1);

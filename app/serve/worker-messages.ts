@@ -14,7 +14,7 @@ export type SupervisorMessage =
   /** Requests metrics, including the metrics of the whole instance if `ofInstance` is set. */
   | { readonly kind: 'metrics'; readonly number: number; readonly ofInstance: boolean }
   /** Announces the stop. Each connection closes after its next response. */
-  | { readonly kind: 'leave' }
+  | { readonly kind: 'drain' }
   /** Stops the worker. `withinMs` limits the time for requests in flight, in milliseconds. */
   | { readonly kind: 'stop'; readonly withinMs: number };
 

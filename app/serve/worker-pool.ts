@@ -32,7 +32,7 @@ export interface WorkerPool {
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Announces the stop. Requests are still served, but connections close after their response. */
-  readonly leave: () => void;
+  readonly drain: () => void;
   /** Stops the workers one after another while the others keep serving. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
   /** Kills all workers immediately. */
@@ -54,7 +54,7 @@ export function createWorkerPool(
   const detector = heartbeats<Worker>(size, missedAtStartFor(timeoutMs));
   let leader: Worker | undefined;
   let phase: 'starting' | 'running' | 'stopping' = 'starting';
-  let isLeaving = false;
+  let isDraining = false;
   let reports = 0;
   /**
    * The last metrics of each worker. Metrics of exited workers are added up in `exitedFamilies`, because counters must
@@ -91,7 +91,7 @@ export function createWorkerPool(
     const listening = await waitForMessage(worker, 'listening');
     serving.add(worker);
     detector.serves(worker);
-    if (isLeaving) sendMessage(worker, { kind: 'leave' });
+    if (isDraining) sendMessage(worker, { kind: 'drain' });
     return listening;
   };
 
@@ -170,7 +170,7 @@ export function createWorkerPool(
         database: firstProblem('database'),
         migrations: firstProblem('migrations'),
         configuration: firstProblem('configuration'),
-        draining: isLeaving ? 'stopping' : undefined,
+        draining: isDraining ? 'stopping' : undefined,
         workers:
           unresponsive > 0
             ? `${unresponsive} do not respond`
@@ -215,9 +215,9 @@ export function createWorkerPool(
     signal: (name) => {
       for (const worker of alive) worker.process.kill(name);
     },
-    leave: () => {
-      isLeaving = true;
-      for (const worker of serving) sendMessage(worker, { kind: 'leave' });
+    drain: () => {
+      isDraining = true;
+      for (const worker of serving) sendMessage(worker, { kind: 'drain' });
     },
     stop,
     kill: () => {

@@ -53,7 +53,7 @@ async function start(config: Config): Promise<void> {
     report: async ({ number }) => send({ kind: 'report', number, readiness: await readiness?.() }),
     metrics: async ({ number, ofInstance }) =>
       send({ kind: 'metrics', number, families: (await app.collectMetrics?.(ofInstance)) ?? [] }),
-    leave: () => app.leave(),
+    drain: () => app.drain(),
     stop: async ({ withinMs }) => {
       // Close only the listener. Existing connections are still served, and new ones go to other workers.
       Server.prototype.close.call(app.server);

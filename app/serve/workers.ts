@@ -29,7 +29,7 @@ export async function serveByWorkers(config: Config): Promise<CommandResult> {
       await Promise.race([admin?.close(), pause(closeMs)]);
       return isClean;
     };
-    stopOnSignals({ leave: pool.leave, delayMs: config.stopDelayMs, stop, abandon: pool.kill });
+    stopOnSignals({ drain: pool.drain, delayMs: config.stopDelayMs, stop, abandon: pool.kill });
     pool.replaceTheDead();
     return startupBanner(config, { url, adminUrl: admin?.url, example, demo });
   } catch (cause) {

@@ -13,7 +13,7 @@ import {
   projection,
 } from '../records/index.ts';
 import { buildEntity } from './entity.ts';
-import { type Fragment, openApiFragment } from './openapi.ts';
+import { type AddedResponses, type Fragment, openApiFragment } from './openapi.ts';
 
 /** A compiled resource with everything that its requests need, computed once at startup. */
 export interface Resource {
@@ -32,13 +32,13 @@ export interface Resource {
  * Compiles checked definitions, which must include every resource to which another resource refers.
  * @param prefix path of the API, for the OpenAPI description
  * @param effects effects that run with every write
- * @param isLimited whether requests are rate limited, for the OpenAPI description
+ * @param added responses that modules add to every operation, for the OpenAPI description
  */
 export function compileResource(
   definitions: readonly ResourceDefinition[],
   prefix: string,
   effects: readonly Effect[],
-  isLimited = false,
+  added: readonly AddedResponses[] = [],
 ): readonly Resource[] {
   const projections = new Map(
     definitions.map((definition) => [definition.name, projection(definition, definitions)]),
@@ -67,7 +67,7 @@ export function compileResource(
         context,
         operations,
         uploads: compileUploads(context, operations),
-        openApi: openApiFragment(definition, { definitions, prefix, isLimited }),
+        openApi: openApiFragment(definition, { definitions, prefix, added }),
       });
     }),
   );

@@ -1,6 +1,5 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field } from '../fields/index.ts';
-import { pageSize } from '../query/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
@@ -33,7 +32,7 @@ export function recordExamples(
     [linesSchema(recordName, 'ndjson')]: `${JSON.stringify(input)}\n`,
     [linesSchema(recordName, 'csv')]:
       `${Object.keys(input).join(',')}\r\n${Object.values(input).map(cell).join(',')}\r\n`,
-    [`${recordName}List`]: { data: [record], page: 1, per_page: pageSize },
+    [`${recordName}List`]: { data: [record], page: 1, per_page: definition.page.size },
   };
 }
 

@@ -4,6 +4,6 @@
 export { compileResource, type Resource } from './compile.ts';
 export { deprecationOf } from './deprecations.ts';
 export { recordExamples, type Sample } from './examples.ts';
-export type { Fragment } from './openapi.ts';
+export type { AddedResponses, Fragment } from './openapi.ts';
 export { explainStatements, type StatementPlan } from './plans.ts';
 export { batchSchemas } from './schemas.ts';

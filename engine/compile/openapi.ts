@@ -1,8 +1,8 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
-import { pageSize } from '../query/index.ts';
 import {
   type DescribedResource,
+  etagHeader,
   formatNames,
   formatOf,
   type Operation,
@@ -52,15 +52,24 @@ interface OpenApiContext {
   readonly definitions: readonly ResourceDefinition[];
   /** Path of the API. */
   readonly prefix: string;
-  /** Whether requests are rate limited. */
-  readonly isLimited: boolean;
+  /** Headers and errors that modules add to every operation. */
+  readonly added: readonly AddedResponses[];
 }
+
+/** Headers and errors that a module adds to the operations on records. */
+export interface AddedResponses {
+  /** Headers of every response to an operation. */
+  readonly headers: Readonly<Record<string, JsonSchema>>;
+  /** Additional error responses, by status code. */
+  readonly errors: Readonly<Record<number, JsonSchema>>;
+}
+
 type DescribedOperation = Operation | Upload;
 
 /** Returns the OpenAPI description of a resource, compiled from its definition and operations. */
 export function openApiFragment(
   definition: ResourceDefinition,
-  { definitions, prefix, isLimited }: OpenApiContext,
+  { definitions, prefix, added }: OpenApiContext,
 ): Fragment {
   const { name, singular, description, fields } = definition;
   const recordName = pascal(singular);
@@ -71,6 +80,13 @@ export function openApiFragment(
     ...Object.values(operations),
     ...Object.values(uploads),
   ] as unknown as readonly DescribedOperation[];
+  // The order of the document: operations on the collection, uploads, then operations on records.
+  const paths = new Set(['', ...Object.values<Upload>(uploads).map(({ path }) => path)]);
+  for (const operation of allOperations) paths.add(operation.path);
+  const addedHeaders: Readonly<Record<string, JsonSchema>> = Object.assign(
+    {},
+    ...added.map(({ headers }) => headers),
+  );
   const parameters: Record<string, JsonSchema> = {};
   /** Moves a query parameter to the components, because the resource's former path shares it. */
   const shareParameter = (parameter: JsonSchema): JsonSchema => {
@@ -80,16 +96,16 @@ export function openApiFragment(
     return ref('parameters', key);
   };
   const isDeprecated = (isFormer: boolean) => deprecationOf(definition, isFormer) !== undefined;
-  const operationsAt = (path: DescribedOperation['path'], isFormer: boolean) =>
+  const operationsAt = (path: string, isFormer: boolean) =>
     Object.fromEntries(
       allOperations
         .filter((operation) => operation.path === path)
         .map((operation) => [
           operation.method.toLowerCase(),
           describeOperation(resource, operation, {
-            isLimited,
             shareParameter,
-            headers: isDeprecated(isFormer) ? deprecationHeaders : {},
+            headers: { ...addedHeaders, ...(isDeprecated(isFormer) && deprecationHeaders) },
+            errors: Object.assign({}, ...added.map(({ errors }) => errors)),
             isFormer,
           }),
         ]),
@@ -108,17 +124,14 @@ export function openApiFragment(
     paths: Object.fromEntries(
       [name, ...(definition.alias === undefined ? [] : [definition.renamedFrom])].flatMap((path) => {
         const isFormer = path !== name;
-        return [
-          [`${prefix}/${path}`, operationsAt('', isFormer)],
-          [`${prefix}/${path}/import`, operationsAt('/import', isFormer)],
-          [`${prefix}/${path}/{id}`, { parameters: [id], ...operationsAt('/:id', isFormer) }],
-          [`${prefix}/${path}/{id}/history`, { parameters: [id], ...operationsAt('/:id/history', isFormer) }],
-          [`${prefix}/${path}/batch`, operationsAt('/batch', isFormer)],
-        ];
+        return [...paths].map((suffix) => [
+          `${prefix}/${path}${suffix.replace(':id', '{id}')}`,
+          { ...(isOfRecord(suffix) && { parameters: [id] }), ...operationsAt(suffix, isFormer) },
+        ]);
       }),
     ),
     parameters,
-    errorHeaders: { ...(isLimited && limitHeaders), ...(isDeprecated(true) && deprecationHeaders) },
+    errorHeaders: { ...addedHeaders, ...(isDeprecated(true) && deprecationHeaders) },
     schemas: {
       [recordName]: recordSchema(definition),
       [projectionSchemaName(recordName)]: projectionSchema(definition, definitions, aRecord),
@@ -145,65 +158,42 @@ export function openApiFragment(
         properties: {
           data: {
             type: 'array',
-            maxItems: pageSize,
+            maxItems: definition.page.size,
             items: ref('schemas', projectionSchemaName(recordName)),
           },
           page: { type: 'integer', minimum: 1, description: 'The requested page.' },
-          per_page: { type: 'integer', const: pageSize },
+          per_page: { type: 'integer', const: definition.page.size },
         },
       },
     },
   };
 }
 
-const locationHeader = { Location: { description: 'Path of the new record.', schema: { type: 'string' } } };
-const replayedHeader = {
-  'Idempotency-Replayed': {
-    description: '`true` if the `Idempotency-Key` was used before and this is the stored response.',
-    schema: { type: 'string', const: 'true' },
-  },
-};
 const preferenceHeader = { 'Preference-Applied': ref('headers', 'PreferenceApplied') };
-const etagHeader = {
-  ETag: {
-    description: 'Entity tag of this version of the record, for `If-Match` and `If-None-Match`.',
-    schema: { type: 'string' },
-  },
-};
+const isUpload = (operation: DescribedOperation): operation is Upload =>
+  Object.values<DescribedOperation>(uploads).includes(operation);
 
-/** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */
-const limitHeaders = {
-  'RateLimit-Policy': {
-    description: 'Maximum number of requests (`q`) in a window of `w` seconds.',
-    schema: { type: 'string', examples: ['"requests";q=60;w=60'] },
-  },
-  RateLimit: {
-    description: 'Remaining requests (`r`) in the current window, which ends in `t` seconds.',
-    schema: { type: 'string', examples: ['"requests";r=59;t=41'] },
-  },
-};
-const tooManyRequests = {
-  description: 'The caller has exceeded the rate limit. The request was not processed.',
-  headers: {
-    'Retry-After': {
-      description: 'Seconds to wait before the next request.',
-      schema: { type: 'integer', minimum: 0 },
-    },
-    ...limitHeaders,
-  },
-  content: content(ref('schemas', 'Error')),
-};
+/** Returns the headers of a successful response that are specific to an operation. */
+const headersOf = (operation: DescribedOperation): Readonly<Record<string, JsonSchema>> =>
+  isUpload(operation) ? {} : (operation.responseHeaders ?? {});
+
+const acceptsIdempotencyKey = (operation: DescribedOperation): boolean =>
+  'Idempotency-Replayed' in headersOf(operation);
+
+/** Returns whether a path belongs to a single record. */
+const isOfRecord = (path: string): boolean => path.startsWith('/:id');
 
 const unknownParametersNote =
   ' Unknown parameters are ignored, so a mistyped filter returns every record; `Prefer: handling=strict` rejects such requests.';
 
 /** Properties that an operation's description depends on. */
 interface DescriptionContext {
-  readonly isLimited: boolean;
   /** Adds a query parameter to the components and returns a reference to it. */
   readonly shareParameter: (parameter: JsonSchema) => JsonSchema;
   /** Additional headers for every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
+  /** Additional error responses, by status code. */
+  readonly errors: Readonly<Record<number, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;
 }
@@ -233,13 +223,12 @@ const withFormerNames = (
 function describeOperation(
   resource: DescribedResource,
   operation: DescribedOperation,
-  { isLimited, shareParameter, headers: commonHeaders, isFormer }: DescriptionContext,
+  { shareParameter, headers: commonHeaders, errors, isFormer }: DescriptionContext,
 ): JsonSchema {
   const { definition } = resource;
   const { name } = definition;
   const { operationId, summary, parameters = [], body, success } = operation.describe(resource);
   const isRecordPath = operation.path === '/:id';
-  const isUpload = operation.path === '/import';
   const { formats = [] } = operation;
   const lineContent = Object.fromEntries(
     formats.map((format) => [
@@ -247,18 +236,7 @@ function describeOperation(
       { schema: ref('schemas', linesSchema(resource.recordName, format)) },
     ]),
   );
-  const returnsRecord = [resource.recordName, projectionSchemaName(resource.recordName)].includes(
-    success.schema,
-  );
-  const headers = {
-    ...preferenceHeader,
-    ...(operation.status === 201 && locationHeader),
-    ...(operation.method === 'POST' && !isUpload && replayedHeader),
-    ...(returnsRecord && etagHeader),
-    ...success.headers,
-    ...(isLimited && limitHeaders),
-    ...commonHeaders,
-  };
+  const headers = { ...preferenceHeader, ...headersOf(operation), ...commonHeaders };
   return {
     operationId: isFormer ? `${operationId}Formerly` : operationId,
     ...(isFormer && { deprecated: true }),
@@ -269,21 +247,21 @@ function describeOperation(
       ref('parameters', 'Prefer'),
       ref('parameters', 'org'),
       ...(isRecordPath ? [ref('parameters', 'IfMatch'), ref('parameters', 'IfNoneMatch')] : []),
-      ...(operation.method === 'POST' && !isUpload ? [ref('parameters', 'IdempotencyKey')] : []),
+      ...(acceptsIdempotencyKey(operation) ? [ref('parameters', 'IdempotencyKey')] : []),
       ...withFormerNames(parameters, definition.fields).map(shareParameter),
     ],
     ...(body && {
       requestBody: {
         required: true,
         ...(body.description !== undefined && { description: body.description }),
-        content: isUpload ? lineContent : content(ref('schemas', body.schema), body.types),
+        content: isUpload(operation) ? lineContent : content(ref('schemas', body.schema), body.types),
       },
     }),
     responses: {
       [operation.status]: {
         description: success.description,
         headers,
-        content: { ...content(ref('schemas', success.schema)), ...(!isUpload && lineContent) },
+        content: { ...content(ref('schemas', success.schema)), ...(!isUpload(operation) && lineContent) },
       },
       ...(isRecordPath &&
         operation.action === 'read' && {
@@ -293,30 +271,24 @@ function describeOperation(
           },
         }),
       ...failures(resource, operation),
-      ...(isLimited && { 429: tooManyRequests }),
+      ...errors,
     },
   };
 }
 
-/** Components for 400 responses that differ from the default response, by path. */
-const badRequests: Readonly<Partial<Record<DescribedOperation['path'], string>>> = {
-  '/batch': 'BadBatch',
-  '/import': 'BadImport',
-};
-
 /** Returns the error responses of an operation. */
 function failures({ definition }: DescribedResource, operation: DescribedOperation) {
   const { method, path, action } = operation;
-  const acceptsIdempotencyKey = method === 'POST' && path !== '/import';
   const isRecordPath = path === '/:id';
+  const badRequest = isUpload(operation) ? 'BadImport' : operation.isBatch ? 'BadBatch' : 'BadRequest';
   const isDuplicate = isRecordPath && action === 'update' && definition.uniques.length > 0;
   return {
-    400: ref('responses', badRequests[path] ?? 'BadRequest'),
+    400: ref('responses', badRequest),
     401: ref('responses', 'Unauthorized'),
     403: ref('responses', 'Forbidden'),
-    ...((isRecordPath || path === '/:id/history') && { 404: ref('responses', 'NotFound') }),
+    ...(isOfRecord(path) && { 404: ref('responses', 'NotFound') }),
     ...(isRecordPath && { 412: ref('responses', 'PreconditionFailed') }),
-    ...(acceptsIdempotencyKey && {
+    ...(acceptsIdempotencyKey(operation) && {
       409: ref(
         'responses',
         definition.uniques.length > 0 && path === '' ? 'StillRunningOrDuplicate' : 'StillRunning',
@@ -324,7 +296,7 @@ function failures({ definition }: DescribedResource, operation: DescribedOperati
     }),
     ...(isDuplicate && { 409: ref('responses', 'Duplicate') }),
     ...(method !== 'GET' && { 413: ref('responses', 'TooLarge') }),
-    ...(acceptsIdempotencyKey && { 422: ref('responses', 'KeyReused') }),
+    ...(acceptsIdempotencyKey(operation) && { 422: ref('responses', 'KeyReused') }),
     500: ref('responses', 'Failure'),
     503: ref('responses', 'Unavailable'),
   };

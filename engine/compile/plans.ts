@@ -1,7 +1,7 @@
 import type { Database } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { type Field, fieldColumns } from '../fields/index.ts';
-import { listParameters, pageSize, recordQuery } from '../query/index.ts';
+import { type ColumnDefinition, type Field, fieldColumns } from '../fields/index.ts';
+import { listParameters, operatorOf, recordQuery } from '../query/index.ts';
 import {
   type Action,
   grantMasks,
@@ -107,7 +107,11 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
   for (const { operation, compiled } of routedOperations(operations)) {
     const queries = queriesOf(resource, operation.action);
     for (const query of queries) {
-      const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
+      const request = requestOf(
+        query,
+        operation.path.includes(':id') ? '1' : undefined,
+        bodyFor(operation, body),
+      );
       const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
         // If an index does not serve the filter, the plan is the same for every order and page.
@@ -129,8 +133,10 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
 
 const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 /** Returns a valid request body for an operation. @param record a record with all required fields */
-const bodyFor = ({ path }: { readonly path: string }, record: Readonly<Record<string, unknown>>) =>
-  path === '/batch' ? { records: [{ ...record, id: 1 }], ids: [1] } : record;
+const bodyFor = (
+  { isBatch }: { readonly isBatch?: true },
+  record: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> => (isBatch ? { records: [{ ...record, id: 1 }], ids: [1] } : record);
 
 const requestOf = (
   query: Readonly<Record<string, string>>,
@@ -156,8 +162,8 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
-const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
+/** Number of records before a very distant page. */
+const farOffset = 10_000;
 
 /** Returns the queries of an operation that have distinct statements. */
 function queriesOf({ definition }: Resource, action: Action): readonly Record<string, string>[] {
@@ -175,33 +181,22 @@ function queriesOf({ definition }: Resource, action: Action): readonly Record<st
 /** Returns queries for every sort field, direction and page depth of a list, with each filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
-  const byName = new Map(definition.fields.map((field) => [field.name, field]));
-  const filters = parameters.flatMap((parameter) => {
-    const field = byName.get(parameter.replace(/\[.*/, ''));
-    const example = parameter.endsWith('[is_null]')
-      ? true
-      : (field?.type.examples.find((example) => example !== null && example !== '') ?? 1);
-    return field === undefined ? [] : [{ [parameter]: String(example) }];
-  });
+  const filters = definition.filters.flatMap(({ field, parameters }) =>
+    parameters.map(({ name, operator }): Record<string, string> => {
+      const example = field.type.examples.find((value) => value !== null && value !== '') ?? 1;
+      return { [name]: operatorOf(operator).words?.[0] ?? String(example) };
+    }),
+  );
   const combination = filters.length > 1 ? [{ ...filters[0], ...filters[1] } as Record<string, string>] : [];
   const orders: Record<string, string>[] = parameters.includes('sort')
     ? [...definition.sort.choices.keys()].flatMap((sort) => ['asc', 'desc'].map((dir) => ({ sort, dir })))
     : [{}];
+  // Pages with distinct statements: the first page, an early page, a deep page and a very distant page.
+  const pages = ['1', '2', '6', String(Math.ceil(farOffset / definition.page.size) + 1)];
   return [{}, ...filters, ...combination].flatMap((filter) =>
     orders.flatMap((order) => pages.map((page) => ({ ...order, ...filter, page }))),
   );
 }
-
-/** SQL expressions that generate values, by column type. `n` is the record's sequence number. */
-const sampleValues: Readonly<Record<string, string>> = {
-  text: `'value ' || n`,
-  bigint: 'n',
-  integer: 'n',
-  numeric: 'n',
-  boolean: 'n % 2 = 0',
-  timestamptz: `now() - n * interval '1 minute'`,
-  date: `date '2020-01-01' + n % 1000`,
-};
 
 /** Returns SQL that inserts records for every organization. */
 function insertRecordsSql({ name, definition }: Resource): string {
@@ -210,7 +205,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
   const columns = fields.flatMap((field) =>
     fieldColumns(field).map((column) => ({
       name: column.name,
-      value: sampleValueSql(field, column.type, filters.has(field.name)),
+      value: sampleValueSql(field, column, filters.has(field.name)),
     })),
   );
   return `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')})
@@ -222,10 +217,7 @@ function insertRecordsSql({ name, definition }: Resource): string {
  * Returns an SQL expression that generates a value.
  * @param isFilter whether to use only a few values, so that each value matches many records
  */
-const sampleValueSql = ({ set, name, type }: Field, column: string, isFilter: boolean): string => {
+const sampleValueSql = ({ set }: Field, { sample, type }: ColumnDefinition, isFilter: boolean): string => {
   if (set === 'organization') return `1 + n % ${organizations}`;
-  const value = sampleValues[column];
-  if (value === undefined)
-    throw new Error(`no sample value of type ${column} for ${name} (${type.expected})`);
-  return `(${isFilter ? value.replace(/\bn\b/, `(n / ${organizations} % 4)`) : value})::${column}`;
+  return `(${isFilter ? sample.replace(/\bn\b/, `(n / ${organizations} % 4)`) : sample})::${type}`;
 };

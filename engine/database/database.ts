@@ -117,12 +117,6 @@ export interface Database extends ReadServer {
   /** Replicas for reads; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;
   /**
-   * Called before records are created, with their minimum number. A module can set it; undefined without
-   * quotas.
-   * @throws HttpError 403 if the organization's quota would be exceeded
-   */
-  admitRecords?: (organization: string, count: number) => Promise<void> | undefined;
-  /**
    * Called for each of the operator's constraints or triggers that rejected records in a batch. A module can
    * set it.
    */

@@ -82,7 +82,7 @@ function checkShipped(
         ? 'Declare additional fields in the resource files.'
         : `Start the file with "extends: ${name}" and declare only your changes.`;
     const message = `"${name}" is part of the engine. ${advice}`;
-    issues.push(source.problem({ path: [] }, message));
+    issues.push(source.issueAt({ path: [] }, message));
     return false;
   });
 }
@@ -93,7 +93,7 @@ const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** Checks a resource's name, which is also its path and table name, and is used in permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: YamlIssue[]): void {
-  const report = (message: string) => issues.push(parsed.problem({ path: ['name'] }, message));
+  const report = (message: string) => issues.push(parsed.issueAt({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
   if (name.startsWith('crm_')) report('names that start with "crm_" are reserved for the engine');
   if (name === 'events')
@@ -118,7 +118,7 @@ function checkSingulars(drafts: readonly Draft[], issues: YamlIssue[]): void {
     if (owner === undefined || owner.name === name) owners.set(singular, item);
     else {
       const message = `"${singular}" is already the singular of ${owner.name} (${owner.parsed.file}). Set another "singular".`;
-      issues.push(parsed.problem({ path: ['singular'] }, message));
+      issues.push(parsed.issueAt({ path: ['singular'] }, message));
     }
   }
 }
@@ -129,7 +129,7 @@ function checkFormerNames(drafts: readonly Draft[], issues: YamlIssue[]): void {
   for (const { name: current, parsed } of drafts) {
     const { renamed_from: from, alias } = parsed.data;
     if (from === undefined) continue;
-    const report = (message: string) => issues.push(parsed.problem({ path: ['renamed_from'] }, message));
+    const report = (message: string) => issues.push(parsed.issueAt({ path: ['renamed_from'] }, message));
     const other = formerNames.get(from);
     if (other !== undefined) report(`"${other}" is already renamed from "${from}"`);
     // Renaming the table would leave the other resource without its records.
@@ -171,18 +171,18 @@ function createDraft(
   const names = raw.common === 'all' ? Object.keys(shared) : (raw.common ?? []);
   for (const [index, name] of names.entries()) {
     if (names.indexOf(name) < index) {
-      issues.push(parsed.problem({ path: ['common', index] }, `"${name}" is listed twice in common`));
+      issues.push(parsed.issueAt({ path: ['common', index] }, `"${name}" is listed twice in common`));
     } else if (common !== undefined && Object.hasOwn(shared, name)) {
       locations.set(name, { parsed: common, path: ['fields', name] });
     } else {
       const hint = suggestion(name, Object.keys(shared));
-      issues.push(parsed.problem({ path: ['common', index] }, `unknown shared field "${name}"${hint}`));
+      issues.push(parsed.issueAt({ path: ['common', index] }, `unknown shared field "${name}"${hint}`));
     }
   }
   for (const name of Object.keys(raw.fields)) {
     const path = ['fields', name];
     if (locations.has(name)) {
-      issues.push(parsed.problem({ path, key: true }, `"${name}" is already a shared field`));
+      issues.push(parsed.issueAt({ path, key: true }, `"${name}" is already a shared field`));
     }
     locations.set(name, { parsed, path });
   }
@@ -236,7 +236,7 @@ function checkFormerFields(
 
 /** Returns the location of a field as `file:line:column`. */
 function formatLocation({ parsed, path }: FieldLocation): string {
-  const { file, line, column } = parsed.problem({ path, key: true }, '');
+  const { file, line, column } = parsed.issueAt({ path, key: true }, '');
   return `${file}:${line}:${column}`;
 }
 
@@ -248,7 +248,7 @@ const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>
   (key, message) => {
     const target = key === undefined ? { path, key: true } : { path: [...path, key], key: key !== 'type' };
-    issues.push(parsed.problem(target, message));
+    issues.push(parsed.issueAt(target, message));
   };
 
 /** Checks a resource's fields against each other and against other resources, and returns its definition. */
@@ -263,7 +263,7 @@ function completeDefinition(
   const apiFields = [...fields, ...fields.flatMap((field) => aliasOf(field) ?? [])];
   const byName = new Map(apiFields.map((field) => [field.name, field]));
   const report = (path: readonly (string | number)[], message: string) =>
-    issues.push(parsed.problem({ path }, message));
+    issues.push(parsed.issueAt({ path }, message));
 
   for (const set of ['id', 'organization'] as const) {
     const matches = fields.filter((field) => field.set === set);
@@ -305,7 +305,7 @@ function checkColumns({ parsed, fields, retired, locations }: Draft, issues: Yam
   const columns = [...fields, ...retired].flatMap((field) => field.type.columns?.(field) ?? []).length;
   if (columns > maxColumns) {
     const message = `the fields need ${columns} columns, but a PostgreSQL table can have only ${maxColumns}. Split the resource.`;
-    issues.push(parsed.problem({ path: ['fields'], key: true }, message));
+    issues.push(parsed.issueAt({ path: ['fields'], key: true }, message));
   }
   const owners = new Map<string, string>();
   for (const field of [...fields, ...retired]) {
@@ -314,7 +314,7 @@ function checkColumns({ parsed, fields, retired, locations }: Draft, issues: Yam
       const location = locations.get(field.name);
       if (owner !== undefined && location !== undefined) {
         const message = `"${field.name}" needs the same column as "${owner}". Rename one of the fields.`;
-        issues.push(location.parsed.problem({ path: location.path, key: true }, message));
+        issues.push(location.parsed.issueAt({ path: location.path, key: true }, message));
       }
       owners.set(`${field.name}${column.suffix}`, field.name);
     }
@@ -332,7 +332,7 @@ function checkLink(
   const location = locations.get(field.name);
   if (location === undefined) return;
   const report = (key: string, message: string) =>
-    issues.push(location.parsed.problem({ path: [...location.path, key] }, message));
+    issues.push(location.parsed.issueAt({ path: [...location.path, key] }, message));
   if (
     field.to !== undefined &&
     !invalidNames.has(field.to) &&

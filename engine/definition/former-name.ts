@@ -49,8 +49,8 @@ export function readFormerName(
 export function aliasOf(field: Field): Field | undefined {
   const { renamedFrom, alias, to: _to, set: _set, lookup: _lookup, ...rest } = field;
   if (renamedFrom === undefined || alias === undefined) return undefined;
-  const { expected, json, encode, examples } = field.type;
-  const type: FieldType = { expected, json, encode, examples };
+  const { expected, json, encode, csv, form, display, examples } = field.type;
+  const type: FieldType = { expected, json, encode, csv, form, examples, ...(display && { display }) };
   return {
     ...rest,
     name: renamedFrom,

@@ -27,7 +27,7 @@ export function withOverlays(
   for (const overlay of files) {
     const { extends: name } = overlay.data;
     if (name === undefined) continue;
-    const report = (target: Target, message: string) => issues.push(overlay.problem(target, message));
+    const report = (target: Target, message: string) => issues.push(overlay.issueAt(target, message));
     const other = overlays.get(name);
     const base = bases.find((candidate) => resourceNameOf(candidate) === name);
     if (other !== undefined) report({ path: ['extends'] }, `"${name}" is already extended by ${other.file}`);
@@ -118,12 +118,12 @@ function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): Validate
   return {
     file: overlay.file,
     data,
-    problem: (target, message) => {
+    issueAt: (target, message) => {
       const [section, index, ...rest] = target.path;
       const entry = lists[section as keyof typeof lists]?.[Number(index)];
       if (entry !== undefined)
-        return entry.parsed.problem({ ...target, path: [...entry.path, ...rest] }, message);
-      return (hasPath(overlay.data, target.path.slice(0, 2)) ? overlay : base).problem(target, message);
+        return entry.parsed.issueAt({ ...target, path: [...entry.path, ...rest] }, message);
+      return (hasPath(overlay.data, target.path.slice(0, 2)) ? overlay : base).issueAt(target, message);
     },
   };
 }

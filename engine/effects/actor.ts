@@ -27,7 +27,7 @@ export const commandLine = ({ audit }: AuditConfig): Actor => ({
 });
 
 /** One change in an organization. */
-export interface Change {
+export interface ChangeLogEntry {
   readonly organization: string;
   /** A verb, for example create, update, delete, revoke or login. */
   readonly action: string;
@@ -40,7 +40,7 @@ export interface Change {
 export async function recordChanges(
   tables: Tables,
   actor: Actor,
-  ...changes: readonly Change[]
+  ...changes: readonly ChangeLogEntry[]
 ): Promise<void> {
   if (!actor.audited || changes.length === 0) return;
   await tables

@@ -7,11 +7,11 @@ export type WriteAction = 'create' | 'update' | 'delete';
 
 /** The part of a write's input that effects can use. */
 export interface WriteInput {
-  readonly caller: Caller;
+  readonly caller: EffectCaller;
 }
 
 /** The caller of a write, with the ID of the request. */
-export interface Caller {
+export interface EffectCaller {
   readonly principal: {
     /** `command` stands for the command line, `partner` for a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';

@@ -1,5 +1,5 @@
 // Effects: additional work in a write's statement, such as recording changes. May import config, sql, tables.
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';
-export type { Caller, Effect, WriteAction } from './effect.ts';
+export type { Effect, EffectCaller, WriteAction } from './effect.ts';
 export { effects, effectTables, effectVariables, enabledEffects } from './effects.ts';

@@ -21,3 +21,29 @@ export const fieldTypes = {
 
 /** The name of a field type. */
 export type FieldTypeName = keyof typeof fieldTypes;
+
+/**
+ * The columns that types need in addition to a field's first column, by suffix. Each function returns an SQL expression
+ * for the column's value, computed from the field's value as text.
+ */
+export const extraColumns: ReadonlyMap<string, (text: string) => string> = new Map(
+  Object.values<FieldType>(fieldTypes).flatMap(({ columns, fromText }) =>
+    (columns?.({ readOnly: false }) ?? [])
+      .map(
+        ({ suffix }, index) => [suffix, (text: string) => fromText?.columns(text)[index] ?? 'null'] as const,
+      )
+      .slice(1),
+  ),
+);
+
+/**
+ * Returns the first column of a stored field, by one of its columns.
+ * @param names the names of all columns
+ */
+export function firstColumn(column: string, names: readonly string[]): string {
+  for (const suffix of extraColumns.keys()) {
+    const name = column.slice(0, -suffix.length);
+    if (column.endsWith(suffix) && names.includes(name)) return name;
+  }
+  return column;
+}

@@ -1,5 +1,6 @@
+import { stringCells } from './csv.ts';
 import { jsonString, verbatim } from './encode.ts';
-import { bigintType, valueDistinction } from './numbers.ts';
+import { bigintType, formNumber, int64FromText, valueDistinction } from './numbers.ts';
 import type { FieldType } from './type.ts';
 
 /** The ID of a record in the same organization, or null. Foreign keys reject other IDs. */
@@ -7,9 +8,23 @@ export const referenceType: FieldType = {
   expected: 'the id of a record (an integer) or null',
   json: bigintType.json,
   body: () => ({ exact: 'int64' }),
-  columns: () => [{ suffix: '', type: 'bigint' }],
+  columns: () => [{ suffix: '', type: 'bigint', sample: 'n' }],
   write: (value) => bigintType.write?.(value) ?? [],
   encode: verbatim,
+  csv: bigintType.csv,
+  form: {
+    control: 'suggestions',
+    help: 'Choose from the list, or type a name or an ID.',
+    // Accepts the format that pages display, for example "ID 12".
+    parse: (text) => formNumber(text.replace(/^(?:ID|no\.) /, '')),
+  },
+  fromText: {
+    ...int64FromText,
+    label: 'the ID of a record',
+    fits: (text, target) =>
+      `case when ${int64FromText.fits(text, target)} then exists (select from ${target.referredTable} _r where _r."organization_id" = ${target.organization} and _r."id" = (${text})::numeric::bigint) else false end`,
+  },
+  wider: ['int64', 'number'],
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::bigint`],
   equals: (column, placeholder) => `${column} = ${placeholder}::bigint`,
@@ -25,6 +40,8 @@ export const joinedType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },
   encode: jsonString,
+  csv: stringCells,
+  form: { control: 'line', parse: (text) => text },
   joins: true,
   examples: [''],
 };

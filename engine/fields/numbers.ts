@@ -1,6 +1,9 @@
+import { valueCells } from './csv.ts';
 import { decimal, verbatim } from './encode.ts';
 import { decimalText, int64, integerText } from './exact.ts';
-import type { Distinction, FieldType } from './type.ts';
+import { jsonNumber } from './exact-json.ts';
+import { trimmedText } from './forms.ts';
+import type { Distinction, FieldType, TextConversion } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
@@ -14,6 +17,35 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
+/** Parses a cell or another trimmed text. A text that is not a number is returned, so that validation reports it. */
+const numberOrText = (text: string): unknown => jsonNumber(text) ?? text;
+const numberCells = valueCells(verbatim, numberOrText);
+
+/** Parses the text of a form's input. */
+export const formNumber = (text: string): unknown =>
+  trimmedText(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
+
+/** Returns a conversion from text for whole numbers in a range. */
+const wholeNumbers = (
+  label: string,
+  type: string,
+  low: string | number,
+  high: string | number,
+): TextConversion => ({
+  label,
+  fits: (text) =>
+    `case when ${text} ~ '^[+-]?[0-9]{1,19}([.]0+)?$' then (${text})::numeric between ${low} and ${high} else false end`,
+  columns: (text) => [`(${text})::numeric::${type}`],
+});
+
+/** The conversion from text to 64-bit integers. */
+export const int64FromText = wholeNumbers(
+  'a 64-bit integer',
+  'bigint',
+  '-9223372036854775808',
+  '9223372036854775807',
+);
+
 /** Returns a distinction that compares the value itself and treats null as empty. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
@@ -25,10 +57,14 @@ export const integerType: FieldType = {
   expected: `an integer from ${int32.min} to ${int32.max}`,
   json: { type: 'integer', format: 'int32', minimum: int32.min, maximum: int32.max },
   body: () => ({ exact: 'int32' }),
-  columns: () => [{ suffix: '', type: 'integer' }],
+  columns: () => [{ suffix: '', type: 'integer', sample: 'n' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparisons('integer'),
+  csv: numberCells,
+  form: { control: 'number', parse: formNumber },
+  fromText: wholeNumbers('a 32-bit integer', 'integer', int32.min, int32.max),
+  wider: ['int64', 'number'],
   distinct: valueDistinction,
   parse: (text) => (isInt32(text) ? text : undefined),
   examples: [0, 7, -1, int32.max, int32.min],
@@ -39,10 +75,14 @@ export const bigintType: FieldType = {
   expected: 'a 64-bit integer',
   json: { type: 'integer', format: 'int64' },
   body: () => ({ exact: 'int64' }),
-  columns: () => [{ suffix: '', type: 'bigint' }],
+  columns: () => [{ suffix: '', type: 'bigint', sample: 'n' }],
   empty: 0,
   write: (value) => [integerText(value) ?? null],
   ...comparisons('bigint'),
+  csv: numberCells,
+  form: { control: 'number', parse: formNumber },
+  fromText: int64FromText,
+  wider: ['number'],
   distinct: valueDistinction,
   parse: int64,
   examples: [0, 42, -42, 9007199254740991],
@@ -53,11 +93,18 @@ export const numberType: FieldType = {
   expected: 'a number',
   json: { type: 'number' },
   body: () => ({ exact: 'decimal' }),
-  columns: () => [{ suffix: '', type: 'numeric' }],
+  columns: () => [{ suffix: '', type: 'numeric', sample: 'n' }],
   empty: 0,
   write: (value) => [decimalText(value) ?? null],
   ...comparisons('numeric'),
   encode: decimal,
+  csv: valueCells(decimal, numberOrText),
+  form: { control: 'number', parse: formNumber },
+  fromText: {
+    label: 'a number',
+    fits: (text) => `${text} ~ '^[+-]?[0-9]{1,100}([.][0-9]{1,100})?$'`,
+    columns: (text) => [`(${text})::numeric`],
+  },
   parse: (text) => (/^-?\d{1,100}(\.\d{1,100})?$/.test(text) ? text : undefined),
   examples: [0, 0.1, -12.5, 1000000.01],
 };

@@ -1,3 +1,4 @@
+import { textCell } from './csv.ts';
 import { jsonString } from './encode.ts';
 import { indexedLength, indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
@@ -31,10 +32,13 @@ export const stringType: FieldType = {
     ...(pattern === undefined ? {} : { linearPattern: pattern }),
   }),
   // The "C" collation sorts identically on every server, unlike a locale's collation.
-  columns: () => [{ suffix: '', type: 'text', collation: 'C' }],
+  columns: () => [{ suffix: '', type: 'text', collation: 'C', sample: "'value ' || n" }],
   empty: '',
   write: (value) => [value as string],
   encode: jsonString,
+  csv: { encode: textCell, parse: (cell) => cell },
+  form: { control: 'line', parse: (text) => text },
+  fromText: { label: 'a text', fits: () => 'true', columns: (text) => [text] },
   order: (column) => [indexedPrefix(column), `left(${column}, ${sortLength})`],
   // A character can take two UTF-16 code units.
   toBound: (value) => [...value.slice(0, 2 * sortLength)].slice(0, sortLength).join(''),
@@ -71,4 +75,8 @@ export const stringType: FieldType = {
 };
 
 /** Text with any number of lines. */
-export const textType: FieldType = { ...stringType, examples: ['First line.\nSecond line.', ''] };
+export const textType: FieldType = {
+  ...stringType,
+  form: { control: 'lines', parse: (text) => text.replaceAll('\r\n', '\n') },
+  examples: ['First line.\nSecond line.', ''],
+};

@@ -1,4 +1,6 @@
+import { stringCells } from './csv.ts';
 import { jsonString } from './encode.ts';
+import { trimmedText } from './forms.ts';
 import { valueDistinction } from './numbers.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
@@ -49,6 +51,43 @@ const parseDate = (text: string): string | undefined => {
   return match !== null && isDay(match[1] ?? '', match[2] ?? '', match[3] ?? '') ? text : undefined;
 };
 
+/**
+ * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
+ * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
+ */
+export function completeTimestamp(text: string): string | undefined {
+  const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
+    text.trim(),
+  );
+  if (parts === null) return undefined;
+  const [, day, minutes = '00:00', seconds = ':00', offset = 'Z'] = parts;
+  return `${day}T${minutes}${seconds}${offset.toUpperCase() === 'UTC' ? 'Z' : offset}`;
+}
+
+/**
+ * Returns an SQL condition that is true if the first ten characters of a text, in the format of {@link dayPattern}, are a
+ * valid date.
+ */
+const isDateSql = (text: string): string => {
+  const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
+  const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
+  return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${lastDay} else false end`;
+};
+/** Returns an SQL condition that is true if a text matches a pattern and starts with a valid date. */
+const matchesDate = (pattern: string) => (text: string) =>
+  `case when ${text} ~ '${pattern}' then ${isDateSql(text)} else false end`;
+const dayPattern = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
+const offsetPattern = '([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])';
+const timePattern = `[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?${offsetPattern}`;
+
+/** Returns SQL expressions for a timestamp's columns. */
+const assignTimestamp = ([time = '', offset = '']: readonly string[]): readonly string[] => [
+  // Subtracts the offset instead of casting the text: PostgreSQL rejects offsets beyond 15:59, but RFC 3339 allows up
+  // to 23:59.
+  `((${time}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
+  `${offset}::text`,
+];
+
 const dayMs = 86_400_000;
 
 /**
@@ -60,19 +99,14 @@ export const timestampType: FieldType = {
   json: { type: 'string', format: 'date-time' },
   body: () => ({ type: 'string', format: 'rfc3339' }),
   columns: ({ readOnly }: FieldOptions) => [
-    { suffix: '', type: 'timestamptz' },
-    ...(readOnly ? [] : [{ suffix: '_offset', type: 'text', collation: 'C' }]),
+    { suffix: '', type: 'timestamptz', sample: "now() - n * interval '1 minute'" },
+    ...(readOnly ? [] : [{ suffix: '_offset', type: 'text', collation: 'C', sample: "'Z'" }]),
   ],
   write: (value) => {
     const parsed = parseTimestamp(value as string);
     return parsed === undefined ? [null, null] : [parsed.local, parsed.offset];
   },
-  // Subtracts the offset instead of casting the text: PostgreSQL rejects offsets beyond 15:59, but RFC 3339 allows up
-  // to 23:59.
-  assign: ([time = '', offset = '']) => [
-    `((${time}::text::timestamp - ${interval(`${offset}::text`)}) at time zone 'UTC')`,
-    `${offset}::text`,
-  ],
+  assign: assignTimestamp,
   read: ([column = '', offset]) => {
     const utc = `${column} at time zone 'UTC'`;
     if (offset === undefined) return `${local(utc)} || 'Z'`;
@@ -81,6 +115,26 @@ export const timestampType: FieldType = {
     return `${local(`${utc} + ${interval(stored)}`)} || ${stored}`;
   },
   encode: jsonString,
+  csv: stringCells,
+  form: {
+    control: 'line',
+    help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
+    parse: (text) => completeTimestamp(text) ?? trimmedText(text),
+  },
+  // Preserves the offset and the precision.
+  display: (text) =>
+    text
+      .replace('T', ' ')
+      .replace(/(?:Z|[+-]\d\d:\d\d)$/, (offset) => (offset === 'Z' ? ' UTC' : ` ${offset}`)),
+  fromText: {
+    label: 'a timestamp',
+    fits: matchesDate(`^${dayPattern}(${timePattern})?$`),
+    columns: (text) => {
+      const zone = `upper(coalesce(substring(${text} from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$'), 'Z'))`;
+      const local = `regexp_replace(${text}, '([Zz]|[+-][0-9]{2}:[0-9]{2})$', '')`;
+      return assignTimestamp([`(${local})`, `(${zone})`]);
+    },
+  },
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::timestamptz`],
   toBound: (value) => {
@@ -111,9 +165,16 @@ export const dateType: FieldType = {
   expected: 'a date, such as 2026-03-01',
   json: { type: 'string', format: 'date' },
   body: () => ({ type: 'string', format: 'calendarDate' }),
-  columns: () => [{ suffix: '', type: 'date' }],
+  columns: () => [{ suffix: '', type: 'date', sample: "date '2020-01-01' + n % 1000" }],
   write: (value) => [value as string],
   encode: jsonString,
+  csv: stringCells,
+  form: { control: 'day', parse: trimmedText },
+  fromText: {
+    label: 'a date without a time',
+    fits: matchesDate(`^${dayPattern}([Tt ]00:00:00([.]0+)?${offsetPattern})?$`),
+    columns: (text) => [`substr(${text}, 1, 10)::date`],
+  },
   order: (column) => [column],
   bounds: (placeholder) => [`${placeholder}::text::date`],
   equals: (column, placeholder) => `${column} = ${placeholder}::text::date`,

@@ -33,6 +33,49 @@ export interface ColumnDefinition {
   /** PostgreSQL type. */
   readonly type: string;
   readonly collation?: string;
+  /** SQL expression for a generated value, based on a record's sequence number `n`, for the analysis of query plans. */
+  readonly sample: string;
+}
+
+/** How a type's values are written to and read from CSV. */
+export interface CsvFormat {
+  /** Encodes a non-null value selected by `read` as a cell. */
+  readonly encode: Encoder;
+  /**
+   * Converts a cell to a JSON value. Empty cells without quotes are undefined. Returns undefined if the value is absent,
+   * and the text itself if it cannot be converted, which validation rejects.
+   */
+  readonly parse: (cell: string | undefined) => unknown;
+}
+
+/** How a type's values are edited in a form. */
+export interface FormControl {
+  /** `suggestions` is an input with a list of records. */
+  readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
+  readonly help?: string;
+  /**
+   * Converts the submitted text to a JSON value. Returns undefined if the value is absent, and the text itself if it
+   * cannot be converted, which validation rejects.
+   */
+  readonly parse: (text: string) => unknown;
+}
+
+/** The field to which a migration converts a text, as SQL expressions. */
+export interface ConversionTarget {
+  /** The table to which the field refers. */
+  readonly referredTable: string;
+  /** The record's organization ID. */
+  readonly organization: string;
+}
+
+/** SQL that converts a text to a value of a type, when a migration changes a field's type. */
+export interface TextConversion {
+  /** Completes "is not …". */
+  readonly label: string;
+  /** Returns an SQL condition that is true if the text is a valid value. Evaluating it never fails. */
+  readonly fits: (text: string, target: ConversionTarget) => string;
+  /** Returns SQL expressions for the value's columns, computed from a valid text. */
+  readonly columns: (text: string) => readonly string[];
 }
 
 /** A field type. An absent key means that the type does not have the ability. */
@@ -43,7 +86,7 @@ export interface FieldType {
   readonly json: JsonSchema;
   /** Returns the schema that validates a non-null value in a body. Default: `json`. */
   readonly body?: (options: FieldOptions) => JsonSchema;
-  /** Returns the stored columns. Absent if the value is computed on read. */
+  /** Returns the stored columns, of which the first has the field's name. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
   /** Default of fields that are not nullable. If absent, such fields must be required or declare a default. */
   readonly empty?: string | number | boolean;
@@ -55,6 +98,14 @@ export interface FieldType {
   readonly read?: (columns: readonly string[]) => string;
   /** Encodes a non-null value selected by `read` as JSON. */
   readonly encode: Encoder;
+  readonly csv: CsvFormat;
+  readonly form: FormControl;
+  /** Formats a value from a response for a page. Default: unchanged. */
+  readonly display?: (text: string) => string;
+  /** Converts texts to values during migrations. Absent if the value is computed on read. */
+  readonly fromText?: TextConversion;
+  /** Types that can represent every value of this type, in addition to the types of texts. */
+  readonly wider?: readonly string[];
   /**
    * Returns the ORDER BY keys. The first one is the index key and must be of bounded size. Absent if values cannot be
    * sorted.

@@ -46,7 +46,7 @@ export const validator = new Validator({
     // RE2 matches every pattern in linear time.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
-      // An empty text is always valid, so that clients can send a record back as they received it.
+      // An empty string is always valid, so that clients can send a record back as they received it.
       return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })

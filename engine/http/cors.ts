@@ -1,12 +1,20 @@
 import type { FastifyInstance } from 'fastify';
+import { type Operation, operations } from '../records/index.ts';
 import { varyBy } from './reply.ts';
 
-/** Methods and headers that pages of other origins can send, and response headers that they can read. */
+/** Methods and headers that pages of other origins can send. */
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
-const exposedHeaders =
-  'ETag, Location, Link, Retry-After, RateLimit, RateLimit-Policy, Idempotency-Replayed, Preference-Applied, X-Request-Id, X-Total-Count';
+/** Response headers that these pages can read, except those that a module adds. */
+const exposedHeaders = [
+  ...Object.values<Pick<Operation, 'responseHeaders'>>(operations).flatMap(({ responseHeaders = {} }) =>
+    Object.keys(responseHeaders),
+  ),
+  'Preference-Applied',
+  'Retry-After',
+  'X-Request-Id',
+];
 /** Time for which browsers cache a preflight response, in seconds. */
 const maxAge = '600';
 
@@ -15,9 +23,15 @@ const maxAge = '600';
  * allowed: such pages send an API key or a token, and cannot use the cookie of a user who is logged in to
  * this instance.
  * @param origins allowed origins, for example `https://app.example`, or `*` for all
+ * @param addedHeaders response headers that modules add
  */
-export function cors(app: FastifyInstance, origins: readonly string[]): void {
+export function cors(
+  app: FastifyInstance,
+  origins: readonly string[],
+  addedHeaders: readonly string[],
+): void {
   if (origins.length === 0) return;
+  const exposed = [...new Set([...exposedHeaders, ...addedHeaders])].sort().join(', ');
   const allowsAny = origins.includes('*');
   // Runs before authentication, so that a page can read why its request was rejected.
   app.addHook('onRequest', ({ headers, method }, reply, done) => {
@@ -30,7 +44,7 @@ export function cors(app: FastifyInstance, origins: readonly string[]): void {
           .header('access-control-allow-methods', methods)
           .header('access-control-allow-headers', requestHeaders);
         reply.header('access-control-max-age', maxAge);
-      } else reply.header('access-control-expose-headers', exposedHeaders);
+      } else reply.header('access-control-expose-headers', exposed);
     }
     done();
   });

@@ -135,8 +135,8 @@ export async function crud(
     });
   }
   for (const [url, methods] of methodsByUrl) {
-    // GET and HEAD are handled by the route for records, which accepts any text as an ID.
-    const handledElsewhere = url === `${path}/batch` ? (['GET', 'HEAD'] as const) : [];
+    // The route for records handles GET and HEAD, because it accepts any text as an ID.
+    const handledElsewhere = /^\/[^/:]+$/.test(url.slice(path.length)) ? (['GET', 'HEAD'] as const) : [];
     rejectOtherMethods(app, url, methods, handledElsewhere);
   }
 }

@@ -8,9 +8,9 @@ declare module 'fastify' {
      * Starts the shutdown. Requests are still served, but each connection is closed after its current
      * response.
      */
-    leave: () => void;
+    drain: () => void;
     /** Returns whether the shutdown has started. */
-    isLeaving: () => boolean;
+    isDraining: () => boolean;
   }
 }
 
@@ -20,14 +20,14 @@ declare module 'fastify' {
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
-    let isLeaving = false;
+    let isDraining = false;
     let isClosing = false;
-    app.decorate('leave', () => {
-      isLeaving = true;
+    app.decorate('drain', () => {
+      isDraining = true;
     });
-    app.decorate('isLeaving', () => isLeaving);
+    app.decorate('isDraining', () => isDraining);
     app.addHook('preClose', async () => {
-      isLeaving = true;
+      isDraining = true;
       isClosing = true;
     });
     app.addHook('onRequest', (_request, _reply, done) => done(isClosing ? errors.draining() : undefined));
@@ -38,7 +38,7 @@ export const draining = fastifyPlugin(
       done();
     });
     app.addHook('onSend', (_request, reply, payload, done) => {
-      if (isLeaving) reply.header('connection', 'close');
+      if (isDraining) reply.header('connection', 'close');
       done(null, payload);
     });
   },

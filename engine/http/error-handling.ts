@@ -9,7 +9,7 @@ import {
   rejectingRule,
   sqlState,
 } from '../database/index.ts';
-import { type ErrorCode, errorJson, errors, HttpError } from '../errors.ts';
+import { errorJson, errors, HttpError } from '../errors.ts';
 import type { NotFound } from './not-found.ts';
 import { json } from './reply.ts';
 import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
@@ -36,9 +36,7 @@ function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   // A request aborted by its client is not a server error, even if the socket reports one.
   if (error !== undefined && error === request.raw.errored) return errors.incompleteRequest();
   if (isDatabaseError(error)) return databaseFailure(error);
-  return statusCode >= 400 && statusCode < 500
-    ? new HttpError(statusCode, 'invalid_request', (STATUS_CODES[statusCode] ?? 'bad request').toLowerCase())
-    : new HttpError(500, 'internal', 'the server failed', {}, { cause: error });
+  return statusCode >= 400 && statusCode < 500 ? errors.rejectedRequest(statusCode) : errors.internal(error);
 }
 
 /** Returns whether the server failed. A 501 means that the endpoint is disabled. */
@@ -60,10 +58,6 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   reply.code(failure.status).headers({ ...standardHeaders(request.id), ...headers, 'content-type': json });
   reply.send(errorJson(failure, { request_id: request.id }));
 }
-
-/** Returns the JSON of an error that consists of a code and a message. */
-const errorBody = (code: ErrorCode, message: string, requestId: string): string =>
-  errorJson({ code, message, extra: {} }, { request_id: requestId });
 
 /**
  * Logs a server error. Uses the route instead of the URL, and the class and SQLSTATE instead of the driver's
@@ -132,9 +126,9 @@ export const rejectUndecodableUrl =
     sendError(code === 'FST_ERR_BAD_URL' ? rejection : error, request, reply);
   };
 
-const connectionErrors: Readonly<Record<string, { readonly status: number; readonly code: ErrorCode }>> = {
-  HPE_HEADER_OVERFLOW: { status: 431, code: 'head_too_large' },
-  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, code: 'request_timeout' },
+const connectionErrors: Readonly<Record<string, () => HttpError>> = {
+  HPE_HEADER_OVERFLOW: errors.headTooLarge,
+  ERR_HTTP_REQUEST_TIMEOUT: errors.headTimeout,
 };
 
 /** Responds on a connection whose request headers are malformed, too large or too slow. */
@@ -143,12 +137,11 @@ export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
     socket.destroy();
     return;
   }
-  const { status, code } = connectionErrors[error.code ?? ''] ?? { status: 400, code: 'invalid_request' };
-  const reason = STATUS_CODES[status] ?? '';
+  const failure = (connectionErrors[error.code ?? ''] ?? errors.rejectedRequest)();
   const requestId = newRequestId();
-  const body = errorBody(code, reason.toLowerCase(), requestId);
+  const body = errorJson(failure, { request_id: requestId });
   const head = [
-    `HTTP/1.1 ${status} ${reason}`,
+    `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
     `Content-Type: ${json}`,
     `Content-Length: ${body.length}`,
     ...Object.entries(standardHeaders(requestId)).map(([name, value]) => `${name}: ${value}`),
@@ -174,9 +167,10 @@ export const errorHandling = fastifyPlugin(
     // Node's own 417 has a different format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const requestId = requestIdOf(request);
-      const body = errorBody('expectation_failed', 'the expectation cannot be met', requestId);
+      const failure = errors.expectationFailed();
+      const body = errorJson(failure, { request_id: requestId });
       response
-        .writeHead(417, {
+        .writeHead(failure.status, {
           ...standardHeaders(requestId),
           'content-type': json,
           'content-length': body.length,

@@ -1,5 +1,5 @@
 import { errors, type HttpError } from '../errors.ts';
-import { suggestion } from '../yaml/index.ts';
+import { nearest } from '../yaml/index.ts';
 import { apiPrefix } from './openapi.ts';
 
 /** The names of a resource in URLs. */
@@ -28,15 +28,18 @@ export function createNotFound(resources: readonly NamedResource[]): NotFound {
     const [resourceName = '', id, ...rest] = words;
     if (!isApi) {
       const similarName = names.find((name) => words.some((word) => word.toLowerCase() === name));
-      return errors.pathNotFound(
-        similarName === undefined
-          ? `; the API is under ${apiPrefix}`
-          : `. Did you mean "${apiPrefix}/${similarName}"?`,
-      );
+      return similarName === undefined
+        ? errors.pathNotFound(`; the API is under ${apiPrefix}`)
+        : errors.pathNotFound('', `Did you mean "${apiPrefix}/${similarName}"?`);
     }
     const resource = resources.find(({ name }) => name === resourceName);
-    if (resource === undefined)
-      return errors.pathNotFound(`; ${resourceList}${suggestion(resourceName.slice(0, maxCompared), names)}`);
+    if (resource === undefined) {
+      const similarName = nearest(resourceName.slice(0, maxCompared), names);
+      return errors.pathNotFound(
+        `; ${resourceList}`,
+        similarName === undefined ? undefined : `Did you mean "${similarName}"?`,
+      );
+    }
     // A record has a route, so its URL is unknown only if its ID cannot be decoded.
     const isRecord = id !== undefined && id !== '' && rest.length === 0;
     return isRecord

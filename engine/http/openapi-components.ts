@@ -1,5 +1,6 @@
-import { type ErrorCode, errorCodes, errors, HttpError } from '../errors.ts';
+import { errorCodes, errors, type HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
+import { pageSize } from '../query/index.ts';
 
 /** Shared components of the OpenAPI document: error responses, headers, parameters. */
 
@@ -57,8 +58,6 @@ const errorResponse = (description: string, examples: readonly HttpError[], head
 const joinList = (texts: readonly string[]) =>
   texts.length < 2 ? texts.join() : `${texts.slice(0, -1).join(', ')} or ${texts.at(-1)}`;
 
-const errorOf = (status: number, code: ErrorCode, message: string) => new HttpError(status, code, message);
-
 const badRequest = (...extraErrors: readonly HttpError[]) =>
   errorResponse(
     'Invalid parameters, or a body that does not match its description.',
@@ -91,7 +90,7 @@ export const responses = {
       ]),
     ),
   ),
-  BadImport: badRequest(errorOf(400, 'invalid_csv', 'the body is not CSV: a quote is not closed')),
+  BadImport: badRequest(errors.invalidCsv('a quote is not closed')),
   Unauthorized: errorResponse(
     'Missing, wrong, expired or revoked credentials.',
     [errors.unauthenticated(), errors.secondFactorMissing()],
@@ -164,14 +163,14 @@ export const responses = {
   ),
   Failure: errorResponse(
     'The server or its database failed.',
-    [errorOf(500, 'internal', 'the server failed'), errors.database(undefined)],
+    [errors.internal(undefined), errors.database(undefined)],
     { ...preferenceApplied, ...retryAfter(false) },
   ),
   NotConfigured: errorResponse('The endpoint has no secret on this instance.', [errors.notConfigured()]),
   NotRecorded: errorResponse('The instance does not record changes.', [errors.notRecorded()]),
   SendFailed: errorResponse(
     'The provider rejected the message or did not respond. The message is stored with the reason.',
-    [errorOf(502, 'send_failed', 'the message was not sent')],
+    [errors.sendFailed(undefined)],
   ),
   Unavailable: errorResponse(
     'Try again later. The server is shutting down, is read-only during maintenance or has too many waiting requests, or the statement exceeded its time limit or waited too long for a lock.',
@@ -200,8 +199,7 @@ export const parameters = {
   page: {
     name: 'page',
     in: 'query',
-    description:
-      'Number of a page of 20 records. Values below 1 count as 1. `data` is empty after the last page.',
+    description: `Number of a page of ${pageSize} records. Values below 1 count as 1. \`data\` is empty after the last page.`,
     schema: { type: 'integer', default: 1 },
   },
   IfMatch: {

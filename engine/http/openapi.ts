@@ -1,5 +1,6 @@
 import type { Fragment } from '../compile/index.ts';
 import type { JsonSchema } from '../fields/index.ts';
+import { pageSize } from '../query/index.ts';
 import { everyHeader, headers, parameters, responses, schemaExamples } from './openapi-components.ts';
 import { schemas } from './openapi-schemas.ts';
 
@@ -74,8 +75,7 @@ export function openApiDocument(
       title: 'CRM API',
       ...info,
       summary: "Records of the caller's own organization.",
-      description:
-        'Every record belongs to one organization; the API key decides which. Lists have pages of 20; follow `next` in the `Link` header until it is absent. Unknown list parameters are ignored unless the request has `Prefer: handling=strict`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was sent, so clients that validate them must allow offsets. Every path with GET also supports HEAD, which is not listed and returns the same status and headers without the body. OPTIONS returns 204 with `Allow`.',
+      description: `Every record belongs to one organization; the API key decides which. Lists have pages of ${pageSize}; follow \`next\` in the \`Link\` header until it is absent. Unknown list parameters are ignored unless the request has \`Prefer: handling=strict\`, which is a good default for clients. Identifiers are 64-bit integers. Timestamps keep the UTC offset that was sent, so clients that validate them must allow offsets. Every path with GET also supports HEAD, which is not listed and returns the same status and headers without the body. OPTIONS returns 204 with \`Allow\`.`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'This instance.' }],

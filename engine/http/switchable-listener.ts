@@ -80,7 +80,7 @@ export function createSwitchableListener(initialApp: FastifyInstance): Switchabl
       void retire(previous);
     },
     close: async () => {
-      current.leave();
+      current.drain();
       const closing = new Promise((resolve) => server.close(resolve));
       await retire(current);
       server.closeAllConnections();

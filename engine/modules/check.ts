@@ -4,9 +4,9 @@ export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources'
 /** A problem or a probably unintended setting, and how to fix it. */
 export interface Finding {
   /** Location: a variable, a line of a file, a folder, a table or an organization. */
-  readonly place: string;
+  readonly location: string;
   /** Description of the problem, without a full stop. */
-  readonly problem: string;
+  readonly message: string;
   /** A sentence that says how to fix the problem. */
   readonly advice: string;
   /** Set if everything works, but the setting is probably unintended. */

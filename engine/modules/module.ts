@@ -1,6 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import type { FastifyInstance } from 'fastify';
-import type { Fragment } from '../compile/index.ts';
+import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
 import type { DoctorCheck } from './check.ts';
@@ -12,8 +12,9 @@ import type { Metrics } from './metrics.ts';
  * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need
+ * @typeParam Config the variables on which its responses depend
  */
-export interface Module<Services = unknown, Instance = unknown, Checked = unknown> {
+export interface Module<Services = unknown, Instance = unknown, Checked = unknown, Config = unknown> {
   /** Name of the module's folder. */
   readonly name: string;
   /** The module's tables. Their names start with `crm_`. */
@@ -22,6 +23,11 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly variables?: Variables;
   /** OpenAPI fragment for the module's routes. */
   readonly openApi?: Fragment;
+  /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */
+  readonly responses?: AddedResponses & {
+    /** Returns whether the module is enabled, so that the document includes them. */
+    readonly isEnabled: (config: Config) => boolean;
+  };
   /** Resource fields that the module accesses by name. Their existence is checked at startup. */
   readonly needs?: readonly FieldRequirements[];
   /** Adds the module's hooks, decorators and routes. */

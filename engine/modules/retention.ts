@@ -13,7 +13,7 @@ const pauseMs = 100;
 /** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
   /** Name that messages use for the rows, for example "old events". */
-  readonly what: string;
+  readonly label: string;
   /**
    * Steps, each of which deletes a batch of rows and returns its size. After a full {@link retentionBatch}, the step
    * runs again.
@@ -30,7 +30,7 @@ declare module 'fastify' {
 
 /** Deletes old rows periodically in small steps while the service runs. */
 export function startRetention(app: FastifyInstance, database: Database, rule: RetentionRule): void {
-  const { what, steps } = rule;
+  const { label, steps } = rule;
   app.retentionRules.push(rule);
   const controller = new AbortController();
   const { signal } = controller;
@@ -47,9 +47,9 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
   };
   // Registered before the hook that awaits the work, so that the work stops after the current batch.
   app.addHook('preClose', async () => controller.abort());
-  app.background.every(app, what, intervalMs, () =>
+  app.background.every(app, label, intervalMs, () =>
     sweep().catch((cause: { code?: string }) =>
-      app.log.warn({ code: cause.code }, `could not delete ${what}; will retry later`),
+      app.log.warn({ code: cause.code }, `could not delete ${label}; will retry later`),
     ),
   );
 }

@@ -9,6 +9,7 @@ export {
   positionText,
   type UnverifiedCursor,
 } from './cursor.ts';
+export { operatorOf } from './operators.ts';
 export { pageSize } from './page.ts';
 export { type NamedField, parameterIssue, parameterValue, type Query } from './part.ts';
 export {

@@ -24,6 +24,10 @@ export interface FilterOperator {
    * in any order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
+  /** Completes "<field> …" in the admin UI, where a user enters the value. */
+  readonly label: string;
+  /** The operator that makes this one redundant in the admin UI if the filter has both. */
+  readonly coveredBy?: string;
   readonly describe: (field: Field) => string;
   /** Returns the SQL condition. Rows for which it is null do not match. */
   readonly where: (field: Field, operand: Operand) => string;
@@ -53,6 +57,7 @@ export const operators = {
     needs: 'equals',
     repeatable: true,
     index: 'order',
+    label: 'is',
     describe: ({ name }) =>
       `Returns only records whose ${name} equals this value. Can be repeated to match any of several values.`,
     where: among,
@@ -61,6 +66,7 @@ export const operators = {
     needs: 'equals',
     repeatable: true,
     index: 'none',
+    label: 'is not',
     describe: ({ name }) =>
       `Returns only records whose ${name} differs from this value or is empty. Can be repeated to exclude several values.`,
     where: (field, operand) => `(${among(field, operand)}) is not true`,
@@ -68,24 +74,28 @@ export const operators = {
   gt: {
     needs: 'bounds',
     index: 'find',
+    label: 'is greater than',
     describe: ({ name }) => `Returns only records whose ${name} is greater or later than this value.`,
     where: comparison('>'),
   },
   gte: {
     needs: 'bounds',
     index: 'find',
+    label: 'is at least',
     describe: (field) => inclusive(field, 'greater or later'),
     where: comparison('>='),
   },
   lt: {
     needs: 'bounds',
     index: 'find',
+    label: 'is less than',
     describe: ({ name }) => `Returns only records whose ${name} is less or earlier than this value.`,
     where: comparison('<'),
   },
   lte: {
     needs: 'bounds',
     index: 'find',
+    label: 'is at most',
     describe: (field) => inclusive(field, 'less or earlier'),
     where: comparison('<='),
   },
@@ -93,6 +103,9 @@ export const operators = {
     needs: 'equals',
     repeatable: true,
     index: 'order',
+    label: 'is one of',
+    // A repeated "is" matches any of the values.
+    coveredBy: 'eq',
     describe: ({ name }) =>
       `Returns only records whose ${name} is one of these values. Repeat the parameter for each value.`,
     where: among,
@@ -100,12 +113,14 @@ export const operators = {
   starts_with: {
     needs: 'startsWith',
     index: 'find',
+    label: 'starts with',
     describe: ({ name }) => `Returns only records whose ${name} starts with this text. Case-sensitive.`,
     where: (field, { placeholder }) => `${field.type.startsWith?.(column(field), placeholder())}`,
   },
   contains: {
     needs: 'contains',
     index: 'none',
+    label: 'contains',
     describe: ({ name }) => `Returns only records whose ${name} contains this text. Case-sensitive.`,
     where: (field, { placeholder }) => `${field.type.contains?.(column(field), placeholder())}`,
   },
@@ -114,6 +129,7 @@ export const operators = {
     nullable: true,
     words: ['true', 'false'],
     index: 'find',
+    label: 'is empty (true or false)',
     describe: ({ name }) =>
       `\`true\` returns only records without ${name}, \`false\` only records with ${name}.`,
     where: (field, { values }) => `${column(field)} is ${values[0] === 'true' ? 'null' : 'not null'}`,

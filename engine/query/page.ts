@@ -1,7 +1,7 @@
 import type { FieldIssue } from '../errors.ts';
 import { parameterIssue, parameterValue, type Query, type QueryPart } from './part.ts';
 
-/** Number of records per page. */
+/** Default number of records per page. */
 export const pageSize = 20;
 /** First page for which a list only reads index keys before it fetches the page's rows. */
 export const deepPage = 6;
@@ -9,6 +9,12 @@ export const deepPage = 6;
 const farOffset = 10_000;
 /** Page number that exceeds the number of pages in any table. */
 const farthestPage = 10 ** 12;
+
+/** The pages of a resource's lists. */
+export interface PageRule {
+  /** Number of records per page. */
+  readonly size: number;
+}
 
 /** The requested page. */
 export interface PageParameter {
@@ -19,12 +25,12 @@ export interface PageParameter {
   readonly depth: 'first' | 'shallow' | 'deep';
 }
 
-/** `?page=`: lists have pages of {@link pageSize} records. */
-export const page: QueryPart<null, PageParameter> = {
-  declare: () => null,
+/** `?page=`: a page of a list. */
+export const page: QueryPart<PageRule, PageParameter> = {
+  declare: () => ({ size: pageSize }),
   reserved: ['page'],
   parameters: () => ['page'],
-  parse: (_, query, issues) => {
+  parse: ({ size }, query, issues) => {
     const input = parameterValue(query, 'page');
     if (input !== undefined && query.cursor !== undefined) {
       issues.push(parameterIssue('page', 'cannot be combined with cursor'));
@@ -33,16 +39,16 @@ export const page: QueryPart<null, PageParameter> = {
     const number = Number(text);
     return {
       page: text,
-      offset: number > farthestPage ? undefined : (number - 1) * pageSize,
+      offset: number > farthestPage ? undefined : (number - 1) * size,
       depth: number === 1 ? 'first' : number < deepPage ? 'shallow' : 'deep',
     };
   },
   shape: (parameter) => (isFar(parameter) ? 'far' : parameter.depth),
   cost: (parameter) => ({ scan: isFar(parameter) }),
-  clauses: (_, { depth }, placeholder) => ({
-    limit: pageSize,
+  clauses: ({ size }, { depth }, placeholder) => ({
+    limit: size,
     ...(depth !== 'first' && {
-      offset: placeholder(({ offset = farthestPage * pageSize }) => String(offset)),
+      offset: placeholder(({ offset = farthestPage * size }) => String(offset)),
     }),
   }),
   describe: () => [{ $ref: '#/components/parameters/page' }],

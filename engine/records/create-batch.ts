@@ -31,6 +31,7 @@ import {
 import type { Operation, OperationContext } from './operation.ts';
 import { createRejectionFinder, type RejectionFinder } from './rejections.ts';
 import { rejectRequest } from './requests.ts';
+import { replayedHeader } from './response-headers.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { effectsOf, tableOf } from './statements.ts';
 import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './uniques.ts';
@@ -53,6 +54,8 @@ export const createBatch: Operation<CreateBatchPlan, Promise<CreateBatchPlan>> =
   path: '/batch',
   action: 'create',
   status: 200,
+  isBatch: true,
+  responseHeaders: replayedHeader,
   bodyLimit: batchBytes,
   compile: (context) => {
     const { definition, body: rules, items: table } = context;

@@ -10,6 +10,7 @@ import {
 import type { Operation, OperationContext } from './operation.ts';
 import { explainRejection } from './rejections.ts';
 import { planRequest, validBody } from './requests.ts';
+import { etagHeader, locationHeader, replayedHeader } from './response-headers.ts';
 import { recordResponse } from './responses.ts';
 import { organizationOf } from './rows.ts';
 import { effectsOf, prepareInsert, selectResult, tableOf } from './statements.ts';
@@ -25,6 +26,7 @@ export const create: Operation<CreatePlan> = {
   path: '',
   action: 'create',
   status: 201,
+  responseHeaders: { ...locationHeader, ...replayedHeader, ...etagHeader },
   compile: (context) => {
     const { definition, body } = context;
     const { name } = definition;

@@ -1,6 +1,6 @@
 import { type InfoField, type InfoRecord, parse } from 'csv-parse';
 import { errors, excerpt, type FieldIssue } from '../errors.ts';
-import { type Field, jsonNumber } from '../fields/index.ts';
+import type { Field } from '../fields/index.ts';
 import { parameterIssue } from '../query/index.ts';
 import type { Body } from './body.ts';
 import { type LineReader, maxRecord, type ParsedLine } from './lines.ts';
@@ -163,7 +163,7 @@ function columnsOf(
     const field = byName.get(name);
     if (names.has(name)) issues.push(parameterIssue(name, 'appears twice'));
     names.add(name);
-    if (field !== undefined && !field.readOnly) return { name, value: cellConverter(field) };
+    if (field !== undefined && !field.readOnly) return { name, value: field.type.csv.parse };
     ignored.push(excerpt(name));
     if (strict) issues.push(field ? parameterIssue(name, 'is read-only') : unknownIssue(name, index));
     return undefined;
@@ -175,22 +175,6 @@ function columnsOf(
   if (issues.length > 0) throw errors.invalidFields(issues);
   return columns;
 }
-
-/**
- * Returns a function that converts cells to field values. A cell that cannot be converted remains text, which
- * validation rejects.
- */
-function cellConverter({ type }: Field): Column['value'] {
-  const kind = type.json.type;
-  if (kind === 'string' && type.empty === '') return (cell) => cell;
-  return (cell) => {
-    if (cell === undefined || cell === '') return undefined;
-    if (kind === 'boolean') return booleans[cell.toLowerCase()] ?? cell;
-    return kind === 'string' ? cell : (jsonNumber(cell) ?? cell);
-  };
-}
-
-const booleans: Readonly<Record<string, boolean | undefined>> = { true: true, false: false };
 
 function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell[]) {
   if (cells.length !== columns.length)

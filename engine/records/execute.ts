@@ -11,6 +11,7 @@ import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
 import { rejectedItems } from './database-rejections.ts';
 import type { CompiledOperation, OperationPlan } from './operation.ts';
+import { reserveRecords } from './record-limit.ts';
 import { isRejection } from './rejections.ts';
 
 /**
@@ -45,7 +46,7 @@ export async function execute<P extends OperationPlan>(
   const firstStatement = statement(plan);
   if (firstStatement === undefined) return [];
   if (creates !== undefined && tries === 1) {
-    const quotaCheck = database.admitRecords?.(plan.organization, creates(plan));
+    const quotaCheck = reserveRecords(database, plan.organization, creates(plan));
     if (quotaCheck !== undefined) await quotaCheck;
   }
   const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;

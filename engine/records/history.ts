@@ -34,6 +34,12 @@ export const history: Operation<HistoryPlan> = {
   path: '/:id/history',
   action: 'read',
   status: 200,
+  responseHeaders: {
+    Link: {
+      description: 'The next page of older changes (`rel="next"`), unless this is the last page.',
+      schema: { type: 'string' },
+    },
+  },
   compile: (context) => {
     const { definition } = context;
     const { name } = definition;
@@ -92,14 +98,8 @@ export const history: Operation<HistoryPlan> = {
     summary: `List the changes to ${aRecord}`,
     parameters: [{ $ref: '#/components/parameters/cursor' }],
     success: {
-      description: 'Up to 20 changes, newest first. The record itself may have been deleted.',
+      description: `Up to ${pageSize} changes, newest first. The record itself may have been deleted.`,
       schema: changesSchema,
-      headers: {
-        Link: {
-          description: 'The next page of older changes (`rel="next"`), unless this is the last page.',
-          schema: { type: 'string' },
-        },
-      },
     },
   }),
 };

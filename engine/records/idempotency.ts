@@ -40,7 +40,7 @@ const requests = defineTable(
   {
     indexes: [{ name: 'crm_idempotency_created_at', properties: ['created_at'] }],
     resourcePaths: ['path'],
-    people: { called: 'stored responses', columns: ['record'], rows: 'go' },
+    personalData: { label: 'stored responses', columns: ['record'], erasure: 'delete' },
   },
 );
 

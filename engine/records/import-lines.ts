@@ -121,8 +121,8 @@ export async function importLines(
     return report();
   } catch (cause) {
     if (!(cause instanceof HttpError) || lineCount === 0) throw cause;
-    const { status, code, message, extra } = cause;
-    throw new HttpError(status, code, message, { ...extra, report: report() }, { cause: cause.cause });
+    const { status, code, text, extra } = cause;
+    throw new HttpError(status, code, text, { ...extra, report: report() }, { cause: cause.cause });
   }
 }
 

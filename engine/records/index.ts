@@ -49,6 +49,14 @@ export type {
 export { type CompiledOperations, compileOperations, operations, routedOperations } from './operations.ts';
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
-export { type RecordResource, type Records, records } from './records.ts';
+export { limitRecords, type ReserveRecords } from './record-limit.ts';
+export {
+  creatingRecords,
+  type ExistingRecords,
+  type RecordResource,
+  type Records,
+  records,
+} from './records.ts';
+export { etagHeader } from './response-headers.ts';
 export { distinctionOf, namesOf } from './uniques.ts';
 export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

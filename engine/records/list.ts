@@ -4,7 +4,6 @@ import {
   foreignCursorIssue,
   listParameters,
   type ParsedQuery,
-  pageSize,
   parseQuery,
   queryShape,
 } from '../query/index.ts';
@@ -40,6 +39,17 @@ export const list: Operation<ListPlan> = {
   path: '',
   action: 'list',
   status: 200,
+  responseHeaders: {
+    Link: {
+      description:
+        'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
+      schema: { type: 'string' },
+    },
+    'X-Total-Count': {
+      description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
+      schema: { type: 'integer', minimum: 0 },
+    },
+  },
   formats: formatNames,
   compile: (context) => {
     const { definition } = context;
@@ -76,10 +86,14 @@ export const list: Operation<ListPlan> = {
         const { page, sort } = plan.parsedQuery;
         const pageNumber = sort.after?.page ?? page.page;
         const { toBound = (text: string) => text } = sort.field.type;
-        const isFull = Number(count) === pageSize;
+        const isFull = Number(count) === definition.page.size;
         const last = isFull ? { id: String(id), key: key == null ? null : toBound(String(key)) } : undefined;
         return {
-          body: wrapBody('{"data":[', records ?? '', `],"page":${pageNumber},"per_page":${pageSize}}`),
+          body: wrapBody(
+            '{"data":[',
+            records ?? '',
+            `],"page":${pageNumber},"per_page":${definition.page.size}}`,
+          ),
           headers: headersOf(plan, linkHeader(plan, last), totalOf(rows)),
         };
       },
@@ -90,20 +104,8 @@ export const list: Operation<ListPlan> = {
     operationId: `list${pluralName}`,
     summary: `List ${definition.name}`,
     parameters: describeQuery(definition),
-    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List`, headers },
+    success: { description: `A page of ${definition.name}.`, schema: `${recordName}List` },
   }),
-};
-
-const headers = {
-  Link: {
-    description:
-      'The first page (`rel="first"`) and, if this page is full, the next page (`rel="next"`). Following these URLs costs the same at any depth.',
-    schema: { type: 'string' },
-  },
-  'X-Total-Count': {
-    description: 'The total number of records, with `Prefer: count=exact` or `count=estimated`.',
-    schema: { type: 'integer', minimum: 0 },
-  },
 };
 
 /** Returns the headers of a page. */

@@ -1,6 +1,6 @@
 import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Effect, Caller as EffectCaller } from '../effects/index.ts';
+import type { Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
@@ -141,7 +141,6 @@ export interface OperationDescription {
   readonly success: {
     readonly description: string;
     readonly schema: string;
-    readonly headers?: Readonly<Record<string, JsonSchema>>;
   };
 }
 
@@ -161,8 +160,12 @@ export interface DescribedResource {
  */
 export interface Operation<P extends OperationPlan = OperationPlan, Planned extends P | Promise<P> = P> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Suffix appended to the resource's path. */
-  readonly path: '' | '/:id' | '/:id/history' | '/batch';
+  /** Suffix appended to the resource's path. `:id` is a record's ID. */
+  readonly path: string;
+  /** Whether the body contains several items, whose errors are reported by index. */
+  readonly isBatch?: true;
+  /** Headers of the response on success, in addition to those of every response. */
+  readonly responseHeaders?: Readonly<Record<string, JsonSchema>>;
   /** The required grant. */
   readonly action: Action;
   /** The status code on success. */

@@ -39,6 +39,7 @@ export const patchBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   path: '/batch',
   action: 'update',
   status: 200,
+  isBatch: true,
   bodyLimit: batchBytes,
   compile: (context) => {
     const { definition, items: table } = context;

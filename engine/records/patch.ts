@@ -6,6 +6,7 @@ import { parsePreconditions } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
 import { explainRejection } from './rejections.ts';
 import { planRequest, recordId, validBody } from './requests.ts';
+import { etagHeader } from './response-headers.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
@@ -27,6 +28,7 @@ export const patch: Operation<PatchPlan> = {
   path: '/:id',
   action: 'update',
   status: 200,
+  responseHeaders: etagHeader,
   compile: (context) => {
     const { definition } = context;
     const rules = patchRules(context);

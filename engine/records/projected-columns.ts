@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { errors } from '../errors.ts';
-import { type Field, verbatim } from '../fields/index.ts';
+import { type Field, textCell, verbatim } from '../fields/index.ts';
 import type { RequestedProjection } from '../query/index.ts';
 import {
   column,
@@ -18,7 +18,7 @@ import type { Projection } from './projection.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 
 /** The key of expanded records in responses. Fields cannot have this name. */
-const expansionColumn = { name: 'expanded', type: { encode: verbatim, json: { type: 'string' } } };
+const expansionColumn = { name: 'expanded', type: { encode: verbatim, csv: { encode: textCell } } };
 
 /** Returns the columns that a request selects from each record, in order. */
 export const projectedColumns = (

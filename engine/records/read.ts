@@ -10,6 +10,7 @@ import {
   statementsByShape,
 } from './projected-columns.ts';
 import { commonParameters, planRequest, recordId, rejectRequest, unknownParameters } from './requests.ts';
+import { etagHeader } from './response-headers.ts';
 import { recordResponse, recordRow } from './responses.ts';
 import { type ById, byIdSql, selectRead, selectRecord, statementName, tableOf } from './statements.ts';
 
@@ -25,6 +26,7 @@ export const read: Operation<ReadPlan> = {
   path: '/:id',
   action: 'read',
   status: 200,
+  responseHeaders: etagHeader,
   compile: (context) => {
     const { definition } = context;
     const full = prepare<ReadPlan>(

@@ -1,4 +1,4 @@
-import { rejectingRule, violatedConstraint } from '../database/index.ts';
+import { type Database, rejectingRule, violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { errors, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
@@ -11,11 +11,13 @@ import {
   record,
   type Statement,
 } from '../sql/index.ts';
+import { runForId, type Tables, transaction } from '../tables/index.ts';
 import { type Assignment, assign, assignments, serverValue, type WriteValues } from './assignments.ts';
 import type { Body } from './body.ts';
 import { uniqueIndexName } from './indexes.ts';
 import type { Caller, OperationContext, OperationPlan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
+import { reserveRecords } from './record-limit.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
 import { namesOf } from './uniques.ts';
@@ -29,18 +31,8 @@ export interface RecordResource {
   readonly operations: Pick<CompiledOperations, 'create'>;
 }
 
-/** Access to records for modules, within the module's transaction. IDs are decimal text. */
-export interface Records {
-  /**
-   * Creates a record like POST.
-   * @param readOnly values for read-only fields, as text that PostgreSQL parses
-   * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
-   */
-  readonly create: (
-    resource: string,
-    body: Body,
-    readOnly?: Readonly<Record<string, unknown>>,
-  ) => Promise<string>;
+/** Access to existing records for modules, within the module's transaction. IDs are decimal text. */
+export interface ExistingRecords {
   /**
    * Updates some fields of a record, including read-only fields.
    * @param values values by field; values for read-only fields are text that PostgreSQL parses
@@ -59,8 +51,42 @@ export interface Records {
   ) => Promise<string | undefined>;
 }
 
+/** Access to records that can also create records. */
+export interface Records extends ExistingRecords {
+  /**
+   * Creates a record like POST.
+   * @param readOnly values for read-only fields, as text that PostgreSQL parses
+   * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
+   */
+  readonly create: (
+    resource: string,
+    body: Body,
+    readOnly?: Readonly<Record<string, unknown>>,
+  ) => Promise<string>;
+}
+
 /**
- * Returns access to records for one caller.
+ * Runs a function that can create a record, in a transaction.
+ * @throws HttpError 403 if the organization has reached its maximum number of records
+ */
+export async function creatingRecords<T>(
+  database: Database,
+  resources: readonly RecordResource[],
+  caller: Caller,
+  work: (records: Records, tables: Tables) => Promise<T>,
+): Promise<T> {
+  // Counting uses another connection, so it must not run within the transaction.
+  await reserveRecords(database, caller.principal.organization, 1);
+  return transaction(database, (tables) =>
+    work(
+      records(resources, caller, (statement) => runForId(tables, statement)),
+      tables,
+    ),
+  );
+}
+
+/**
+ * Returns access to records for one caller, whose number is not limited.
  * @param run runs a statement within the caller's transaction and returns the ID in its first row
  */
 export function records(

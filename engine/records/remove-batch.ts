@@ -32,6 +32,7 @@ export const removeBatch: Operation<BatchPlan, Promise<BatchPlan>> = {
   path: '/batch',
   action: 'delete',
   status: 200,
+  isBatch: true,
   bodyLimit: batchBytes,
   compile: (context) => {
     const table = itemTable([]);

@@ -3,6 +3,7 @@ import type { Operation } from './operation.ts';
 import { parsePreconditions } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
 import { planRequest, recordId, validBody } from './requests.ts';
+import { etagHeader } from './response-headers.ts';
 import { recordResponse } from './responses.ts';
 import type { WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
@@ -21,6 +22,7 @@ export const replace: Operation<ReplacePlan> = {
   path: '/:id',
   action: 'update',
   status: 200,
+  responseHeaders: etagHeader,
   compile: (context) => {
     const { definition, body } = context;
     const statement = prepareUpdate<ReplacePlan>(context, `${definition.name}_replace`, ($) =>

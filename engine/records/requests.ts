@@ -20,7 +20,7 @@ export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text = '' }: OperationRequest,
 ): string {
-  if (text === '') throw errors.pathNotFound('. Remove the trailing slash.');
+  if (text === '') throw errors.pathNotFound('', 'Remove the trailing slash.');
   const id = int64(text);
   if (id === undefined) throw errors.recordNotFound(definition.singular);
   return id;

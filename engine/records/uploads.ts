@@ -8,7 +8,7 @@ import type { CompiledOperations } from './operations.ts';
 export interface Upload<Compiled = unknown> {
   readonly method: 'POST';
   /** Appended to the path of the resource. */
-  readonly path: '/import';
+  readonly path: string;
   /** The required grant. */
   readonly action: Action;
   /** The status code on success. */

@@ -6,7 +6,7 @@ import { literal, quote } from '../sql/index.ts';
 import { type Api, type ApiField, removedValues } from './api.ts';
 import type { Change, SimpleChange } from './changes/change.ts';
 import { applyChanges } from './changes/index.ts';
-import { convertField, defaultOf } from './conversions.ts';
+import { convertField, defaultOf, isWider, storedSuffixes } from './conversions.ts';
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
@@ -263,15 +263,6 @@ function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
   };
 }
 
-/** Types that can represent every value of another type. */
-const wider: Readonly<Record<string, readonly string[]>> = {
-  integer: ['int64', 'number', 'string', 'text'],
-  int64: ['number', 'string', 'text'],
-  reference: ['int64', 'number', 'string', 'text'],
-};
-const isWider = (source: string, target: string): boolean =>
-  target === 'string' || target === 'text' || wider[source]?.includes(target) === true;
-
 /** Returns the changes and the check that convert a field's values to another type. */
 function conversion(
   context: FieldContext,
@@ -283,7 +274,7 @@ function conversion(
 ): FieldChange {
   const { before, definition, field, replacement } = context;
   const table = definition.name;
-  const suffixes = stored.columns[`${field.name}_offset`] && from === 'timestamp' ? ['', '_offset'] : [''];
+  const suffixes = storedSuffixes(from).filter((suffix) => stored.columns[`${field.name}${suffix}`]);
   const names = { table, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
   // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before
   // them.
@@ -297,8 +288,7 @@ function conversion(
   };
   const { label: typeLabel, isNone, columns: values } = convert(names, isLinked ? undefined : replacement);
   const says = `is not ${typeLabel}`;
-  const isLossless =
-    isWider(from, field.typeName) && (defaultOf(field) !== undefined || isWider(from, 'string'));
+  const isLossless = isWider(from, field.type);
   const isChecked = !isLossless || defaultOf(field) === undefined;
   const storedType = String(stored.columns[field.name]?.type);
   const column = field.name;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { type Change, ofKind } from './changes/change.ts';
-import { changesIn } from './migration-log.ts';
+import { listedChanges } from './migration-log.ts';
 import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 import type { ModelPatch } from './stored.ts';
 
@@ -34,7 +34,7 @@ async function duplicateAdditions({ folder, files, patches }: Sequence): Promise
         if (key.startsWith(`${table}.`) && isDropped) firstAdditions.delete(key);
       }
     }
-    for (const key of addedColumns(await changesIn(join(folder, file)))) {
+    for (const key of addedColumns(await listedChanges(join(folder, file)))) {
       const firstMigration = firstAdditions.get(key);
       firstAdditions.set(key, migration);
       if (firstMigration === undefined) continue;

@@ -1,5 +1,6 @@
 import { sqlState, violatedConstraint } from '../database/index.ts';
 import { UserError } from '../errors.ts';
+import { singleLine } from '../tables/index.ts';
 import { checkSqlState } from './changes/check.ts';
 
 /** Maximum number of characters of a statement in a message. */
@@ -46,10 +47,3 @@ export function migrationError(
     { cause },
   );
 }
-
-/** Returns a statement as a single line. */
-export const singleLine = (statement: string): string =>
-  statement
-    .split('\n')
-    .map((line, index) => (index === 0 ? line : line.trim()))
-    .join(' ');

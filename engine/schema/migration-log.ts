@@ -87,7 +87,7 @@ export async function readMigration(
 }
 
 /** Returns the changes that a migration file lists; none if it contains hand-written statements. */
-export async function changesIn(path: string): Promise<readonly Change[]> {
+export async function listedChanges(path: string): Promise<readonly Change[]> {
   const exported = await importMigration(path);
   return isList(exported) ? exported.changes : [];
 }

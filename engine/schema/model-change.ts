@@ -1,7 +1,7 @@
 import type { DatabaseConfig, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
-import { fieldColumns } from '../fields/index.ts';
+import { fieldColumns, firstColumn } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type ApiChange, apiChanges, apiOf } from './api.ts';
 import type { Change } from './changes/change.ts';
@@ -125,10 +125,6 @@ interface RemovedItem {
   readonly text: string;
 }
 
-/** Returns whether a column stores the UTC offset of a timestamp. */
-const isOffset = (column: string, columns: readonly string[]): boolean =>
-  column.endsWith('_offset') && columns.includes(column.slice(0, -'_offset'.length));
-
 /** Returns the unconfirmed drops. @throws UserError if `drop` contains a name that was not removed */
 function undecidedDrops(
   before: TableShapes,
@@ -175,7 +171,7 @@ function removedColumns(
 ): RemovedItem[] {
   const columns = Object.keys(before.columns);
   const removed = columns.filter(
-    (column) => !Object.hasOwn(after.columns, column) && !isOffset(column, columns),
+    (column) => !Object.hasOwn(after.columns, column) && firstColumn(column, columns) === column,
   );
   const addedFields = definition?.fields.filter((field) =>
     fieldColumns(field).some(({ name }) => Object.hasOwn(after.columns, name) && !columns.includes(name)),

@@ -1,6 +1,7 @@
 import { type Database, type DatabaseConfig, isStatementTimeout, type TextRows } from '../database/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
 import { quote } from '../sql/index.ts';
+import { singleLine } from '../tables/index.ts';
 import type { ApiChange } from './api.ts';
 import { type Change, ofKind, type RetypeColumns } from './changes/change.ts';
 import { catalogOnly, type Effects, strongerLock } from './changes/effects.ts';
@@ -10,7 +11,6 @@ import { preparations, replacedParts, retypeColumns } from './changes/retype-col
 import type { ConversionCheck } from './conversion-checks.ts';
 import { dependentsSql } from './dependents.ts';
 import { driftOf } from './drift.ts';
-import { singleLine } from './migration-error.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { changeOf, type Intent } from './model-change.ts';
@@ -134,7 +134,7 @@ export async function planChanges(
           : change.kind === 'retypeColumns'
             ? inTypeChange(part, change, held)
             : onServer(part, held);
-      // A type change drops an offset whose value is in the new column.
+      // A type change drops an additional column whose value is in the new one.
       const drops: PlannedDrop[] = [];
       for (const values of change.kind === 'retypeColumns' ? [] : (kindOf(part).drops?.(part) ?? []))
         drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));

@@ -1,3 +1,4 @@
+import { extraColumns, firstColumn } from '../fields/index.ts';
 import { identifier, quote } from '../sql/index.ts';
 import type { Change } from './changes/change.ts';
 import { check } from './changes/check.ts';
@@ -96,10 +97,11 @@ function syncTriggers(
   const hasChanged = (name: string) => `new.${name} is distinct from old.${name}`;
   const before = oldColumns.map(({ name }) => beforeOf(name));
   /** Returns the field of a column. Fields are synced separately, because conversions between types can lose values. */
-  const fieldOf = (name: string): string => {
-    const [first] = columns.filter((column) => name === `${column.name}_offset`);
-    return first?.name ?? name;
-  };
+  const fieldOf = (name: string): string =>
+    firstColumn(
+      name,
+      columns.map((column) => column.name),
+    );
   const fields = [...new Set(columns.map(({ name }) => fieldOf(name)))].map((field) => {
     const current = columns.filter(({ name }) => fieldOf(name) === field);
     const previous = oldColumns.filter(({ name }) => fieldOf(name) === field);
@@ -144,9 +146,12 @@ function syncTriggers(
 function previousValue(columns: ColumnSwap['columns'], name: string, type: string): string {
   const value = columns.find((column) => column.name === name);
   if (value === undefined) {
-    // The column is the offset of a timestamp that is now a text.
-    const [text] = columns.filter((column) => name === `${column.name}_offset`);
-    return `coalesce(upper(substring(new.${quote(text?.name ?? name)}::text from '[Zz]$|[+-][0-9]{2}:[0-9]{2}$')), 'Z')`;
+    // The column is an additional column of a field that is now a text.
+    const first = firstColumn(
+      name,
+      columns.map((column) => column.name),
+    );
+    return extraColumns.get(name.slice(first.length))?.(`new.${quote(first)}::text`) ?? 'null';
   }
   const current = `new.${quote(name)}`;
   return value.type.startsWith('timestamptz') && type === 'text'

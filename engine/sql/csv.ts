@@ -1,18 +1,17 @@
 import { type Encoder, maxJsonBytesPerByte } from '../fields/index.ts';
 import { type OutputField, type RowWriter, valuesSize } from './output.ts';
 
-const ascii = (text: string): number => text.charCodeAt(0);
-const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii('\r'), ascii('\n')];
+const comma = ','.charCodeAt(0);
 
 /** Number of additional bytes per field: a comma and two quotes. */
 const delimiterBytes = 3;
 
 /**
- * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty text
+ * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty string
  * becomes `""`. Numbers and booleans are written as in JSON.
  */
 export function csvWriter(fields: readonly OutputField[]): RowWriter {
-  const encoders = fields.map(({ type }) => (type.json.type === 'string' ? cell : type.encode));
+  const encoders = fields.map(({ type }) => type.csv.encode);
   return (row, start, output) => {
     output.reserve(
       valuesSize(row, start, encoders.length) * maxJsonBytesPerByte + encoders.length * delimiterBytes,
@@ -32,24 +31,3 @@ export function csvWriter(fields: readonly OutputField[]): RowWriter {
     return offset;
   };
 }
-
-/** Encodes text as a cell. Adds quotes if the text is empty or contains a comma, quote or line break. */
-const cell: Encoder = (source, start, end, target, offset) => {
-  let next = offset;
-  let isPlain = end > start;
-  for (let index = start; index < end && isPlain; index++) {
-    const byte = source[index] as number;
-    isPlain = byte !== comma && byte !== quote && byte !== carriageReturn && byte !== lineFeed;
-    target[next++] = byte;
-  }
-  if (isPlain) return next;
-  next = offset;
-  target[next++] = quote;
-  for (let index = start; index < end; index++) {
-    const byte = source[index] as number;
-    if (byte === quote) target[next++] = quote;
-    target[next++] = byte;
-  }
-  target[next++] = quote;
-  return next;
-};

@@ -105,11 +105,11 @@ export const resourcePaths = (entity: EntitySchema): readonly string[] =>
 /** The columns of a table that can contain personal data, and how to erase it. */
 export interface PersonalData {
   /** Name that messages use for the rows. */
-  readonly called: string;
+  readonly label: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];
-  /** How to erase a person's data: `go` deletes the row, and `stay` clears the columns. */
-  readonly rows: 'go' | 'stay';
+  /** How to erase a person's data: `delete` the row, or `clear` the columns. */
+  readonly erasure: 'delete' | 'clear';
 }
 
 /** A table's personal data, and its primary key columns after the organization, with their PostgreSQL types. */
@@ -140,7 +140,7 @@ interface Keys {
   readonly resourceColumns?: readonly string[];
   /** Columns that contain paths starting with a resource name. */
   readonly resourcePaths?: readonly string[];
-  readonly people?: PersonalData;
+  readonly personalData?: PersonalData;
 }
 
 /**
@@ -150,7 +150,7 @@ interface Keys {
 export function defineTable(
   name: keyof TableRows,
   properties: Properties,
-  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, people, ...keys }: Keys = {},
+  { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, personalData, ...keys }: Keys = {},
 ): EntitySchema {
   const declared = (keys.indexes ?? []).filter((index) => 'keys' in index);
   const indexes = (keys.indexes ?? []).map((index) =>
@@ -161,7 +161,7 @@ export function defineTable(
   declareIndexes(entity, declared);
   if (placement !== undefined) placements.set(entity, placement);
   if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
-  if (people !== undefined) personalDataByTable.set(name, { ...people, key: keyOf(properties) });
+  if (personalData !== undefined) personalDataByTable.set(name, { ...personalData, key: keyOf(properties) });
   if (paths !== undefined) resourcePathsByTable.set(entity, paths);
   return entity;
 }

@@ -16,4 +16,4 @@ export {
 export { readYaml } from './read.ts';
 export { hasKey, implies, oneOfSchema } from './schemas.ts';
 export { type AlternativeFor, shape } from './shape.ts';
-export { didYouMean, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';
+export { didYouMean, nearest, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';

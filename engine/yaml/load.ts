@@ -63,7 +63,7 @@ export interface Target {
 export interface Parsed {
   readonly file: string;
   readonly data: unknown;
-  readonly problem: (target: Target, message: string) => YamlIssue;
+  readonly issueAt: (target: Target, message: string) => YamlIssue;
 }
 
 /** Maximum number of syntax issues reported per file. */
@@ -95,7 +95,7 @@ export function parseYaml(source: Source, issues: YamlIssue[]): Parsed | undefin
     return {
       file: source.file,
       data: document.toJS({ maxAliasCount: 0 }) as unknown,
-      problem: (target, message) => issueAt(offsetOf(document, target), message),
+      issueAt: (target, message) => issueAt(offsetOf(document, target), message),
     };
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;

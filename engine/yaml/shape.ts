@@ -1,6 +1,6 @@
 import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import type { Parsed, YamlIssue } from './load.ts';
-import { didYouMean, excerpt, nearest, snakeCase, suggestion } from './words.ts';
+import { didYouMean, formatValue, nearest, snakeCase, suggestion } from './words.ts';
 
 /** Checks whether a file matches a schema, and adds every violation to `issues`. */
 export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
@@ -109,9 +109,9 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
   const last = path.at(-1) ?? 'the file';
   const name = typeof last === 'number' ? `item ${last + 1} of ${path.at(-2)}` : last;
   const parentSchema = (error.parentSchema ?? {}) as Subschema;
-  const atValue = (message: string) => [parsed.problem({ path }, message)];
+  const atValue = (message: string) => [parsed.issueAt({ path }, message)];
   const atKey = (key: string, message: string) => [
-    parsed.problem({ path: [...path, key], key: true }, message),
+    parsed.issueAt({ path: [...path, key], key: true }, message),
   ];
   switch (error.keyword) {
     case 'additionalProperties': {
@@ -126,7 +126,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
     case 'if':
       return [];
     case 'required':
-      return [parsed.problem({ path, key: true }, `${name} needs "${error.params.missingProperty}"`)];
+      return [parsed.issueAt({ path, key: true }, `${name} needs "${error.params.missingProperty}"`)];
     case 'propertyNames': {
       const key = String(error.params.propertyName);
       const rule = error.schema as Subschema & { readonly pattern?: string };
@@ -143,7 +143,7 @@ function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pa
     }
     case 'uniqueItems':
       return repeatedItems(error.data as readonly unknown[]).map(({ index, value }) =>
-        parsed.problem({ path: [...path, index] }, `${excerpt(value)} is listed twice in ${name}`),
+        parsed.issueAt({ path: [...path, index] }, `${formatValue(value)} is listed twice in ${name}`),
       );
     case 'type':
       if (
@@ -232,7 +232,7 @@ function describeActual({ schema, parentSchema, data }: ErrorObject, advice: str
     advice === undefined
       ? alternativeHint(data, [schema].flat() as string[], parentSchema?.pattern)
       : `. ${advice}`;
-  return data === null || data === undefined ? `, but is empty${hint}` : `, not ${excerpt(data)}${hint}`;
+  return data === null || data === undefined ? `, but is empty${hint}` : `, not ${formatValue(data)}${hint}`;
 }
 
 /** Suggests the same value in the right type. @param pattern a regular expression that texts must match */

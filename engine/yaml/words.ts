@@ -55,7 +55,7 @@ export const snakeCase = (name: string): string =>
 export const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
 
 /** Formats a value for a message, shortened to 40 characters. */
-export function excerpt(value: unknown): string {
+export function formatValue(value: unknown): string {
   if (value === null) return 'nothing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';

@@ -20,8 +20,8 @@ export async function feedDelay({ run }: Database, ms: number): Promise<readonly
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, id, seconds]) => {
     const isPrepared = kind === 'prepared';
     return {
-      place: isPrepared ? `prepared transaction ${id}` : `process ${id} of the database server`,
-      problem: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
+      location: isPrepared ? `prepared transaction ${id}` : `process ${id} of the database server`,
+      message: `its transaction has been open for ${seconds} s and delays the change feed and event subscriptions`,
       advice: isPrepared
         ? `End it with: rollback prepared '${id}'; or commit prepared '${id}';`
         : `End it in the client that started it, or run: select pg_terminate_backend(${id});`,

@@ -30,7 +30,7 @@ export const changeLogModule: Module<
   metrics: ({ database }) => [feedMetrics(database)],
   register: (app, { config, database, resources, secrets, settings }) => {
     startRetention(app, database, {
-      what: 'old changes',
+      label: 'old changes',
       steps: [(tables) => changeLogRetention(tables, settings.current.retention.ledger_days)],
     });
     watchFeed(app, database, config.audit);

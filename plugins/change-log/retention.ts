@@ -27,12 +27,12 @@ async function deleteExpiredChanges(tables: Tables, organization: string, days: 
         order by transaction, id limit ${sql.lit(retentionBatch)} for update skip locked) l
       where at < ${threshold}),
     -- The next row's previous state is only in the deleted row, so it is copied.
-    kept as (
+    successors as (
       update crm_ledger n set before = old.record from old
       where n.${inOrganization} and n.object = old.object and n.object_id = old.object_id
         and n.version = old.version + 1 and n.action = 'update' and n.before is null
         and not exists (select from old o where o.transaction = n.transaction and o.id = n.id)),
-    told as (
+    epoch as (
       update crm_ledger_epochs set pruned_before = greatest(pruned_before, ${threshold})
       where id = (select max(id) from crm_ledger_epochs) and exists (select from old))
     delete from crm_ledger l using old

@@ -106,7 +106,7 @@ inBrowser(
         await check(guest, 'forgot');
         await guest.getByLabel('Email address').fill(email);
         await guest.getByRole('button', { name: 'Send link' }).click();
-        await guest.getByRole('status').getByText('If there is a user').waitFor();
+        await guest.getByRole('status').getByText('If a user with that email address exists').waitFor();
         await check(guest, 'login-with-mail');
         const { path, code } = await mail(2);
         await guest.goto(path);

@@ -242,7 +242,7 @@ for (const driver of drivers) {
         await run('create trigger meddle before insert on accounts for each row execute function meddle()');
         assertRefused(
           await crm(['restore', file], target.environment),
-          /the database has \d+ rows of (accounts|contacts)/,
+          /the database has \d+ rows in (accounts|contacts)/,
         );
         for (const table of ['accounts', 'contacts', 'crm_organizations', 'crm_users'])
           assert.deepEqual(await run(`select from ${table}`), [], table);

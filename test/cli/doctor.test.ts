@@ -33,7 +33,8 @@ import {
   until,
 } from '../support/process.ts';
 
-interface Finding {
+/** A finding in the output of `crm doctor --json`. */
+interface ReportedFinding {
   readonly check: string;
   readonly place: string;
   readonly problem: string;
@@ -43,14 +44,14 @@ interface Finding {
 /** Output of `crm doctor --json`. */
 interface Report {
   readonly ok: boolean;
-  readonly wrong: readonly Finding[];
-  readonly notes: readonly Finding[];
+  readonly wrong: readonly ReportedFinding[];
+  readonly notes: readonly ReportedFinding[];
   readonly skipped: readonly { readonly check: string; readonly reason: string }[];
   readonly checks: number;
 }
 
 /** Formats findings like the text output, without this test's folders. */
-const linesOf = (findings: readonly Finding[]): string[] =>
+const linesOf = (findings: readonly ReportedFinding[]): string[] =>
   findings.map(
     ({ place, problem, advice }) =>
       `${place.replace(/^\S*config\.yaml/, 'config.yaml')}: ${problem}. ${advice}`,
@@ -468,7 +469,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
     try {
       const findings = await serverChecks.find(({ name }) => name === 'time')?.run({ config, database });
       assert.match(
-        String(findings?.[0]?.problem),
+        String(findings?.[0]?.message),
         /^the database clock is 3\d{3}\.\d s ahead of this machine’s clock$/,
       );
     } finally {
@@ -484,7 +485,7 @@ describe('doctor with a PostgreSQL server', { skip: !drivers.includes('postgresq
         await client.query('begin; select pg_current_xact_id()');
         assert.deepEqual(await feedDelay(database, 60_000), []);
         const [finding, ...more] = await feedDelay(database, 0);
-        assert.match(String(finding?.place), /^process \d+ of the database server$/);
+        assert.match(String(finding?.location), /^process \d+ of the database server$/);
         assert.match(String(finding?.advice), /select pg_terminate_backend\(\d+\)/);
         assert.deepEqual(more, []);
       });
@@ -650,7 +651,8 @@ describe('checks without a database', () => {
   const find = async (name: string, environment: Environment, public_url = '') => {
     const config = readConfig(environment);
     const check = addressChecks.find((candidate) => candidate.name === name);
-    return linesOf(((await check?.run({ config, settings: { public_url } })) ?? []) as Finding[]);
+    const findings = (await check?.run({ config, settings: { public_url } })) ?? [];
+    return findings.map(({ location, message, advice }) => `${location}: ${message}. ${advice}`);
   };
   const encryption = 'database connection encryption';
 
@@ -690,8 +692,8 @@ describe('checks without a database', () => {
   });
 
   test('versions', () => {
-    assert.match(String(nodeFindings('22.11.0')[0]?.problem), /needs Node 24/);
-    assert.match(String(versionFindings(140_011)[0]?.problem), /needs PostgreSQL 15/);
+    assert.match(String(nodeFindings('22.11.0')[0]?.message), /needs Node 24/);
+    assert.match(String(versionFindings(140_011)[0]?.message), /needs PostgreSQL 15/);
     assert.deepEqual([...nodeFindings('24.0.0'), ...nodeFindings('26.1.0'), ...versionFindings(150_000)], []);
   });
 });

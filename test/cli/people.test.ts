@@ -64,7 +64,7 @@ async function fill(environment: Environment): Promise<Contents> {
   const generated = await make(member('Ann@Acme.example', 'acme'));
   assertRefused(
     await crm(member('ann@acme.example', 'acme'), environment),
-    'ann@acme.example already has a user. Pass --existing to add it to "acme" with its current password.',
+    'ann@acme.example is already registered. Pass --existing to add it to "acme" with its current password.',
   );
   const existing = [...member('ann@acme.example', 'beta', 'read-only'), '--existing'];
   assertRefused(

@@ -13,7 +13,7 @@ import { fileStem, readSources } from '../../engine/definition/sources.ts';
 import { parseYaml } from '../../engine/yaml/load.ts';
 import { settingsEditorSchema } from '../../webhooks/settings/editor.ts';
 import { temporaryFolder } from '../support/instance.ts';
-import { type Files, wrongFiles } from './wrong-files.ts';
+import { type Files, wrongFiles } from './invalid-files.ts';
 
 const options = {
   validateFormats: false,

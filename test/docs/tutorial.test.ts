@@ -100,7 +100,7 @@ describe('the tutorial', { skip: !drivers.includes('embedded'), concurrency: 1 }
   /** The first terminal's output since the last call. */
   const told = async (): Promise<string> => {
     await until(
-      () => /Press y|what was saved.*\n|are served\.\n/.test(written),
+      () => /Press y|Serving the saved definitions.*\n|are served\.\n/.test(written),
       'the first terminal',
       60_000,
     );

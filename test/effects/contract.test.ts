@@ -36,10 +36,10 @@ for (const [name, effect] of Object.entries(effects)) {
     test('its variable enables and disables it', () => {
       const { variable } = effect;
       for (const on of [true, false]) {
-        const mistakes: string[] = [];
-        const values = readVariables(effectVariables, { [variable.name]: String(on) }, mistakes);
+        const issues: string[] = [];
+        const values = readVariables(effectVariables, { [variable.name]: String(on) }, issues);
         const chosen = enabledEffects(values);
-        assert.deepEqual(mistakes, []);
+        assert.deepEqual(issues, []);
         assert.equal(chosen.includes(effect), on);
       }
     });

@@ -160,7 +160,8 @@ test('rejects unsupported parameters by name, without revealing the password', (
     [`sslrootcert=${garbage}`]: /: sslrootcert ".*" is not a PEM file$/,
     [`sslcert=${broken}&sslkey=${broken}`]: /: the certificates cannot be used: /,
     'sslcert=/some.crt': /: sslcert and sslkey must be used together$/,
-    'target_session_attrs=standby': /: target_session_attrs must be one of any, read-write, primary: /,
+    'target_session_attrs=standby':
+      /: target_session_attrs must be one of any, read-write, primary, because the service must be able to write$/,
     'connect_timeout=soon': /: connect_timeout must be a number of seconds$/,
     'port=1,2': /: 2 ports are set for 1 hosts$/,
     'application_name=%zz': /: "%" must be followed by /,

@@ -328,7 +328,7 @@ describe('statements that share a connection', () => {
       `counted ${order}`,
       'list',
       ($) => `select g::text as "n" from generate_series(1, ${$(String)}::int) g`,
-      { fields: [{ name: 'n', type: { encode: verbatim, json: {} } }] },
+      { fields: [{ name: 'n', type: { encode: verbatim, csv: { encode: verbatim } } }] },
       {
         write: ($) =>
           ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (select g::text as "n" from generate_series(1, ${$(String)}::int) g) _p ${order}`,
@@ -386,7 +386,7 @@ describe('statements that share a connection', () => {
       'slow list',
       'list',
       write,
-      { fields: [{ name: 'n', type: { encode: verbatim, json: {} } }] },
+      { fields: [{ name: 'n', type: { encode: verbatim, csv: { encode: verbatim } } }] },
       {
         write: ($) =>
           ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${write($)} limit 1) _p`,

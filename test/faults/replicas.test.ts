@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { readConfig } from '../../app/config.ts';
 import type { ReadServer } from '../../engine/database/database.ts';
-import { operations } from '../../plugins/operations/monitoring/operations.ts';
+import { createAdminServer } from '../../plugins/operations/monitoring/admin-server.ts';
 import { readinessOf } from '../../plugins/operations/monitoring/readiness.ts';
 import { drivers, type Instance, type Organization, startInstance } from '../support/instance.ts';
 import { type Node, secondNode, soonerThan } from '../support/people.ts';
@@ -269,10 +269,10 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
       probe: { migrations: async () => [], close: () => {} },
       migrations: [],
       settingsProblem: () => undefined,
-      isLeaving: () => false,
+      isDraining: () => false,
       replicas,
     });
-    const admin = await operations({ liveness: () => undefined, readiness, metrics: async () => [] });
+    const admin = await createAdminServer({ liveness: () => undefined, readiness, metrics: async () => [] });
     const { statusCode, body } = await admin.inject('/readyz');
     const metrics = (await admin.inject('/metrics')).body;
     assert.match(metrics, /^crm_replica_used\{replica="127.0.0.1:1\/none"\} 0$/m);

@@ -153,7 +153,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
       },
       migrations: [],
       settingsProblem: () => undefined,
-      isLeaving: () => false,
+      isDraining: () => false,
       replicas: undefined,
     });
     server.freeze();

@@ -331,7 +331,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     settings.write({ no_such_key: 1 });
     await until(async () => (await readyz()).status === 503, 'not ready');
     const { json } = await readyz();
-    assert.match(String((json.checks as typeof fine).configuration), /refused/);
+    assert.match(String((json.checks as typeof fine).configuration), /rejected/);
     settings.write({ graph: { base_url: graph.url, timeout_ms: 10_000 } });
     await until(areReady, 'ready again');
   });

@@ -133,7 +133,7 @@ for (const driver of drivers) {
       assert.equal(whole, undefined);
       const settings = { backups: { folder: backups, every_hours: 24, keep: 2, keep_days: 30 } };
       const findings = async () =>
-        (await backupCheck.run({ database: instance.database, settings })).map(({ problem }) => problem);
+        (await backupCheck.run({ database: instance.database, settings })).map(({ message }) => message);
       assert.match(
         (await findings()).join(),
         /^the last backup failed: .* is not a folder; no backup exists$/,

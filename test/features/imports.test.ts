@@ -190,7 +190,7 @@ onBothDrivers(
       assert.deepEqual([line.json.created, line.json.failed], [1, 1]);
     });
 
-    test('CSV cells are parsed by field type: an empty cell is absent, "" is an empty text', async () => {
+    test('CSV cells are parsed by field type: an empty cell is absent, "" is an empty string', async () => {
       const before = await count('opportunities');
       const body = [
         '\ufeffname,amount,probability,close_date,account_id,stage,id,unknown,description',

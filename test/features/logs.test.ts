@@ -58,7 +58,7 @@ for (const driver of drivers) {
         await until(() => lines().some(({ msg }) => msg === 'request'), 'log the request');
       });
       // On a busy machine any statement can be slow.
-      const lines = all.filter(({ msg }) => instance.app.slowMs === 0 || msg !== 'a slow statement');
+      const lines = all.filter(({ msg }) => instance.app.slowMs === 0 || msg !== 'slow statement');
       const text = JSON.stringify(lines);
       for (const secret of [...secrets, acme.key]) assert.ok(!text.includes(secret), `${secret} in ${text}`);
       return lines;
@@ -147,7 +147,7 @@ for (const driver of drivers) {
       assert.equal(slowMs, 1000);
     });
 
-    test('one process logs probable mistakes in the settings, also after it takes over', async () => {
+    test('one process logs probable errors in the settings, also after it takes over', async () => {
       const other = join(folder.path, 'other.yaml');
       writeFileSync(other, 'messaging: { acmee: { sender: log } }\n');
       const background = backgroundWork(() => {});

@@ -26,10 +26,10 @@ for (const driver of drivers) {
       acme = await instance.organization('acme');
       const { app, config, database } = instance;
       probe = await openProbe(database);
-      const { settingsProblem, isLeaving } = app;
+      const { settingsProblem, isDraining } = app;
       admin = await startAdminListener(config, {
         liveness: () => undefined,
-        readiness: readinessOf({ probe, migrations: [], settingsProblem, isLeaving }),
+        readiness: readinessOf({ probe, migrations: [], settingsProblem, isDraining }),
         metrics: async () => [(await app.collectMetrics?.(true)) ?? []],
       });
     });

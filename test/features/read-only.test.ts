@@ -136,7 +136,7 @@ for (const driver of drivers) {
       const home = await admin.get('/setup/o/acme');
       assert.match(
         readable(home.text),
-        /Read-only during maintenance\. Changes are not possible at the moment\./,
+        /This instance is read-only during maintenance\. Changes are disabled\./,
       );
       assert.equal((await admin.submit('/setup/o/acme', '/setup/logout')).status, 303);
       assert.equal((await visitor(instance).get('/setup/login')).status, 200);

@@ -29,6 +29,20 @@ describe('field types', () => {
       }
     });
 
+    test(`${name}: CSV, forms and migrations cover its values`, () => {
+      const columns = type.columns?.({ readOnly: false }) ?? [];
+      assert.equal(type.fromText !== undefined, columns.length > 0, 'converted from text exactly if stored');
+      assert.equal(type.fromText?.columns('x').length ?? 0, columns.length);
+      assert.equal(type.csv.parse(undefined), undefined);
+      for (const example of type.examples.filter((each) => each !== null && each !== '')) {
+        const text = String(example);
+        assert.deepEqual(type.csv.parse(text), example, 'a cell');
+        assert.deepEqual(type.form.parse(text), example, "a form's text");
+        assert.notEqual((type.display ?? String)(text), '');
+      }
+      for (const wider of type.wider ?? []) assert.ok(types.some(([other]) => other === wider));
+    });
+
     test(`${name}: the body rules accept its examples`, () => {
       for (const field of [`n_${name}`, `p_${name}`, `c_${name}`]) {
         for (const example of type.examples)

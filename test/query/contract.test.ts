@@ -23,7 +23,7 @@ const principal = {
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
 
 /** Returns the error lines for a resource with an additional line of YAML. */
-function mistakes(line: string): readonly string[] {
+function issuesOf(line: string): readonly string[] {
   const text = [
     'fields:',
     '  id: { type: int64, read_only: true, set: id }',
@@ -45,7 +45,7 @@ for (const [name, part] of parts) {
     if (part.yaml !== undefined) {
       test('reports errors in its YAML with their location', () => {
         for (const wrong of [`${name}: 7`, `${name}: [no_such_field]`, `${name}: { no_such_key: 1 }`]) {
-          const lines = mistakes(wrong);
+          const lines = issuesOf(wrong);
           assert.ok(lines.length > 0, `${wrong} is accepted`);
           for (const line of lines) assert.match(line, /^things\.yaml:5:\d+ {2}\S/, wrong);
         }
@@ -125,7 +125,7 @@ for (const [name, operator] of Object.entries(operators)) {
 
   test(`the operator ${name}: rejects an unsuitable field with its location`, () => {
     const told = (options: string) =>
-      mistakes(`  p: { type: reference, to: things, nullable: true }
+      issuesOf(`  p: { type: reference, to: things, nullable: true }
   b: ${options}
 filters: [{ field: b, operators: [${name}] }]`);
     const lines = told('{ type: joined, through: p, show: [a] }');

@@ -12,7 +12,7 @@ import { applyChanges, kindOf, sqlOf } from '../../engine/schema/changes/index.t
 import { simpleKinds } from '../../engine/schema/changes/simple.ts';
 import { createMigration } from '../../engine/schema/create.ts';
 import { difference } from '../../engine/schema/difference.ts';
-import { changesIn } from '../../engine/schema/migration-log.ts';
+import { listedChanges } from '../../engine/schema/migration-log.ts';
 import { type Model, shapesOf } from '../../engine/schema/model.ts';
 import { changeOf, type Intent } from '../../engine/schema/model-change.ts';
 import { storedModel } from '../../engine/schema/stored.ts';
@@ -83,7 +83,7 @@ describe('schema changes', { concurrency: 1 }, () => {
       const { renamed, changes: planned } = await changeOf(config, model, intent);
       const created = await createMigration(config, model, `m${index}`, intent);
       assert.deepEqual(created.changes, planned, what);
-      assert.deepEqual(await changesIn(String(created.file)), planned, what);
+      assert.deepEqual(await listedChanges(String(created.file)), planned, what);
       const after = applyChanges(before, planned);
       assert.deepEqual(difference(after, await shapesOf(config, model)), [], what);
       assert.deepEqual(difference(storedModel(config).tables, after), [], what);

@@ -158,7 +158,7 @@ for (const driver of drivers) {
         told.stdout,
         /leads\.lead_score is not a 32-bit integer in 12 records\. The migration will fail until they are fixed\.\n {4}record \d+ of organization 1: "3000000000"/,
       );
-      assert.match(told.stdout, /renamed +leads\.timezone +is zone now +breaks clients/);
+      assert.match(told.stdout, /renamed +leads\.timezone +is now zone +breaks clients/);
       const drop = /drops leads\.instagram_handle: 13 records have a value/;
       assert.match(told.stdout, drop);
       const pasted = (await crm(['plan', '--markdown'], environment)).stdout;

@@ -1,4 +1,5 @@
-// Rejects words and constructions that docs/glossary.md replaces, in code, comments, messages and documentation.
+// Rejects words and constructions that docs/glossary.md replaces, in code, comments, messages and documentation, and
+// exported names with two meanings.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -49,7 +50,29 @@ const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { c
       !/^(?:samples\/|docs\/glossary\.md$|test\/structure\/language\.test\.ts$)/.test(file),
   );
 
+/** Matches the name of each declaration that a file exports. A re-export does not match. */
+const exportedName =
+  /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|class|enum|function\*?|interface|type) (\w+)/gm;
+/** Maximum number of names that two declarations can share. */
+const maxShared = 3;
+
 describe('language', () => {
+  test('an exported name belongs to one declaration', () => {
+    const exporters = new Map<string, string[]>();
+    for (const file of files.filter((path) => /^(?:engine|plugins|webhooks|app)\/.*\.ts$/.test(path))) {
+      const matches = readFileSync(join(root, file), 'utf8').matchAll(exportedName);
+      // A type and a value with the same name, or the overloads of a function, are one declaration.
+      for (const name of new Set([...matches].map(([, found = '']) => found)))
+        exporters.set(name, [...(exporters.get(name) ?? []), file]);
+    }
+    assert.ok(exporters.size > 1000, `only ${exporters.size} exported names were found`);
+    const shared = [...exporters].filter(([, paths]) => paths.length > 1);
+    assert.ok(
+      shared.length <= maxShared && shared.every(([, paths]) => paths.length === 2),
+      shared.map(([name, paths]) => `${name}: ${paths.join(', ')}`).join('\n'),
+    );
+  });
+
   for (const [pattern, replacement, example] of rules) {
     test(`${pattern.source} is replaced by ${replacement}`, () => {
       assert.match(example, pattern);

@@ -1,8 +1,8 @@
 // CPU time limits for tests. They do not depend on what other processes do on the machine.
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Database } from '../../engine/database/database.ts';
+import { calibrate } from './hostile/work.ts';
 
 /**
  * Runs synchronous work and checks its CPU time.
@@ -11,7 +11,7 @@ import type { Database } from '../../engine/database/database.ts';
 export function takes<T>(limitMs: number, work: () => T): T {
   const [ms, result] = threadCpuOf(work);
   // A slow or busy machine takes longer for everything.
-  const slowness = ms < limitMs ? 1 : Math.max(1, threadCpuOf(calibrate)[0] / typicalMs);
+  const slowness = ms < limitMs ? 1 : Math.max(1, calibrationMs() / typicalMs);
   assert.ok(
     ms < limitMs * slowness,
     `took ${Math.round(ms)} ms of CPU time; the limit is ${Math.round(limitMs * slowness)} ms`,
@@ -60,23 +60,22 @@ function serverCpuMs(pid: string): number {
   }
 }
 
-/** CPU time of the calibration loop on a typical machine, in milliseconds. */
+/** CPU time of a calibration loop on a typical machine, in milliseconds. */
 const typicalMs = 10;
+/** Runs of `calibrate` in a calibration loop. */
+const runs = 5;
 
-/** Takes {@link typicalMs} of CPU time on a typical machine. The time that it takes here measures this process's speed. */
-function calibrate(): void {
-  let digest = '';
-  for (let round = 0; round < 6000; round++) digest = createHash('sha256').update(digest).digest('hex');
-}
+/** Returns the CPU time in milliseconds that a calibration loop takes in this process. */
+const calibrationMs = (): number => runs * calibrate();
 
 /**
  * Checks that work costs this process at most as much CPU time as this number of calibration loops, which run before
  * and after it. The result does not depend on other processes or the machine's speed.
  */
 export async function takesAtMost(loops: number, work: () => Promise<unknown>): Promise<void> {
-  const before = await cpuOf(calibrate);
+  const before = calibrationMs();
   const spent = await cpuOf(work);
-  const loop = Math.max(before, await cpuOf(calibrate));
+  const loop = Math.max(before, calibrationMs());
   assert.ok(
     spent <= loops * loop,
     `took ${(spent / loop).toFixed(1)} calibration loops; the limit is ${loops}`,

@@ -1,6 +1,7 @@
 // Runs faults on a service under load with its own database, and checks the outcome for both.
-import { type Findings, type Load, startLoad } from './ledger.ts';
+
 import { type Environment, type Service, serve, until } from './process.ts';
+import { type Findings, type Load, startLoad } from './write-log.ts';
 
 /** A service under load. */
 export interface World {

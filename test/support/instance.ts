@@ -5,14 +5,11 @@ import { after, before, describe } from 'node:test';
 import type { FastifyInstance } from 'fastify';
 import { type Config, readConfig } from '../../app/config.ts';
 import { entitiesFor } from '../../app/instance.ts';
-import { buildService } from '../../app/serve/build.ts';
-import { compileResource, type Resource } from '../../engine/compile/compile.ts';
+import { buildService, compileResources } from '../../app/serve/build.ts';
+import type { Resource } from '../../engine/compile/compile.ts';
 import type { Database } from '../../engine/database/database.ts';
 import { openDatabase } from '../../engine/database/open.ts';
-import { checkSources } from '../../engine/definition/check.ts';
 import { commandLine } from '../../engine/effects/actor.ts';
-import { enabledEffects } from '../../engine/effects/effects.ts';
-import { apiPrefix } from '../../engine/http/openapi.ts';
 import { transaction } from '../../engine/tables/handle.ts';
 import type { Source } from '../../engine/yaml/load.ts';
 import { createKey } from '../../plugins/access/api-keys/keys.ts';
@@ -21,6 +18,7 @@ import { createProfile, type Grant, profileId } from '../../plugins/access/profi
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
 import { createOrganization } from '../../plugins/tenants/organizations/organizations.ts';
 import { assertDescribed, describe as describeResponses } from './described.ts';
+import { exchange, type Received } from './http-client.ts';
 import { makeDatabase, startPostgres } from './postgres.ts';
 import './secrets.ts';
 import { sourcesWith } from './sources.ts';
@@ -35,10 +33,7 @@ export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).
 );
 
 /** A response as a client sees it. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
+export interface Answer extends Received {
   /** The body parsed as JSON. Throws if it is not JSON. */
   readonly json: Record<string, unknown>;
 }
@@ -111,13 +106,8 @@ export async function startInstance(
     ...options.environment,
   };
   const sources = options.sources ?? (await sourcesWith());
-  const { rateLimit, ...chosen } = readConfig(environment);
-  const resources = compileResource(
-    checkSources(sources),
-    apiPrefix,
-    enabledEffects(chosen),
-    rateLimit !== undefined,
-  );
+  const chosen = readConfig(environment);
+  const resources = compileResources(chosen, sources);
   const tables: Content = {
     key: `tables of ${JSON.stringify(sources)}`,
     fill: async (place) => {
@@ -136,7 +126,7 @@ export async function startInstance(
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const shipped = options.sources === undefined;
   // A rate limit adds to the description.
-  const key = `${tables.key} ${rateLimit !== undefined}`;
+  const key = `${tables.key} ${chosen.rateLimit !== undefined}`;
   describeResponses(url, { key, shipped, config, resources });
   return {
     driver,
@@ -160,25 +150,24 @@ export async function startInstance(
 /** Sends one request over real HTTP. */
 export async function send(url: string, request: string, call: Call = {}): Promise<Answer> {
   const [method = 'GET', path = '/'] = request.split(/ (.*)/s);
-  const raw = typeof call.body === 'string' || call.body instanceof Uint8Array;
-  const response = await fetch(url + path, {
+  const { key, body } = call;
+  const response = await exchange(new URL(url + path), {
     method,
-    redirect: 'manual',
     headers: {
-      ...(call.key === undefined ? {} : { authorization: `Bearer ${call.key}` }),
-      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...call.headers,
     },
-    ...(call.body === undefined ? {} : { body: raw ? (call.body as string) : JSON.stringify(call.body) }),
+    body:
+      body === undefined || typeof body === 'string' || body instanceof Uint8Array
+        ? body
+        : JSON.stringify(body),
   });
-  const text = await response.text();
-  await assertDescribed(url, method, path, { status: response.status, headers: response.headers, text });
+  await assertDescribed(url, method, path, response);
   return {
-    status: response.status,
-    headers: response.headers,
-    text,
+    ...response,
     get json() {
-      return JSON.parse(text) as Record<string, unknown>;
+      return JSON.parse(response.text) as Record<string, unknown>;
     },
   };
 }

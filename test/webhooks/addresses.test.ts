@@ -185,9 +185,9 @@ describe('host names', () => {
     ['169.254.169.254'],
   ]) {
     test(`no connection to a host name with ${addresses}`, async () => {
-      const { status, problem, requests } = await post([addresses]);
+      const { status, error, requests } = await post([addresses]);
       assert.deepEqual(
-        [status, problem, requests],
+        [status, error, requests],
         [undefined, 'url must not resolve to a private IP address', []],
       );
     });
@@ -202,16 +202,13 @@ describe('host names', () => {
   });
 
   test('host names without an IP address, and failed lookups', async () => {
-    assert.equal((await post([[]])).problem, 'the host name cannot be resolved');
+    assert.equal((await post([[]])).error, 'the host name cannot be resolved');
     const posting = poster(
       () => ({ ...allowed, ports: [port] }),
       () => new Promise(() => {}),
       50,
     );
-    assert.equal(
-      (await posting.post(`http://hook.example:${port}/`, '{}', {})).problem,
-      'no response in time',
-    );
+    assert.equal((await posting.post(`http://hook.example:${port}/`, '{}', {})).error, 'no response in time');
     posting.close();
   });
 
@@ -243,24 +240,21 @@ describe('host names', () => {
     assert.equal(slow.status, 200);
     respond = () => {};
     const late = await post([['127.0.0.1']], { allow_private_addresses: true, longestMs: 100 });
-    assert.deepEqual([late.status, late.problem], [undefined, 'no response in time']);
+    assert.deepEqual([late.status, late.error], [undefined, 'no response in time']);
   });
 
   test('responses that are not HTTP, and oversized headers', async () => {
     respond = (response) => response.socket?.end('SSH-2.0-OpenSSH_9\r\n');
     assert.match(
-      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
+      (await post([['127.0.0.1']], { allow_private_addresses: true })).error,
       /^connection failed/,
     );
     respond = (response) =>
       response.socket?.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n');
-    assert.equal(
-      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
-      'connection failed',
-    );
+    assert.equal((await post([['127.0.0.1']], { allow_private_addresses: true })).error, 'connection failed');
     respond = (response) => response.writeHead(200, { 'x-large': 'x'.repeat(20_000) }).end();
     assert.match(
-      (await post([['127.0.0.1']], { allow_private_addresses: true })).problem,
+      (await post([['127.0.0.1']], { allow_private_addresses: true })).error,
       /^connection failed/,
     );
     respond = (response) => response.writeHead(200, { 'x-long': `${'x'.repeat(8000)}` }).end();

@@ -155,7 +155,7 @@ for (const driver of drivers) {
     const steps = 'good, duplicate, out-of-order, large, bad-signature, burst';
     const isNone = (provider: string, org: string) =>
       `"${org}" has no enabled ${provider} integration. Add one under Setup, Integrations.`;
-    const mistakes: Readonly<Record<string, [args: string[], message: string | RegExp]>> = {
+    const invalidCommands: Readonly<Record<string, [args: string[], message: string | RegExp]>> = {
       'an unknown provider': [
         ['carrier', '--org', 'shop'],
         /Unknown provider "carrier"\. Available: whatsapp, .*inbound-leads, .*acme-payment/,
@@ -218,7 +218,7 @@ for (const driver of drivers) {
     };
     if (driver === 'postgresql') {
       describe('errors: one message, and nothing is sent', () => {
-        for (const [name, [args, message]] of Object.entries(mistakes)) {
+        for (const [name, [args, message]] of Object.entries(invalidCommands)) {
           test(name, async () => {
             await assert.rejects(runCommand(instance, ['simulate', ...args]), (error: unknown) => {
               assert.ok(error instanceof UserError, String(error));

@@ -2,7 +2,7 @@ import type { Tables } from '../../engine/tables/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 
 /** An HTTP request from a provider. */
-export interface Delivery {
+export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
   /** Path and query string of the request. */
@@ -39,6 +39,23 @@ export interface ChannelContext {
   readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
+/** An event that `crm simulate` delivers. */
+export interface SimulatedEvent {
+  /** Decimal digits, unique per run. */
+  readonly id: string;
+  readonly text: string;
+}
+
+/** Format and signature of a provider's simulated deliveries, based on the provider's documentation. */
+export interface Simulation {
+  readonly contentType: string;
+  /** Returns the event's ID as stored by the service. */
+  readonly eventId: (event: SimulatedEvent) => string;
+  readonly body: (event: SimulatedEvent) => string;
+  /** Returns the headers that authenticate the delivery. @param url the URL configured at the provider */
+  readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
+}
+
 /** A provider's channel: how deliveries are authenticated, parsed and processed. */
 export interface Channel {
   readonly label: string;
@@ -59,13 +76,14 @@ export interface Channel {
    * Returns whether the delivery was signed with the secret, comparing in constant time.
    * @param publicUrl the instance's public origin
    */
-  readonly verify: (delivery: Delivery, secret: string, publicUrl: string) => boolean;
+  readonly verify: (delivery: ProviderRequest, secret: string, publicUrl: string) => boolean;
   /** Returns the relevant events of a delivery. @throws HttpError 400 if the body is invalid */
-  readonly events: (delivery: Delivery) => readonly ChannelEvent[];
+  readonly events: (delivery: ProviderRequest) => readonly ChannelEvent[];
   /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
   /** Processes an event. It can run twice for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
+  readonly simulation: Simulation;
 }
 
 /**

@@ -4,15 +4,12 @@
 export {
   type Channel,
   type ChannelEvent,
-  type Delivery,
   type Integration,
   PermanentError,
+  type ProviderRequest,
   RetryableError,
+  type SimulatedEvent,
+  type Simulation,
 } from './channel.ts';
 export { channelOf, channels } from './channels.ts';
-export { messenger } from './messenger.ts';
-export { metaSignature } from './meta.ts';
-export { leadAdsNeeds, metaLeadAds } from './meta-lead-ads.ts';
-export { telegram } from './telegram.ts';
-export { twilio, twilioSignature } from './twilio.ts';
-export { whatsapp } from './whatsapp.ts';
+export { leadAdsNeeds } from './meta-lead-ads.ts';

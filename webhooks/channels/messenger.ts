@@ -1,7 +1,7 @@
 import { readJson } from '../../engine/records/index.ts';
 import type { Channel } from './channel.ts';
 import { storeMessage } from './messages.ts';
-import { jsonObject, jsonText, messagingEvents, meta } from './meta.ts';
+import { jsonObject, jsonText, messagingEvents, meta, metaSimulation } from './meta.ts';
 
 /** Creates a Meta channel whose messages are delivered as `messaging` events. */
 const messagingChannel = (label: string, kind: string): Channel => ({
@@ -12,6 +12,28 @@ const messagingChannel = (label: string, kind: string): Channel => ({
     const { sender, message } = jsonObject(data);
     const from = jsonText(jsonObject(sender).id);
     return storeMessage(context, { id, from, text: jsonText(jsonObject(message).text) || '[attachment]' });
+  },
+  simulation: {
+    ...metaSimulation,
+    eventId: ({ id }) => `m_SIMULATED${id}`,
+    body: ({ id, text }) =>
+      JSON.stringify({
+        object: kind,
+        entry: [
+          {
+            id: '1780000000000000',
+            time: Date.now(),
+            messaging: [
+              {
+                sender: { id: '7250000000000001' },
+                recipient: { id: '1780000000000000' },
+                timestamp: Date.now(),
+                message: { mid: `m_SIMULATED${id}`, text },
+              },
+            ],
+          },
+        ],
+      }),
   },
 });
 

@@ -1,10 +1,25 @@
 import { sql } from 'kysely';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
-import { readJson } from '../../engine/records/index.ts';
+import { type ExistingRecords, type Records, readJson } from '../../engine/records/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
-import { fetchJson, partnerRecords, UnreachableError } from '../endpoint/index.ts';
+import {
+  creatingPartnerRecords,
+  fetchJson,
+  type Partner,
+  partnerRecords,
+  UnreachableError,
+} from '../endpoint/index.ts';
 import { type Channel, type ChannelContext, PermanentError, RetryableError } from './channel.ts';
-import { type Json, jsonList, jsonObject, jsonText, meta } from './meta.ts';
+import {
+  asNumber,
+  type Json,
+  jsonList,
+  jsonObject,
+  jsonText,
+  jsonWithNumbers,
+  meta,
+  metaSimulation,
+} from './meta.ts';
 
 const isLeadgenId = (text: string): boolean => /^\d{1,40}$/.test(text);
 
@@ -69,45 +84,78 @@ export const metaLeadAds: Channel = {
     } = data as Readonly<Record<string, string | undefined>>;
     if (!isLeadgenId(leadgen)) throw new PermanentError('the event does not contain a lead ID');
     const ids = { meta_leadgen_id: leadgen, meta_form_id: form, meta_ad_id: ad };
-    if (isStubbed === undefined)
-      await context.webhooks.database.admitRecords?.(context.integration.organization, 1);
-    const id = await context.transaction(async (tables) => {
-      if (isStubbed === undefined) {
-        await createStub(tables, context, ids);
-        await context.remember(tables, { leadgen, form, ad, made: 'yes' });
-      }
-      return findLead(tables, context, leadgen);
-    });
+    const id =
+      isStubbed === undefined
+        ? await creatingPartnerRecords(context.webhooks, partnerOf(context), async (records, tables) => {
+            const stubId = await createStub(records, tables, context, ids);
+            await context.remember(tables, { leadgen, form, ad, made: 'yes' });
+            return stubId;
+          })
+        : await context.transaction((tables) => findLead(recordsOf(tables, context), leadgen));
     // A user has deleted the lead, so it must not be created again.
     if (id === undefined) return;
     const lead = await fetchLead(context, leadgen);
     const fields = { ...fieldsOf(lead), ...idsOf(lead) };
     await context.transaction((tables) => recordsOf(tables, context).patch('leads', id, fields));
   },
+  simulation: {
+    ...metaSimulation,
+    eventId: ({ id }) => id,
+    body: ({ id, text }) =>
+      jsonWithNumbers({
+        object: 'page',
+        entry: [
+          {
+            id: '153125381133',
+            time: Math.floor(Date.now() / 1000),
+            changes: [
+              {
+                field: 'leadgen',
+                value: {
+                  leadgen_id: asNumber(id),
+                  page_id: '153125381133',
+                  form_id: '12312312312',
+                  ad_id: '67546546546',
+                  adgroup_id: '3433434343',
+                  created_time: Math.floor(Date.now() / 1000),
+                  // This is not one of Meta's fields. It pads the large delivery.
+                  ...(text.length > 1000 && { padding: text }),
+                },
+              },
+            ],
+          },
+        ],
+      }),
+  },
 };
 
-const recordsOf = (tables: Tables, { webhooks, integration, requestId }: ChannelContext) =>
-  partnerRecords(tables, webhooks.resources, {
-    organization: integration.organization,
-    requestId,
-    name: 'meta-lead-ads',
-  });
+const partnerOf = ({ integration, requestId }: ChannelContext): Partner => ({
+  organization: integration.organization,
+  requestId,
+  name: 'meta-lead-ads',
+});
 
-const findLead = (tables: Tables, context: ChannelContext, leadgen: string) =>
-  recordsOf(tables, context).find('leads', ['meta_leadgen_id', leadgen]);
+const recordsOf = (tables: Tables, context: ChannelContext) =>
+  partnerRecords(tables, context.webhooks.resources, partnerOf(context));
 
-/** Creates the lead with only its IDs, unless it already exists. Safe if two nodes do this concurrently. */
+const findLead = (records: ExistingRecords, leadgen: string) =>
+  records.find('leads', ['meta_leadgen_id', leadgen]);
+
+/**
+ * Creates the lead with only its IDs, unless it already exists. Safe if two nodes do this concurrently.
+ * @returns the lead's ID
+ */
 async function createStub(
+  records: Records,
   tables: Tables,
   context: ChannelContext,
   ids: Readonly<Record<string, string>>,
-): Promise<void> {
+): Promise<string> {
   const { organization } = context.integration;
   const name = `${organization} ${ids.meta_leadgen_id}`;
   await sql`select pg_advisory_xact_lock(hashtextextended(${name}::text, 0))`.execute(tables);
-  if ((await findLead(tables, context, ids.meta_leadgen_id ?? '')) !== undefined) return;
-  const records = recordsOf(tables, context);
-  await records.create('leads', { source: 'Meta Lead Ads' }, ids);
+  const existing = await findLead(records, ids.meta_leadgen_id ?? '');
+  return existing ?? records.create('leads', { source: 'Meta Lead Ads' }, ids);
 }
 
 /** Fetches a lead. @throws RetryableError if the Graph API does not return it */

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { matchesAnySecret } from '../endpoint/index.ts';
-import type { Channel, ChannelEvent, Delivery } from './channel.ts';
+import type { Channel, ChannelEvent, ProviderRequest } from './channel.ts';
 
 /** Computes the `X-Hub-Signature-256` header for a body. */
 export const metaSignature = (secret: string, raw: Buffer): string =>
@@ -15,13 +15,24 @@ export const meta = {
   // Meta documents up to 3 MB and 1,000 events per delivery.
   bodyLimit: 4 * 1024 * 1024,
   reply: { type: 'text/plain; charset=utf-8', body: 'EVENT_RECEIVED' },
-  verify: ({ headers, raw }: Delivery, secret: string): boolean => {
+  verify: ({ headers, raw }: ProviderRequest, secret: string): boolean => {
     const signature = headers['x-hub-signature-256'];
     return (
       typeof signature === 'string' && matchesAnySecret(signature.toLowerCase(), [metaSignature(secret, raw)])
     );
   },
 } as const satisfies Partial<Channel>;
+
+/** Properties shared by the simulated deliveries of all Meta webhooks. */
+export const metaSimulation = {
+  contentType: 'application/json',
+  sign: (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) }),
+} as const;
+
+/** Marks digits that {@link jsonWithNumbers} writes as a JSON number without rounding. */
+export const asNumber = (digits: string) => `{"bare":${digits}}`;
+export const jsonWithNumbers = (value: object): string =>
+  JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
 
 /** A JSON object. */
 export type Json = Readonly<Record<string, unknown>>;

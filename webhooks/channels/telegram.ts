@@ -2,7 +2,7 @@ import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
 import { storeMessage } from './messages.ts';
-import { jsonObject, jsonText } from './meta.ts';
+import { asNumber, jsonObject, jsonText, jsonWithNumbers } from './meta.ts';
 
 /** Telegram bots. A header contains the secret token that was passed to setWebhook. */
 export const telegram: Channel = {
@@ -29,5 +29,21 @@ export const telegram: Channel = {
     const { from, chat, text } = jsonObject(message);
     const sender = jsonText(jsonObject(from).id) || jsonText(jsonObject(chat).id);
     await storeMessage(context, { id, from: sender, text: jsonText(text) || '[attachment]' });
+  },
+  simulation: {
+    contentType: 'application/json',
+    eventId: ({ id }) => id,
+    body: (event) =>
+      jsonWithNumbers({
+        update_id: asNumber(event.id),
+        message: {
+          message_id: 1365,
+          date: Math.floor(Date.now() / 1000),
+          chat: { id: 1111111, type: 'private', first_name: 'Sam' },
+          from: { id: 1111111, is_bot: false, first_name: 'Sam', last_name: 'Simulated' },
+          text: event.text,
+        },
+      }),
+    sign: (_body, secret) => ({ 'x-telegram-bot-api-secret-token': secret }),
   },
 };

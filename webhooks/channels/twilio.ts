@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
-import type { Channel, Delivery } from './channel.ts';
+import type { Channel, ProviderRequest } from './channel.ts';
 import { storeMessage } from './messages.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 
@@ -10,7 +10,7 @@ import { type Json, jsonObject, jsonText } from './meta.ts';
 const maxParameters = 500;
 
 /** Parses a delivery's form. Returns undefined if it has too many parameters to sort cheaply. */
-function formOf({ raw }: Delivery): URLSearchParams | undefined {
+function formOf({ raw }: ProviderRequest): URLSearchParams | undefined {
   const text = raw.toString('utf8');
   let parameters = 1;
   for (let at = text.indexOf('&'); at !== -1; at = text.indexOf('&', at + 1)) {
@@ -20,7 +20,7 @@ function formOf({ raw }: Delivery): URLSearchParams | undefined {
 }
 
 /** Returns a delivery's parameters, parsed from a form or from JSON whose digest is part of the signed URL. */
-const fieldsOf = (delivery: Delivery): Json =>
+const fieldsOf = (delivery: ProviderRequest): Json =>
   /^application\/json\b/i.test(String(delivery.headers['content-type']))
     ? jsonObject(readJson(delivery.raw))
     : Object.fromEntries(formOf(delivery) ?? []);
@@ -71,5 +71,23 @@ export const twilio: Channel = {
     const { From, Body, NumMedia } = jsonObject(data);
     const text = jsonText(Body) || (jsonText(NumMedia) > '0' ? '[attachment]' : '');
     await storeMessage(context, { id, from: jsonText(From), text });
+  },
+  simulation: {
+    contentType: 'application/x-www-form-urlencoded',
+    eventId: ({ id }) => `SM${id.padStart(32, '0')}`,
+    body: (event) =>
+      new URLSearchParams({
+        ToCountry: 'US',
+        MessageSid: `SM${event.id.padStart(32, '0')}`,
+        AccountSid: `AC${'0'.repeat(32)}`,
+        From: '+15550100002',
+        To: '+15550100001',
+        Body: event.text,
+        NumMedia: '0',
+        ProfileName: 'Sam Simulated',
+      }).toString(),
+    sign: (body, secret, url) => ({
+      'x-twilio-signature': twilioSignature(secret, url, new URLSearchParams(body.toString('utf8'))),
+    }),
   },
 };

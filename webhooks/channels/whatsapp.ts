@@ -1,7 +1,7 @@
 import { readJson } from '../../engine/records/index.ts';
 import { type Channel, PermanentError } from './channel.ts';
 import { followMessage, storeMessage } from './messages.ts';
-import { jsonList, jsonObject, jsonText, meta } from './meta.ts';
+import { jsonList, jsonObject, jsonText, meta, metaSimulation } from './meta.ts';
 
 /** WhatsApp Cloud API: incoming messages, and statuses of outgoing messages. */
 export const whatsapp: Channel = {
@@ -38,5 +38,37 @@ export const whatsapp: Channel = {
       from: jsonText(from),
       text: text || `[${jsonText(type)}]`,
     });
+  },
+  simulation: {
+    ...metaSimulation,
+    eventId: ({ id }) => `wamid.SIMULATED${id}`,
+    body: ({ id, text }) =>
+      JSON.stringify({
+        object: 'whatsapp_business_account',
+        entry: [
+          {
+            id: '102290129340398',
+            changes: [
+              {
+                field: 'messages',
+                value: {
+                  messaging_product: 'whatsapp',
+                  metadata: { display_phone_number: '15550100001', phone_number_id: '106540352242922' },
+                  contacts: [{ profile: { name: 'Sam Simulated' }, wa_id: '15550100002' }],
+                  messages: [
+                    {
+                      from: '15550100002',
+                      id: `wamid.SIMULATED${id}`,
+                      timestamp: String(Math.floor(Date.now() / 1000)),
+                      type: 'text',
+                      text: { body: text },
+                    },
+                  ],
+                },
+              },
+            ],
+          },
+        ],
+      }),
   },
 };

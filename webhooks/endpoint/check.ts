@@ -31,8 +31,8 @@ export const sealedCheck = (
         return [];
       } catch (cause) {
         if (!(cause instanceof UserError)) throw cause;
-        const problem = `the secrets of ${noun} ${row.id} cannot be decrypted with any of AUTH_SECRETS`;
-        return [{ place: `organization ${row.slug}`, problem, advice }];
+        const message = `the secrets of ${noun} ${row.id} cannot be decrypted with any of AUTH_SECRETS`;
+        return [{ location: `organization ${row.slug}`, message, advice }];
       }
     });
     return (await Promise.all(findings)).flat();

@@ -8,7 +8,7 @@ export { indexable } from './event-id.ts';
 export { convertLead, findLead, type LeadTraits } from './leads.ts';
 export { fetchJson, UnreachableError } from './outbound.ts';
 export { ownProperty } from './own-property.ts';
-export { type Partner, partnerRecords } from './records.ts';
+export { creatingPartnerRecords, type Partner, partnerRecords } from './records.ts';
 export { fingerprint, secretUses } from './secret-use.ts';
 export { matchesAnySecret, signatures, signedWith } from './secrets.ts';
 export { endpoint, type WebhookServices, type Webhooks } from './webhooks.ts';

@@ -1,5 +1,5 @@
 import { int64 } from '../../engine/fields/index.ts';
-import type { Records } from '../../engine/records/index.ts';
+import type { ExistingRecords } from '../../engine/records/index.ts';
 
 const convertedStatus = 'Closed - Converted';
 /** The final states of a lead. */
@@ -19,7 +19,7 @@ export interface LeadTraits {
  * the newest. Returns its ID, or undefined if no lead matches.
  */
 export async function findLead(
-  records: Records,
+  records: ExistingRecords,
   { id, email, phone }: LeadTraits,
 ): Promise<string | undefined> {
   const criteria: (readonly [field: string, value: string])[] = [];
@@ -34,5 +34,5 @@ export async function findLead(
 }
 
 /** Marks a lead as converted. */
-export const convertLead = (records: Records, id: string): Promise<void> =>
+export const convertLead = (records: ExistingRecords, id: string): Promise<void> =>
   records.patch('leads', id, { status: convertedStatus });

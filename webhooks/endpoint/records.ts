@@ -1,5 +1,13 @@
-import { type RecordResource, type Records, records } from '../../engine/records/index.ts';
+import {
+  type Caller,
+  creatingRecords,
+  type ExistingRecords,
+  type RecordResource,
+  type Records,
+  records,
+} from '../../engine/records/index.ts';
 import { runForId, type Tables } from '../../engine/tables/index.ts';
+import type { WebhookServices } from './webhooks.ts';
 
 /** A partner as the author of changes. */
 export interface Partner {
@@ -10,14 +18,24 @@ export interface Partner {
   readonly name: string;
 }
 
-/** Returns an accessor for an organization's records that acts on behalf of a partner within a transaction. */
+const callerOf = ({ organization, requestId, name }: Partner): Caller => ({
+  principal: { kind: 'partner', actor: null, name, organization, user: null, grants: {} },
+  requestId,
+});
+
+/** Returns access to an organization's existing records on behalf of a partner, within a transaction. */
 export const partnerRecords = (
   tables: Tables,
   resources: readonly RecordResource[],
-  { organization, requestId, name }: Partner,
-): Records =>
-  records(
-    resources,
-    { principal: { kind: 'partner', actor: null, name, organization, user: null, grants: {} }, requestId },
-    (statement) => runForId(tables, statement),
-  );
+  partner: Partner,
+): ExistingRecords => records(resources, callerOf(partner), (statement) => runForId(tables, statement));
+
+/**
+ * Runs a function that can create a record on behalf of a partner, in a transaction.
+ * @throws HttpError 403 if the organization has reached its maximum number of records
+ */
+export const creatingPartnerRecords = <T>(
+  { database, resources }: Pick<WebhookServices, 'database' | 'resources'>,
+  partner: Partner,
+  work: (records: Records, tables: Tables) => Promise<T>,
+): Promise<T> => creatingRecords(database, resources, callerOf(partner), work);

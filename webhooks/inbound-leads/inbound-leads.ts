@@ -1,16 +1,16 @@
 import type { FastifyInstance } from 'fastify';
 import type { Fragment } from '../../engine/compile/index.ts';
 import type { FieldRequirements } from '../../engine/definition/index.ts';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
 import { readBody } from '../../engine/records/index.ts';
-import { findOrganization, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { findOrganization, tablesOf } from '../../engine/tables/index.ts';
 import { bearerOf } from '../../plugins/access/identity/index.ts';
 import {
+  creatingPartnerRecords,
   failure,
   matchesAnySecret,
-  partnerRecords,
   requestOf,
   secretScheme,
   stringFields,
@@ -73,11 +73,7 @@ function inboundLeads(
     handler: async (request, reply) => {
       const body = stringFields(readBody(request.headers['content-type'], request.body), Object.keys(fields));
       if (identifyingFields.every((name) => (body[name] ?? '').trim() === '')) {
-        throw new HttpError(
-          400,
-          'invalid_input',
-          `at least one of ${identifyingFields.join(', ')} is required`,
-        );
+        throw errors.invalidItem(`at least one of ${identifyingFields.join(', ')} is required`);
       }
       const slug = request.headers['x-org-slug']?.toString();
       const organization = await findOrganization(tablesOf(database), slug);
@@ -85,10 +81,9 @@ function inboundLeads(
       request.owner = organization;
       const { campaign_name = '', description = '', ...lead } = body;
       const campaign = campaign_name === '' ? '' : `Campaign: ${campaign_name}`;
-      await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: 'inbound-leads' };
-      const id = await transaction(database, (tables) =>
-        partnerRecords(tables, resources, partner).create('leads', {
+      const id = await creatingPartnerRecords({ database, resources }, partner, (records) =>
+        records.create('leads', {
           ...lead,
           description: [description, campaign].filter((part) => part !== '').join('\n'),
         }),

@@ -16,8 +16,8 @@ export const disabledIntegrations: DoctorCheck<{ readonly database: Database }> 
       .execute();
     return rows.map(
       ({ slug, id, name, provider }): Finding => ({
-        place: `organization ${slug}`,
-        problem: `integration ${id}, "${name}" (${provider}), is disabled, so its URL responds with 404`,
+        location: `organization ${slug}`,
+        message: `integration ${id}, "${name}" (${provider}), is disabled, so its URL responds with 404`,
         advice: `Enable it at /setup/o/${slug}/integrations, or stop the provider from calling it.`,
         isNote: true,
       }),

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { errors, HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { rejectOtherMethods } from '../../engine/http/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 import {
@@ -9,7 +9,7 @@ import {
   renewSealed,
   sealing,
 } from '../../plugins/access/secrets/index.ts';
-import { channels, type Delivery } from '../channels/index.ts';
+import { channels, type ProviderRequest } from '../channels/index.ts';
 import type { Webhooks } from '../endpoint/index.ts';
 import { backlog, startQueueRetention, startWorker } from '../queue/index.ts';
 import { type InboxClaim, inboxQueue, store } from './inbox.ts';
@@ -65,13 +65,13 @@ export function channelEndpoints(app: FastifyInstance, webhooks: Webhooks): void
       const integration = integrationOf(request);
       const challenge = challengeOf(integration, request.query as Readonly<Record<string, unknown>>);
       if (challenge !== undefined) return challenge;
-      const rejection = new HttpError(403, 'forbidden', 'wrong verify token');
+      const rejection = errors.notPermitted('wrong verify token');
       throw await wrongSecrets.errorFor(request, endpointPath(provider, integration.endpoint), rejection);
     });
 
     app.post(path, { onRequest, bodyLimit: channel.bodyLimit }, async (request, reply) => {
       const integration = integrationOf(request);
-      const delivery: Delivery = {
+      const delivery: ProviderRequest = {
         headers: request.headers,
         raw: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
         url: request.url,

@@ -62,7 +62,7 @@ const inbox = queueTable(
   'crm_inbox',
   { name: 'integration', table: 'crm_integrations' },
   { payload: textColumn },
-  { people: { called: 'events of integrations', columns: ['payload', 'error'], rows: 'go' } },
+  { personalData: { label: 'events of integrations', columns: ['payload', 'error'], erasure: 'delete' } },
 );
 
 const receivedMessages = defineTable(
@@ -86,7 +86,7 @@ const receivedMessages = defineTable(
         properties: ['organization_id_link', 'integration_id', 'provider_id'],
       },
     ],
-    people: { called: 'received messages', columns: ['sender', 'body'], rows: 'go' },
+    personalData: { label: 'received messages', columns: ['sender', 'body'], erasure: 'delete' },
   },
 );
 

@@ -15,8 +15,8 @@ export const disabledCheck: DoctorCheck<{
   run: ({ config, settingsFile }) =>
     disabledEndpoints(settingsFile, config.environment).map(
       ({ file, line, column, message, isShipped }): Finding => ({
-        place: `${file}:${line}:${column}`,
-        problem: message,
+        location: `${file}:${line}:${column}`,
+        message: message,
         advice: isShipped
           ? 'Set the variable if a partner needs this endpoint. Otherwise, no action is needed.'
           : 'Set the variable, or remove the entry from config.yaml.',
@@ -37,8 +37,8 @@ export const misconfiguredCheck: DoctorCheck<{
     const slugs = await organizationSlugs(tables);
     const unknownFindings = unknownOrganizations(settingsFile, slugs).map(
       ({ file, line, column, message }): Finding => ({
-        place: `${file}:${line}:${column}`,
-        problem: message,
+        location: `${file}:${line}:${column}`,
+        message: message,
         advice: 'Correct the slug, or create the organization with "crm org create".',
       }),
     );
@@ -51,8 +51,8 @@ export const misconfiguredCheck: DoctorCheck<{
       ...unknownFindings,
       ...misconfigured.map(
         ({ name, path, problem }): Finding => ({
-          place: `${name} of ${settingsFile.parsed.file}`,
-          problem: `POST ${path} cannot work: ${problem}`,
+          location: `${name} of ${settingsFile.parsed.file}`,
+          message: `POST ${path} cannot work: ${problem}`,
           advice: 'Correct config.yaml. The running server reloads it automatically.',
         }),
       ),

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import { HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { ExactNumber, parseTimestamp } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
 import { indexable, type LeadTraits } from '../endpoint/index.ts';
@@ -74,7 +74,7 @@ export const withoutUnstorable = (text: string): string =>
 function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
-  if (match === null) throw new HttpError(400, 'invalid_input', 'the amount is not a number');
+  if (match === null) throw errors.invalidItem('the amount is not a number');
   const [, sign = '', integer = '', fraction = ''] = match;
   if (!minor) return text;
   const places = fractionDigits(currency);

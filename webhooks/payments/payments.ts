@@ -3,14 +3,14 @@ import type { FieldRequirements } from '../../engine/definition/index.ts';
 import { errors } from '../../engine/errors.ts';
 import { json, rejectOtherMethods } from '../../engine/http/index.ts';
 import type { Module } from '../../engine/modules/index.ts';
-import { readBody } from '../../engine/records/index.ts';
-import { findOrganization, type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
+import { type Records, readBody } from '../../engine/records/index.ts';
+import { findOrganization, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import {
   convertLead,
+  creatingPartnerRecords,
   findLead,
   ownProperty,
   type Partner,
-  partnerRecords,
   signedWith,
   type WebhookServices,
   type Webhooks,
@@ -86,9 +86,10 @@ export function payments(app: FastifyInstance, webhooks: Webhooks): void {
       const organization = await findOrganization(tablesOf(database), entry.organization);
       if (organization === undefined) throw errors.notFound();
       request.owner = organization;
-      await database.admitRecords?.(organization, 1);
       const partner = { organization, requestId: request.id, name: `${customer}-payment` };
-      return transaction(database, (tables) => apply(tables, webhooks, partner, customer, payment, raw));
+      return creatingPartnerRecords(webhooks, partner, (records, tables) =>
+        apply(tables, records, partner, customer, payment, raw),
+      );
     },
   });
   rejectOtherMethods(app, paymentPath(':hook'), ['POST']);
@@ -101,7 +102,7 @@ const unmatchedResponse = '{"ok":true,"matched":false';
  */
 async function apply(
   tables: Tables,
-  { resources }: Webhooks,
+  records: Records,
   partner: Partner,
   customer: string,
   { eventId, lead, opportunity }: ParsedPayment,
@@ -130,7 +131,6 @@ async function apply(
       .executeTakeFirstOrThrow();
     return `${previous.answer ?? unmatchedResponse},"duplicate":true}`;
   }
-  const records = partnerRecords(tables, resources, partner);
   const leadId = await findLead(records, lead);
   if (leadId === undefined) return `${unmatchedResponse}}`;
   await convertLead(records, leadId);

@@ -32,7 +32,7 @@ const paymentEvents = defineTable(
     uniques: [
       { name: 'crm_payment_events_event', properties: ['organization_id_link', 'customer', 'event_id'] },
     ],
-    people: { called: 'payment events', columns: ['payload', 'answer'], rows: 'go' },
+    personalData: { label: 'payment events', columns: ['payload', 'answer'], erasure: 'delete' },
   },
 );
 

@@ -38,15 +38,15 @@ export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly d
     return [
       ...deadLetters.rows.map(
         ({ slug, count }): Finding => ({
-          place: `organization ${slug}`,
-          problem: `${pluralize(count, queue.item)} failed permanently`,
+          location: `organization ${slug}`,
+          message: `${pluralize(count, queue.item)} failed permanently`,
           advice: `See the reason with "crm ${noun} list --org ${slug} --status dead". Retry with "crm ${noun} replay <id> --org ${slug}".`,
         }),
       ),
       ...overdueItems.rows.map(
         ({ slug, count }): Finding => ({
-          place: `organization ${slug}`,
-          problem: `${pluralize(count, queue.item)} ${count === '1' ? 'has' : 'have'} been due for more than ${lateMinutes} minutes`,
+          location: `organization ${slug}`,
+          message: `${pluralize(count, queue.item)} ${count === '1' ? 'has' : 'have'} been due for more than ${lateMinutes} minutes`,
           advice: 'No server processes them. Start one with "crm serve", or check its log.',
         }),
       ),

@@ -28,7 +28,7 @@ export const startQueueRetention = (
   days: (status: 'done' | 'dead') => number,
 ): void =>
   startRetention(app, database, {
-    what: `old items of ${queue.name}`,
+    label: `old items of ${queue.name}`,
     steps: (['done', 'dead'] as const).map(
       (status) => (tables) => queueRetention(tables, queue, status, days(status)),
     ),

@@ -1,4 +1,4 @@
-import { HttpError } from '../../engine/errors.ts';
+import { errors } from '../../engine/errors.ts';
 import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
@@ -49,7 +49,7 @@ export async function send(
     if (!(cause instanceof SendError)) throw cause;
     const failure = { status: 'failed', provider_id: null, error: cause.message };
     await storeMessage(tablesOf(database), organization, message, failure);
-    throw new HttpError(502, 'send_failed', 'the message was not sent', {}, { cause });
+    throw errors.sendFailed(cause);
   }
 }
 

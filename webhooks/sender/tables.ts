@@ -34,7 +34,7 @@ const messages = defineTable(
   },
   {
     indexes: [{ name: 'crm_messages_provider', properties: ['organization_id_link', 'provider_id'] }],
-    people: { called: 'messages to people', columns: ['recipient', 'body', 'error'], rows: 'go' },
+    personalData: { label: 'messages to people', columns: ['recipient', 'body', 'error'], erasure: 'delete' },
   },
 );
 

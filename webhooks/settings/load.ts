@@ -154,10 +154,10 @@ function checkReferences(
 ): void {
   if (typeof value === 'string') {
     for (const [whole, name = '', end] of value.matchAll(reference)) {
-      if (end === '') issues.push(parsed.problem({ path }, `"\${" has no closing "}"`));
+      if (end === '') issues.push(parsed.issueAt({ path }, `"\${" has no closing "}"`));
       else if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
         issues.push(
-          parsed.problem({ path }, `"${whole}" is not a valid reference to an environment variable`),
+          parsed.issueAt({ path }, `"${whole}" is not a valid reference to an environment variable`),
         );
       }
     }
@@ -193,7 +193,7 @@ function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIss
     // The schema already reports literals that do not match the pattern.
     if (names.length === 0 && !new RegExp(rule.pattern, 'u').test(text)) continue;
     const subject = names.length === 0 ? path.join('.') : names.join(' and ');
-    issues.push(parsed.problem({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
+    issues.push(parsed.issueAt({ path: [...path] }, `${subject} must be ${rule['x-expected']}`));
   }
 }
 
@@ -221,7 +221,7 @@ function checkSecrets(parsed: Parsed, environment: Environment, issues: YamlIssu
       // The message can contain a reference, but must never contain a secret.
       const name = /^\$\{\w+\}$/.test(text) ? text : `item ${index + 1} of secrets`;
       const message = `${name} must have at least ${shortestSecret} characters`;
-      issues.push(parsed.problem({ path: [...path, index] }, message));
+      issues.push(parsed.issueAt({ path: [...path, index] }, message));
     }
   }
 }
@@ -239,14 +239,14 @@ function checkPayments(parsed: Parsed, issues: YamlIssue[]): void {
     const payment = objectOf(entry);
     for (const { path, text } of expressions(payment)) {
       const issue = expressionProblem(text);
-      if (issue !== undefined) issues.push(parsed.problem({ path: [...base, ...path] }, issue));
+      if (issue !== undefined) issues.push(parsed.issueAt({ path: [...base, ...path] }, issue));
     }
     if (Object.keys(objectOf(payment.lead)).length === 0) {
       const message = 'at least one of lead.id, lead.email and lead.phone is required to find the lead';
-      issues.push(parsed.problem({ path: base, key: true }, message));
+      issues.push(parsed.issueAt({ path: base, key: true }, message));
     }
     if (payment.organization === '') {
-      issues.push(parsed.problem({ path: [...base, 'organization'] }, 'organization must not be empty'));
+      issues.push(parsed.issueAt({ path: [...base, 'organization'] }, 'organization must not be empty'));
     }
   }
 }
@@ -272,7 +272,7 @@ function checkSenders(parsed: Parsed, issues: YamlIssue[]): void {
     for (const key of ['phone_number_id', 'access_token']) {
       if (sender[key] === undefined) {
         issues.push(
-          parsed.problem(
+          parsed.issueAt(
             { path: ['messaging', slug], key: true },
             `"${key}" is required for the sender whatsapp_cloud`,
           ),

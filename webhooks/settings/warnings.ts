@@ -35,7 +35,7 @@ export function disabledEndpoints(
         unsetNames.length === 0
           ? 'it has no secret'
           : `${unsetNames.join(' and ')} ${unsetNames.length === 1 ? 'is' : 'are'} not set`;
-      const issue = parsed.problem(
+      const issue = parsed.issueAt(
         { path: ['partners', ...path, 'secrets'] },
         `${name} is off (501): ${reason}`,
       );
@@ -54,7 +54,7 @@ export function unsetVariables({ parsed }: SettingsFile, environment: Environmen
     const unsetNames = variableReferences(value).filter((name) => (environment[name] ?? '').trim() === '');
     if (unsetNames.length === 0) return [];
     const [names, verb] = [unsetNames.join(' and '), unsetNames.length === 1 ? 'is' : 'are'];
-    return [parsed.problem({ path }, `${names} ${verb} not set, so ${path.join('.')} is incomplete`)];
+    return [parsed.issueAt({ path }, `${names} ${verb} not set, so ${path.join('.')} is incomplete`)];
   });
 }
 
@@ -100,6 +100,6 @@ export function unknownOrganizations(
   return namedSlugs(settings)
     .filter(({ slug }) => slug !== organization && !slugs.includes(slug))
     .map(({ slug, ...target }) =>
-      parsed.problem(target, `organization "${slug}" does not exist${suggestionOrList(slug, slugs)}`),
+      parsed.issueAt(target, `organization "${slug}" does not exist${suggestionOrList(slug, slugs)}`),
     );
 }

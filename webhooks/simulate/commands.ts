@@ -15,7 +15,13 @@ import {
 import { tablesOf } from '../../engine/tables/index.ts';
 import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/index.ts';
 import { readSettings, type Settings, type SettingsConfig, withoutSlash } from '../settings/index.ts';
-import { simulate as run, type SimulationResult, type StepName, stepNames, type Target } from './run.ts';
+import {
+  simulate as run,
+  type SimulationResult,
+  type SimulationTarget,
+  type StepName,
+  stepNames,
+} from './run.ts';
 import {
   type InstanceAccess,
   type PreparedSimulation,
@@ -111,7 +117,11 @@ async function runCommand(
 }
 
 /** Returns the target: deliveries go to `origin`, but are signed for the public origin. */
-function targetOf({ path, secret }: PreparedSimulation, origin: string, { public_url }: Settings): Target {
+function targetOf(
+  { path, secret }: PreparedSimulation,
+  origin: string,
+  { public_url }: Settings,
+): SimulationTarget {
   const publicUrl = `${withoutSlash(public_url) || origin}${path}`;
   return { url: origin + path, publicUrl, secret };
 }

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
+import type { SimulatedEvent } from '../channels/index.ts';
 import { signatures } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
-import type { Script, SimulatedEvent } from './script.ts';
+import type { Script } from './script.ts';
 
 const json = 'application/json';
 /** A delivery larger than the size limit for partners. */

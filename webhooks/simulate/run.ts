@@ -1,8 +1,9 @@
 import pLimit from 'p-limit';
-import type { Script, SimulatedEvent, StepResult } from './script.ts';
+import type { SimulatedEvent } from '../channels/index.ts';
+import type { Script, StepResult } from './script.ts';
 
 /** URL and secret of an endpoint. */
-export interface Target {
+export interface SimulationTarget {
   /** The URL to call. */
   readonly url: string;
   /** The URL configured at the provider, which some providers sign. */
@@ -27,7 +28,7 @@ const timeoutMs = 30_000;
 /** Runs the steps of a simulation against a target. */
 export async function simulate(
   script: Script,
-  target: Target,
+  target: SimulationTarget,
   { steps, burst }: { readonly steps: readonly StepName[]; readonly burst: number },
 ): Promise<SimulationResult> {
   const run = Date.now() * 1000;
@@ -37,7 +38,8 @@ export async function simulate(
   });
   const large = event(4, 'x'.repeat(script.large.bytes));
   const wrongTarget = { ...target, secret: `not ${target.secret}` };
-  const deliver = (to: Target, simulatedEvent: SimulatedEvent) => () => send(script, to, simulatedEvent);
+  const deliver = (to: SimulationTarget, simulatedEvent: SimulatedEvent) => () =>
+    send(script, to, simulatedEvent);
   const plans: Readonly<
     Record<StepName, { calls: (() => Promise<DeliveryResult>)[]; expected: SimulatedEvent[] }>
   > = {
@@ -74,7 +76,11 @@ interface DeliveryResult {
   readonly ms: number;
 }
 
-async function send(script: Script, target: Target, event: SimulatedEvent): Promise<DeliveryResult> {
+async function send(
+  script: Script,
+  target: SimulationTarget,
+  event: SimulatedEvent,
+): Promise<DeliveryResult> {
   const body = Buffer.from(script.body(event));
   const start = performance.now();
   const result = await fetch(target.url, {

@@ -1,20 +1,9 @@
-/** An event to deliver. */
-export interface SimulatedEvent {
-  /** Decimal digits, unique per run. */
-  readonly id: string;
-  readonly text: string;
-}
+import type { Simulation } from '../channels/index.ts';
 
-/** Format and signature of a provider's deliveries. */
-export interface Script {
-  readonly contentType: string;
+/** The deliveries of a provider or partner. */
+export interface Script extends Simulation {
   /** Size of the large delivery in bytes, and whether the endpoint accepts it. */
   readonly large: { readonly bytes: number; readonly isAccepted: boolean };
-  /** Returns the event's ID as stored by the service. */
-  readonly eventId: (event: SimulatedEvent) => string;
-  readonly body: (event: SimulatedEvent) => string;
-  /** Returns the headers that authenticate the delivery. @param url the URL configured at the provider */
-  readonly sign: (body: Buffer, secret: string, url: string) => Readonly<Record<string, string>>;
 }
 
 /** Result of a step. */

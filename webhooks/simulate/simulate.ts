@@ -3,17 +3,17 @@ import { UserError } from '../../engine/errors.ts';
 import { organizationId, type Tables } from '../../engine/tables/index.ts';
 import type { Sealing } from '../../plugins/access/secrets/index.ts';
 import { bookingFormsPath } from '../booking-forms/index.ts';
+import { type Channel, channelOf, channels } from '../channels/index.ts';
 import { ownProperty, partnerRecords } from '../endpoint/index.ts';
 import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, listIntegrations, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
-import { channelScripts } from './channels.ts';
 import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
 import type { Script } from './script.ts';
 
 /** Providers that can be simulated, in addition to the customers in config.yaml. */
-export const simulatedProviders = [...Object.keys(channelScripts), 'inbound-leads', 'booking-forms-whatsapp'];
+export const simulatedProviders = [...Object.keys(channels), 'inbound-leads', 'booking-forms-whatsapp'];
 
 /** Services that a simulation uses to read the instance's database. */
 export interface InstanceAccess {
@@ -52,7 +52,7 @@ export async function prepareSimulation(
   access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
   if (access !== undefined) await organizationId(access.tables, input.org);
-  const channel = ownProperty(channelScripts, provider);
+  const channel = channelOf(provider);
   if (channel !== undefined) return prepareChannel(provider, channel, input, access);
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   if (provider === 'inbound-leads') {
@@ -101,10 +101,12 @@ function firstOf(secrets: readonly string[], provider: string): string {
 
 async function prepareChannel(
   provider: string,
-  script: Script,
+  { simulation, bodyLimit }: Channel,
   { org, endpoint, secret }: IntegrationInput,
   access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
+  // Together with its envelope, the large text still fits into a delivery.
+  const script: Script = { ...simulation, large: { bytes: Math.floor(bodyLimit * 0.7), isAccepted: true } };
   if (access === undefined) {
     if (endpoint === undefined || secret === undefined) {
       throw new UserError(

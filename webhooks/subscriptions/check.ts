@@ -31,9 +31,9 @@ export const receiversCheck: DoctorCheck<{ readonly database: Database }> = {
             ? 'failed for days, so the subscription was disabled'
             : `has failed ${failures === 1 ? 'once' : `${failures} times`} since ${since} UTC`;
       return {
-        place: `organization ${slug}`,
+        location: `organization ${slug}`,
         // Only the origin is shown, because the path can contain a secret.
-        problem: `the receiver of event subscription ${id}, ${new URL(url).origin}, ${reason}`,
+        message: `the receiver of event subscription ${id}, ${new URL(url).origin}, ${reason}`,
         advice:
           state === 'on'
             ? `See the reason with "crm delivery list --org ${slug}". Waiting events are sent once it responds with 2xx.`

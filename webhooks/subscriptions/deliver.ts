@@ -120,7 +120,7 @@ export function deliverer(
     if (status === undefined && isStopping) {
       return { reason: 'the service stopped before the receiver responded', retryMs: 0 };
     }
-    const reason = status === undefined ? result.problem : `the receiver responded with ${status}`;
+    const reason = status === undefined ? result.error : `the receiver responded with ${status}`;
     failingOwners.add(owner);
     const retryMs = await recordFailure(tablesOf(database), item, result, () =>
       notify(organization, owner, reason),

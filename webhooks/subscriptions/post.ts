@@ -9,7 +9,7 @@ export interface PostResult {
   /** Status of the response, or undefined if the request failed. */
   readonly status: number | undefined;
   /** Why the request failed, or an empty string. */
-  readonly problem: string;
+  readonly error: string;
   /** Headers of the request and the response, without secrets. */
   readonly request: string;
   readonly response: string;
@@ -87,12 +87,12 @@ export function poster(
         return {
           ...baseResult,
           status,
-          problem: '',
+          error: '',
           response: head(`HTTP ${status}`, headerTexts),
           retryAfterMs: retryAfter(response.headers['retry-after']),
         };
       } catch (cause) {
-        return { ...baseResult, status: undefined, problem: reasonOf(cause as NodeJS.ErrnoException) };
+        return { ...baseResult, status: undefined, error: reasonOf(cause as NodeJS.ErrnoException) };
       }
     },
     close: () => {

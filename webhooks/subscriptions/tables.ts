@@ -134,7 +134,11 @@ const deliveries = queueTable(
       },
     ],
     resourceColumns: ['object'],
-    people: { called: 'heads of sent events', columns: ['request', 'response', 'error'], rows: 'stay' },
+    personalData: {
+      label: 'heads of sent events',
+      columns: ['request', 'response', 'error'],
+      erasure: 'clear',
+    },
   },
 );
 

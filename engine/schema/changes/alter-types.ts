@@ -1,7 +1,7 @@
 import { quote } from '../../sql/index.ts';
 import type { AlterTypes } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
 
 export const alterTypes: Kind<AlterTypes> = {
@@ -21,6 +21,6 @@ export const alterTypes: Kind<AlterTypes> = {
       ),
     ),
   ],
-  risk: () => effects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
   describe: () => 'rewrites every row with the new type and blocks all reads and writes of the table',
 };

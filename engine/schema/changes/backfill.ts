@@ -1,6 +1,6 @@
 import { quote } from '../../sql/index.ts';
 import type { Backfill } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
 
 export const backfill: Kind<Backfill> = {
@@ -8,7 +8,7 @@ export const backfill: Kind<Backfill> = {
   sql: ({ table, column, value, where = `${quote(column)} is null` }) => [
     `update ${quote(table)} set ${quote(column)} = ${value} where ${where};`,
   ],
-  risk: () => effects('ROW EXCLUSIVE', 'writes', 'blocking'),
+  risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),
   describe: () => 'updates the rows that match its condition; concurrent writes to them wait',
   // A single UPDATE would lock the rows until the migration commits, so null values are filled in batches later.
   online: ({ table, column, value, where }) =>

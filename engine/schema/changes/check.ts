@@ -1,6 +1,6 @@
 import { literal, quote } from '../../sql/index.ts';
 import type { Check } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
 
 /** SQLSTATE raised by a migration that fails because of stored values. */
@@ -18,7 +18,7 @@ export const check: Kind<Check> = {
 end`;
     return [`do $check$ ${body} $check$;`];
   },
-  risk: () => effects('ACCESS SHARE', 'reads', 'data-dependent'),
+  risk: () => changeEffects('ACCESS SHARE', 'reads', 'data-dependent'),
   describe: () => 'fails the migration if records have values that do not fit',
   title: ({ name, says }) => `fail if ${name} ${says} in any record`,
 };

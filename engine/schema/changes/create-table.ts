@@ -1,7 +1,7 @@
 import { quote } from '../../sql/index.ts';
 import type { CreateTable } from './change.ts';
 import { columnSql, nameList } from './columns-sql.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
 
 export const createTable: Kind<CreateTable> = {
@@ -19,6 +19,6 @@ export const createTable: Kind<CreateTable> = {
     const key = `constraint ${quote(primaryKey.name)} primary key (${nameList(primaryKey.columns)})`;
     return [`create table ${quote(table)} (${[...parts, key].join(', ')});`];
   },
-  risk: () => effects('none'),
+  risk: () => changeEffects('none'),
   describe: () => 'creates a table',
 };

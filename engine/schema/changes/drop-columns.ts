@@ -1,7 +1,8 @@
+import { firstColumn } from '../../fields/index.ts';
 import { quote } from '../../sql/index.ts';
 import type { DropColumns } from './change.ts';
 import { alterTable } from './columns-sql.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { contractNote, type Kind, without, withTable } from './kind.ts';
 
 export const dropColumns: Kind<DropColumns> = {
@@ -10,13 +11,11 @@ export const dropColumns: Kind<DropColumns> = {
   sql: ({ table, columns }) => [
     alterTable(table, ...columns.map((column) => `drop column ${quote(column)}`)),
   ],
-  risk: () => effects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
   describe: () => `drops the column with all its values; ${contractNote}`,
-  // An offset is dropped with its timestamp.
+  // Additional columns are dropped with their field.
   drops: ({ table, columns }) =>
-    columns
-      .filter((column) => !columns.some((timestamp) => column === `${timestamp}_offset`))
-      .map((column) => ({ table, column })),
+    columns.filter((column) => firstColumn(column, columns) === column).map((column) => ({ table, column })),
   // Updated nodes no longer write these columns, so they must be nullable.
   compatibility: (change) => ({
     now: change.columns.map((column) => ({

@@ -1,6 +1,6 @@
 import { quote } from '../../sql/index.ts';
 import type { DropTable } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { contractNote, type Kind, without } from './kind.ts';
 import { raw } from './raw.ts';
 import { dropTriggerSql } from './triggers.ts';
@@ -11,7 +11,7 @@ export const dropTable: Kind<DropTable> = {
     ...triggers.flatMap((trigger) => dropTriggerSql(table, trigger)),
     `drop table if exists ${quote(table)} cascade;`,
   ],
-  risk: () => effects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
   describe: () => `drops the table with all its rows; ${contractNote}`,
   drops: ({ table }) => [{ table, column: undefined }],
   compatibility: (change) => ({ now: [raw(dropLinksSql(change.table))], contract: [change] }),

@@ -27,14 +27,14 @@ export interface Effects {
 }
 
 /** Returns the effects of a change. */
-export const effects = (
+export const changeEffects = (
   lock: Effects['lock'],
   touches: Effects['touches'] = 'nothing',
   ...risks: readonly Risk[]
 ): Effects => ({ lock, touches, risks });
 
 /** Effects of a change that only writes the catalog. */
-export const catalogOnly = effects('ACCESS EXCLUSIVE');
+export const catalogOnly = changeEffects('ACCESS EXCLUSIVE');
 
 /** Returns the stronger of two lock modes. */
 export const strongerLock = (one: Effects['lock'], other: Effects['lock']): Effects['lock'] => {

@@ -2,7 +2,7 @@ import type { ForeignKeyShape } from '../../database/index.ts';
 import { quote } from '../../sql/index.ts';
 import type { AddForeignKey, DropForeignKey, RenameForeignKey } from './change.ts';
 import { alterTable, nameList } from './columns-sql.ts';
-import { catalogOnly, effects } from './effects.ts';
+import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, without, withTable } from './kind.ts';
 
 /** Returns the clause of ALTER TABLE that adds a foreign key. */
@@ -16,7 +16,7 @@ export const addForeignKey: Kind<AddForeignKey> = {
   apply: (tables, { table, name, key }) =>
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: { ...foreignKeys, [name]: key } })),
   sql: ({ table, name, key }) => [alterTable(table, foreignKeySql(name, key))],
-  risk: () => effects('SHARE ROW EXCLUSIVE', 'reads', 'blocking', 'data-dependent'),
+  risk: () => changeEffects('SHARE ROW EXCLUSIVE', 'reads', 'blocking', 'data-dependent'),
   describe: () => 'checks the reference of every row and blocks writes to both tables',
   online: ({ table, name, key }) => ({
     now: [alterTable(table, `${foreignKeySql(name, key)} not valid`)],

@@ -2,7 +2,7 @@ import type { StoredIndex } from '../../database/index.ts';
 import { createIndexSql, type IndexShape, quote } from '../../sql/index.ts';
 import type { CreateIndex, DropIndex, RenameIndex } from './change.ts';
 import { alterTable } from './columns-sql.ts';
-import { catalogOnly, effects } from './effects.ts';
+import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
 
 /** Returns whether an index belongs to a constraint. */
@@ -19,8 +19,13 @@ export const createIndex: Kind<CreateIndex> = {
   },
   risk: ({ index }) =>
     index.kind === undefined
-      ? effects('SHARE', 'reads', 'blocking')
-      : effects(isConstraint(index) ? 'ACCESS EXCLUSIVE' : 'SHARE', 'reads', 'blocking', 'data-dependent'),
+      ? changeEffects('SHARE', 'reads', 'blocking')
+      : changeEffects(
+          isConstraint(index) ? 'ACCESS EXCLUSIVE' : 'SHARE',
+          'reads',
+          'blocking',
+          'data-dependent',
+        ),
   describe: ({ index: { kind } }) =>
     kind === undefined
       ? 'reads every row and blocks writes to the table'
@@ -71,6 +76,6 @@ export const renameIndex: Kind<RenameIndex> = {
       ? alterTable(table, `rename constraint ${quote(name)} to ${quote(to)}`)
       : `alter index ${quote(name)} rename to ${quote(to)};`,
   ],
-  risk: ({ constraint }) => (constraint ? catalogOnly : effects('SHARE UPDATE EXCLUSIVE')),
+  risk: ({ constraint }) => (constraint ? catalogOnly : changeEffects('SHARE UPDATE EXCLUSIVE')),
   describe: ({ constraint }) => (constraint ? 'renames a constraint' : 'renames an index'),
 };

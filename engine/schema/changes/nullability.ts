@@ -1,7 +1,7 @@
 import { identifier, quote } from '../../sql/index.ts';
 import type { Nullability } from './change.ts';
 import { alterTable } from './columns-sql.ts';
-import { catalogOnly, effects } from './effects.ts';
+import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, withTable } from './kind.ts';
 
 export const nullability: Kind<Nullability> = {
@@ -14,7 +14,7 @@ export const nullability: Kind<Nullability> = {
     alterTable(table, `alter column ${quote(column)} ${nullable ? 'drop' : 'set'} not null`),
   ],
   risk: ({ nullable }) =>
-    nullable ? catalogOnly : effects('ACCESS EXCLUSIVE', 'reads', 'blocking', 'data-dependent'),
+    nullable ? catalogOnly : changeEffects('ACCESS EXCLUSIVE', 'reads', 'blocking', 'data-dependent'),
   describe: ({ nullable }) =>
     nullable
       ? 'changes the column in the catalog without reading or writing rows'

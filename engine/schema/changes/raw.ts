@@ -1,11 +1,11 @@
 import type { Raw } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
 
 /** Returns a change that runs a statement. */
 export const raw = (sql: string): Raw => ({ kind: 'raw', sql });
 
-const opaque = effects('unknown', 'nothing', 'blocking', 'data-dependent');
+const opaque = changeEffects('unknown', 'nothing', 'blocking', 'data-dependent');
 
 export const rawKind: Kind<Raw> = {
   apply: (tables) => tables,

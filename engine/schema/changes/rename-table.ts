@@ -1,7 +1,7 @@
 import { quote } from '../../sql/index.ts';
 import { tablesWithNewName } from '../stored.ts';
 import type { RenameTable } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { type Kind, restartNote } from './kind.ts';
 import { raw } from './raw.ts';
 import { triggerFunction } from './triggers.ts';
@@ -15,7 +15,7 @@ export const renameTable: Kind<RenameTable> = {
         `alter function ${triggerFunction(table, trigger)}() rename to ${triggerFunction(to, trigger)};`,
     ),
   ],
-  risk: () => effects('ACCESS EXCLUSIVE', 'nothing', 'needs a restart'),
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'needs a restart'),
   describe: () => `renames the table; ${restartNote}`,
   compatibility: (change, { nodes, models }) => {
     const views = models.show(change.table, nodes).map(raw);

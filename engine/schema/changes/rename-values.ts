@@ -1,13 +1,13 @@
 import { literal, quote } from '../../sql/index.ts';
 import type { RenameValues } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import type { Expansion, Kind } from './kind.ts';
 import { raw } from './raw.ts';
 
 export const renameValues: Kind<RenameValues> = {
   apply: (tables) => tables,
   sql: (change) => [`${updateSql(change)};`],
-  risk: () => effects('ROW EXCLUSIVE', 'writes', 'blocking'),
+  risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),
   describe: () => 'updates the rows that match its condition; concurrent writes to them wait',
   compatibility: (change) =>
     change.paths === true ? { now: [change], contract: [change] } : syncNames(change),

@@ -5,7 +5,7 @@ import { unfit } from '../steps.ts';
 import { filledCheck, nextName, syncFunction, syncTrigger } from '../swap.ts';
 import { type Change, ofKind, type RetypeColumns, type SimpleChange } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { foreignKeySql } from './foreign-keys.ts';
 import { buildSql } from './indexes.ts';
 import type { Kind, OnlineForm } from './kind.ts';
@@ -44,7 +44,7 @@ export const retypeColumns: Kind<RetypeColumns> = {
   apply: (tables, { changes }) =>
     changes.reduce((before, change) => kindOf(change).apply(before, change), tables),
   sql: ({ changes }) => sqlOf(changes),
-  risk: () => effects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
   describe: () => 'changes the types of columns',
   online: stage,
 };

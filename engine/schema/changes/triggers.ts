@@ -1,9 +1,9 @@
 import { quote } from '../../sql/index.ts';
 import type { CreateTrigger, DropTrigger } from './change.ts';
-import { effects } from './effects.ts';
+import { changeEffects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
 
-const triggerEffects = effects('SHARE ROW EXCLUSIVE');
+const triggerEffects = changeEffects('SHARE ROW EXCLUSIVE');
 const description = 'changes the triggers that run with each write';
 
 /** Returns the quoted name of a trigger's function. */

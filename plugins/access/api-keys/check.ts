@@ -28,8 +28,8 @@ export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
     return keys.map(({ slug, id, name, last_four, expires_at, last_used_at }) => {
       const isUsed = last_used_at !== null && last_used_at.getTime() > now - recentUseMs;
       return {
-        place: `organization ${slug}`,
-        problem: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ' and is in use' : ''}`,
+        location: `organization ${slug}`,
+        message: `the API key ${id}, ${name} (…${last_four}), expires ${expires_at?.toISOString()}${isUsed ? ' and is in use' : ''}`,
         advice: `Rotate it at /setup/o/${slug}/keys, or create a new one: crm key create --org ${slug} --profile …`,
         ...(isUsed ? {} : { isNote: true as const }),
       };

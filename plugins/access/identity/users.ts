@@ -78,7 +78,7 @@ export async function createUser(tables: Tables, actor: Actor, user: NewUser): P
   const { organization, profile, verified = false } = user;
   const email = normalEmail(user.email);
   const existing = await userFor(tables, email, organization);
-  if (existing !== undefined) throw new UserError(`${email} already has a user here`);
+  if (existing !== undefined) throw new UserError(`a user with the email address ${email} already exists`);
   const password = user.password();
   await checkNewPassword(password, email);
   const row = await tables

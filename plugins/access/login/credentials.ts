@@ -13,7 +13,7 @@ import { type InstanceSecrets, signing } from '../secrets/index.ts';
 import { devices } from './devices.ts';
 
 /** An email address and a password to verify. */
-export interface Attempt {
+export interface LoginAttempt {
   readonly email: string;
   readonly password: string;
   /** ID of the user; if absent, all users with the email address are checked. */
@@ -31,7 +31,7 @@ export interface CredentialCheck {
    */
   readonly matchingUsers: (
     request: FastifyRequest,
-    attempt: Attempt,
+    attempt: LoginAttempt,
   ) => AsyncGenerator<readonly AuthenticatedUser[]>;
   /** Remembers that a user has logged in on this device. */
   readonly remember: (request: FastifyRequest, reply: FastifyReply, user: string) => void;

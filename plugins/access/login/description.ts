@@ -1,4 +1,5 @@
 import type { Fragment } from '../../../engine/compile/index.ts';
+import { pageSize } from '../../../engine/query/index.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 /** Describes a successful response. Without `example`, the examples in the schema apply. */
@@ -177,7 +178,7 @@ export const loginFragment: Fragment = {
               profile: 'Sales',
               grants: { '*': ['read'] },
             })),
-            limits: { per_page: 20, body_bytes: 1_048_576, rate: null },
+            limits: { per_page: pageSize, body_bytes: 1_048_576, rate: null },
           }),
           ...failures,
         },

@@ -24,7 +24,7 @@ import {
 } from '../identity/index.ts';
 import type { RateLimitingConfig } from '../rate-limiting/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
-import { type Attempt, credentialCheck } from './credentials.ts';
+import { credentialCheck, type LoginAttempt } from './credentials.ts';
 import { type LoginServices, sessionRoute } from './services.ts';
 
 /**
@@ -58,7 +58,7 @@ export const login = fastifyPlugin(
     /** Selects the user to log in from the users that the password matches. */
     const findCandidate = async (
       request: FastifyRequest,
-      attempt: Credentials & Pick<Attempt, 'onUsers'>,
+      attempt: Credentials & Pick<LoginAttempt, 'onUsers'>,
       pick: PickUser,
     ) => {
       for await (const users of matchingUsers(request, attempt)) {
@@ -104,7 +104,7 @@ export const login = fastifyPlugin(
       }
       if (otp === undefined) throw errors.secondFactorRequired();
       const kind = await app.checkCode(user.id, otp);
-      if (kind === undefined) throw errors.secondFactorRequired('otp is wrong or has already been used');
+      if (kind === undefined) throw errors.wrongSecondFactor();
       return { method: `${byPassword} and ${kind}`, secondFactor: true };
     };
 

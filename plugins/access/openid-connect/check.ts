@@ -5,7 +5,7 @@ import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
 /** Returns why logins at a provider would fail, or undefined if its discovery document is valid. */
-export async function problemOf(
+export async function discoveryIssue(
   settings: ProviderSettings,
   limitSeconds = timeoutSeconds,
 ): Promise<string | undefined> {
@@ -55,25 +55,25 @@ export const providersCheck: DoctorCheck<CheckedProviders> = {
   run: async ({ settings: { login } }) => {
     const findings = await Promise.all(
       Object.entries(login.providers).map(async ([name, settings]) => {
-        const place = `login.providers.${name}`;
+        const location = `login.providers.${name}`;
         const { issuer } = settings;
         if (issuer.trim() !== '' && !URL.canParse(issuer)) {
           return {
-            place: `${place}.issuer`,
-            problem: 'the issuer is not a URL, so the provider is disabled',
+            location: `${location}.issuer`,
+            message: 'the issuer is not a URL, so the provider is disabled',
             advice:
               'Set it to the issuer that the provider documents, for example https://login.example.com.',
           };
         }
         if (!isAvailable(settings)) {
-          const problem =
+          const message =
             'the provider is disabled because its name, issuer, client_id or client_secret is blank';
-          return { place, problem, advice: 'Set them, or remove the provider.', isNote: true as const };
+          return { location, message, advice: 'Set them, or remove the provider.', isNote: true as const };
         }
-        const problem = await problemOf(settings);
+        const message = await discoveryIssue(settings);
         const advice =
           'Correct its issuer (its URL without /.well-known/…), or ask its operator. Logins with passwords still work.';
-        return problem === undefined ? undefined : { place, problem, advice };
+        return message === undefined ? undefined : { location, message, advice };
       }),
     );
     return findings.filter((finding) => finding !== undefined);

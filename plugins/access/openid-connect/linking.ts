@@ -49,9 +49,7 @@ export async function findOrLinkUser(
   }
   const email = claims.isVerified ? parseEmail(claims.email ?? '') : undefined;
   if (email === undefined) {
-    throw new UserError(
-      `${name} has not verified your email address, so it cannot be linked to a user here.`,
-    );
+    throw new UserError(`${name} has not verified your email address, so it cannot be linked to a user.`);
   }
   const actor: Actor = { ...visitor, kind: 'user', id: null, name: email };
   const user = await userOf(tables, actor, email, name);
@@ -119,7 +117,7 @@ async function create(
   if (invited && (await acceptInviteTo(tables, actor, email))) return;
   const domain = email.slice(email.lastIndexOf('@') + 1);
   const membership = Object.hasOwn(domains, domain) ? domains[domain] : undefined;
-  const message = `${email} does not have an account here. Ask an administrator of your organization to invite you.`;
+  const message = `${email} is not registered here. Ask an administrator of your organization to invite you.`;
   if (membership === undefined) throw new UserError(message);
   const organization = await organizationId(tables, membership.organization).catch(throwMessage(message));
   const profile = await profileId(tables, organization, membership.profile).catch(throwMessage(message));

@@ -1,15 +1,23 @@
 import type { Database } from '../../../engine/database/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
-import { limitRequests, type RateLimitingConfig, rateLimitingVariables } from './rate-limit.ts';
+import {
+  limitRequests,
+  type RateLimitingConfig,
+  rateLimitingResponses,
+  rateLimitingVariables,
+} from './rate-limit.ts';
 import { rateLimitingTables } from './tables.ts';
 
 /** Limits the requests of keys and users, if configured. */
-export const rateLimitingModule: Module<{
-  readonly config: RateLimitingConfig;
-  readonly database: Database;
-}> = {
+export const rateLimitingModule: Module<
+  { readonly config: RateLimitingConfig; readonly database: Database },
+  unknown,
+  unknown,
+  RateLimitingConfig
+> = {
   name: 'rate-limiting',
   tables: rateLimitingTables,
   variables: rateLimitingVariables,
+  responses: { ...rateLimitingResponses, isEnabled: ({ rateLimit }) => rateLimit !== undefined },
   register: limitRequests,
 };

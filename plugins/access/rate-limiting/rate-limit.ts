@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import type { AddedResponses } from '../../../engine/compile/index.ts';
 import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
@@ -24,6 +25,36 @@ export const rateLimitingVariables = {
 
 /** Configuration of rate limiting. */
 export type RateLimitingConfig = VariableValues<typeof rateLimitingVariables>;
+
+/** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */
+const headers = {
+  'RateLimit-Policy': {
+    description: 'Maximum number of requests (`q`) in a window of `w` seconds.',
+    schema: { type: 'string', examples: ['"requests";q=60;w=60'] },
+  },
+  RateLimit: {
+    description: 'Remaining requests (`r`) in the current window, which ends in `t` seconds.',
+    schema: { type: 'string', examples: ['"requests";r=59;t=41'] },
+  },
+};
+
+/** The headers of every response, and the response to a caller that exceeds its limit. */
+export const rateLimitingResponses: AddedResponses = {
+  headers,
+  errors: {
+    429: {
+      description: 'The caller has exceeded the rate limit. The request was not processed.',
+      headers: {
+        'Retry-After': {
+          description: 'Seconds to wait before the next request.',
+          schema: { type: 'integer', minimum: 0 },
+        },
+        ...headers,
+      },
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+    },
+  },
+};
 
 /**
  * Limits the requests of each key and user, if configured. Rejected requests get 429 with Retry-After. The headers

@@ -14,13 +14,13 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
     if (config.authSecrets.length > 0) return [];
     const file = secretFile(config.dataFolder);
     if (existsSync(file)) {
-      const problem = problemOf(file);
-      if (problem !== undefined) return [{ place: file, problem, advice }];
+      const message = problemOf(file);
+      if (message !== undefined) return [{ location: file, message, advice }];
       if (database.kind === 'embedded') return [];
       return [
         {
-          place: 'AUTH_SECRETS',
-          problem: `it is not set, so this machine’s secret (${file}) is used`,
+          location: 'AUTH_SECRETS',
+          message: `it is not set, so this machine’s secret (${file}) is used`,
           advice: 'Set it to the same value on every node, and store it with the backups.',
           isNote: true,
         },
@@ -32,9 +32,9 @@ export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonl
       values: [],
     });
     if (user === undefined) return [];
-    const problem =
+    const message =
       'the instance’s secret is missing. The next start will create a new one, which ends all sessions and makes stored secrets unreadable';
-    return [{ place: file, problem, advice }];
+    return [{ location: file, message, advice }];
   },
 };
 

@@ -116,7 +116,7 @@ const create = (
       if (existing) return addExistingUser(tables, actor, { email, organization, profile });
       if ((await userFor(tables, email, organization)) !== undefined) {
         throw new UserError(
-          `${email} already has a user. Pass --existing to add it to "${options.org}" with its current password.`,
+          `${email} is already registered. Pass --existing to add it to "${options.org}" with its current password.`,
         );
       }
       return createUser(tables, actor, { email, organization, profile, password: () => password });

@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import { errors, type FieldIssue } from '../../../engine/errors.ts';
-import { isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
+import { completeTimestamp, isRowId, isStorable, parseInstant } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { completeTimestamp } from '../shell/index.ts';
 
 /** Names of actors that are neither users nor keys. */
 const fallbackNames: Readonly<Record<string, string>> = {

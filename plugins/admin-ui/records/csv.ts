@@ -14,7 +14,7 @@ const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 /**
  * Returns how the start of a cell changes: `add` adds an apostrophe, and `hold` removes an apostrophe before a formula.
  */
-type Change = (cell: {
+type CellTransform = (cell: {
   readonly first: number;
   readonly column: number;
   readonly isHeader: boolean;
@@ -29,9 +29,9 @@ class Cells extends Transform {
   /** Whether an apostrophe at the start of a cell was read but not written yet. */
   private hasPendingApostrophe = false;
 
-  private readonly change: Change;
+  private readonly change: CellTransform;
 
-  constructor(change: Change) {
+  constructor(change: CellTransform) {
     super();
     this.change = change;
   }

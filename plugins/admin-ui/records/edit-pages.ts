@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { HttpError } from '../../../engine/errors.ts';
+import { errors, HttpError } from '../../../engine/errors.ts';
 import { type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { createOnce } from './create-once.ts';
@@ -122,7 +122,7 @@ export function editPages({ get, post }: DataRoutes): void {
 /** Checks the permission before showing a form, with the same rule as the API. */
 function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'update'): void {
   if (!calls.allows(resource, action))
-    throw new HttpError(403, 'forbidden', `Your profile does not grant ${action} on ${resource.name}.`);
+    throw errors.notPermitted(`Your profile does not grant ${action} on ${resource.name}.`);
 }
 
 /** Reads a record and the texts for its form. */

@@ -5,7 +5,7 @@ import { writable } from './inputs.ts';
 import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
 
 /** A change to a record, as returned by the API. */
-export interface Change {
+export interface RecordChange {
   readonly position: string;
   readonly at: string;
   readonly actor: { readonly kind: string; readonly name: string | null };
@@ -26,7 +26,8 @@ const changeLength = excerptLengths.many;
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
-export const changesIn = ({ body }: Response): readonly Change[] => body.data as readonly Change[];
+export const changesIn = ({ body }: Response): readonly RecordChange[] =>
+  body.data as readonly RecordChange[];
 
 /** Returns one change to a record with its full texts. @throws HttpError 404 if the position does not exist */
 export async function changeAt(
@@ -34,13 +35,16 @@ export async function changeAt(
   resource: Resource,
   id: string,
   position: string,
-): Promise<Change> {
+): Promise<RecordChange> {
   const { body } = await calls.excerpt(resource, 'change', { id, query: { change: position } });
-  return body as unknown as Change;
+  return body as unknown as RecordChange;
 }
 
 /** Returns the previous values of the writable fields, or undefined if they are not stored. */
-export function undoValues(resource: Resource, { action, changed, before }: Change): DataRecord | undefined {
+export function undoValues(
+  resource: Resource,
+  { action, changed, before }: RecordChange,
+): DataRecord | undefined {
   if (action === 'create' || before === null) return undefined;
   const names = writable(resource)
     .map(({ name }) => name)
@@ -54,11 +58,11 @@ interface HistoryUrls {
    * Returns the URL for undoing a change, or undefined if this change cannot be undone. The property is undefined if
    * the member is not allowed to undo changes.
    */
-  readonly undo: ((change: Change) => string | undefined) | undefined;
+  readonly undo: ((change: RecordChange) => string | undefined) | undefined;
   /** Returns the URL of the older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
   /** Returns the URL of a field's full value before or after a change. */
-  readonly value: (field: string, change: Change, side: Side) => string;
+  readonly value: (field: string, change: RecordChange, side: Side) => string;
 }
 
 /** Returns the history shown next to a record. */
@@ -90,7 +94,7 @@ export const historyEntries = (
 };
 
 /** Returns the changed fields, except those that every write changes. */
-const fieldsOf = ({ definition }: Resource, change: Change, { value }: HistoryUrls) =>
+const fieldsOf = ({ definition }: Resource, change: RecordChange, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))
     .filter(({ set }) => set !== 'updated' && set !== 'editor')

@@ -1,48 +1,9 @@
 import type { Resource } from '../../../engine/compile/index.ts';
-import { type Field, type FieldTypeName, jsonNumber } from '../../../engine/fields/index.ts';
+import type { Field } from '../../../engine/fields/index.ts';
 import type { Body } from '../../../engine/records/index.ts';
-import { completeTimestamp, type Form, field as fieldOf, type Input } from '../shell/index.ts';
+import { type Form, field as fieldOf, type Input } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 import { fieldLabel, textOf, truncate } from './values.ts';
-
-/** The form input for values of a field type. `value` parses a text, or returns undefined if there is no value. */
-interface FieldInput {
-  readonly kind: Input['kind'];
-  readonly help?: string;
-  readonly value: (text: string) => unknown;
-}
-
-const asText = (text: string): unknown => text;
-const textOrUndefined = (text: string): unknown => (text.trim() === '' ? undefined : text.trim());
-// Text that is not a number is passed to the API, which reports the error.
-const asNumber = (text: string): unknown =>
-  textOrUndefined(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
-/** Parses a record's ID, including the format that pages display, for example "ID 12". */
-const asReference = (text: string): unknown => asNumber(text.replace(/^(?:ID|no\.) /, ''));
-/** Text that is not a timestamp is passed to the API, which reports the error. */
-const asTimestamp = (text: string): unknown => completeTimestamp(text) ?? textOrUndefined(text);
-
-/** The input of each field type. */
-const fieldInputs: Readonly<Record<FieldTypeName, FieldInput>> = {
-  string: { kind: 'line', value: asText },
-  text: { kind: 'lines', value: (text) => text.replaceAll('\r\n', '\n') },
-  integer: { kind: 'number', value: asNumber },
-  int64: { kind: 'number', value: asNumber },
-  number: { kind: 'number', value: asNumber },
-  boolean: { kind: 'checkbox', value: (text) => text === 'true' },
-  timestamp: {
-    kind: 'line',
-    help: 'For example, 2026-03-01 09:30 +01:00. Times without an offset are in UTC.',
-    value: asTimestamp,
-  },
-  date: { kind: 'day', value: textOrUndefined },
-  reference: {
-    kind: 'suggestions',
-    help: 'Choose from the list, or type a name or an ID.',
-    value: asReference,
-  },
-  joined: { kind: 'line', value: asText },
-};
 
 /** Maximum length of an editable value in characters, so that several long values fit into a form. */
 const maxInputLength = 50_000;
@@ -74,7 +35,7 @@ export const formInputs = (
   { texts, errors, concurrent, suggestions, stored = {} }: FormState,
 ): Input[] =>
   writable(resource).map((field): Input => {
-    const { kind, help } = fieldInputs[field.typeName];
+    const { control, help } = field.type.form;
     const text = texts[field.name] ?? '';
     const before = textOf(stored[field.name]);
     if (isTooLong(before)) {
@@ -100,7 +61,7 @@ export const formInputs = (
     ];
     return {
       // Known values are suggestions. Like the API, the form also accepts other values.
-      kind: options === undefined ? (kind === 'suggestions' ? 'number' : kind) : 'suggestions',
+      kind: options === undefined ? (control === 'suggestions' ? 'number' : control) : 'suggestions',
       name: field.name,
       label: fieldLabel(field),
       value: text,
@@ -137,29 +98,30 @@ export const submittedTexts = (
   stored: Readonly<Record<string, string>> = {},
 ): Record<string, string> =>
   Object.fromEntries(
-    writable(resource).map(({ name, typeName }) => {
+    writable(resource).map(({ name, type }) => {
       const before = stored[name] ?? '';
       if (form[name] === undefined && isTooLong(before)) return [name, before];
-      return [name, typeName === 'boolean' ? String(fieldOf(form, name) === 'true') : fieldOf(form, name)];
+      const text = fieldOf(form, name);
+      return [name, type.form.control === 'checkbox' ? String(text === 'true') : text];
     }),
   );
 
 /**
- * Converts the texts of a form to a request body. Omits empty texts if the field type has no empty value, so that
+ * Converts the texts of a form to a request body. Omits empty strings if the field type has no empty value, so that
  * defaults apply.
  */
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
   for (const field of writable(resource)) {
-    const value = fieldInputs[field.typeName].value(texts[field.name] ?? '');
+    const value = field.type.form.parse(texts[field.name] ?? '');
     if (value !== undefined) body[field.name] = value;
   }
   return body;
 }
 
 /** Returns a value as the browser submits it, without line breaks if the input has a single line. */
-const submittedText = ({ typeName }: Field, value: unknown): string =>
-  fieldInputs[typeName].kind === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
+const submittedText = ({ type }: Field, value: unknown): string =>
+  type.form.control === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
 
 /** Returns the fields that differ from a record. Emptied fields are null. */
 export function changesOf(

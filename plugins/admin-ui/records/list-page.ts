@@ -1,7 +1,7 @@
 import type { Resource } from '../../../engine/compile/index.ts';
 import { HttpError } from '../../../engine/errors.ts';
 import type { Field } from '../../../engine/fields/index.ts';
-import { listParameters, type Query } from '../../../engine/query/index.ts';
+import { listParameters, operatorOf, type Query } from '../../../engine/query/index.ts';
 import type { Chip, ListView } from '../shell/index.ts';
 import { type Calls, type DataRecord, nextCursor } from './calls.ts';
 import { type References, referredValue } from './references.ts';
@@ -18,24 +18,8 @@ import {
 /** Number of default columns in addition to the title. */
 const defaultColumns = 5;
 
-type OperatorName = Resource['definition']['filters'][number]['operators'][number];
-
 /** Parameters that apply to a single view of a list and are omitted from its links. */
 const transientParameters = ['done', 'at', 'by', 'value', 'cursor', 'page'];
-
-/** Words that describe the operators. */
-const operatorWords: Readonly<Record<OperatorName, string>> = {
-  eq: 'is',
-  ne: 'is not',
-  gt: 'is greater than',
-  gte: 'is at least',
-  lt: 'is less than',
-  lte: 'is at most',
-  in: 'is one of',
-  starts_with: 'starts with',
-  contains: 'contains',
-  is_null: 'is empty (true or false)',
-};
 
 /** A filter parameter with its label. */
 interface FilterParameter {
@@ -47,15 +31,13 @@ interface FilterParameter {
 /** Returns one parameter per field and operator, preferring the form with brackets. */
 const filtersOf = ({ definition }: Resource): FilterParameter[] =>
   definition.filters.flatMap(({ field, operators, parameters }) =>
-    operators
-      // A repeated "is" matches any of the values, so "is one of" is redundant.
-      .filter((operator) => operator !== 'in' || !operators.includes('eq'))
-      .flatMap((operator) => {
-        const parameter = parameters.findLast((option) => option.operator === operator);
-        return parameter === undefined
-          ? []
-          : [{ name: parameter.name, label: `${fieldLabel(field)} ${operatorWords[operator]}`, field }];
-      }),
+    operators.flatMap((operator) => {
+      const { label, coveredBy } = operatorOf(operator);
+      const parameter = parameters.findLast((option) => option.operator === operator);
+      return parameter === undefined || operators.some((other) => other === coveredBy)
+        ? []
+        : [{ name: parameter.name, label: `${fieldLabel(field)} ${label}`, field }];
+    }),
   );
 
 /** Converts URL parameters to the operation's query, except `fields`, which pages determine themselves. */
@@ -221,7 +203,7 @@ function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly s
   const candidates = fields.filter(
     (field) =>
       field.set === undefined &&
-      field.typeName !== 'text' &&
+      field.type.form.control !== 'lines' &&
       field.type.joins !== true &&
       !field.readOnly &&
       !inTitle.includes(field),

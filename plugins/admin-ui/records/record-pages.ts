@@ -3,7 +3,15 @@ import type { Body } from '../../../engine/records/index.ts';
 import { type ConfirmPage, type Form, field, redirectDone } from '../shell/index.ts';
 import { excerptLengths, type Response } from './calls.ts';
 import { createOnce } from './create-once.ts';
-import { type Change, changeAt, changesIn, historyEntries, type Side, sides, undoValues } from './history.ts';
+import {
+  changeAt,
+  changesIn,
+  historyEntries,
+  type RecordChange,
+  type Side,
+  sides,
+  undoValues,
+} from './history.ts';
 import { writable } from './inputs.ts';
 import { referredValue } from './references.ts';
 import { type DataRequest, type DataRoutes, deletionOf } from './routes.ts';
@@ -75,10 +83,11 @@ async function showRecord(context: DataRequest): Promise<unknown> {
       throw error;
     });
   const above = { label: humanize(resource.name), href: path };
-  const undo = ({ position }: Change) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
+  const undo = ({ position }: RecordChange) => `${path}/${id}/undo?change=${encodeURIComponent(position)}`;
   const valueAt = (name: string, more: Readonly<Record<string, string>> = {}) =>
     `${path}/${id}/value?${new URLSearchParams({ field: name, ...more })}`;
-  const value = (name: string, { position }: Change, side: Side) => valueAt(name, { change: position, side });
+  const value = (name: string, { position }: RecordChange, side: Side) =>
+    valueAt(name, { change: position, side });
   if (record === undefined) {
     // The history of a deleted record is still available.
     const deletion = changesIn(history).find(({ action }) => action === 'delete');
@@ -141,7 +150,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
         return {
           label,
           isReadOnly: recordField.readOnly,
-          ...((recordField.typeName === 'text' && text !== '') || isLong
+          ...((recordField.type.form.control === 'lines' && text !== '') || isLong
             ? { long: truncate(text, excerptLengths.one) }
             : displayValue(
                 recordField,
@@ -216,7 +225,7 @@ async function confirmDelete(
 async function readUndo(
   { request, resource, calls }: DataRequest,
   position: string,
-): Promise<[Change, Body]> {
+): Promise<[RecordChange, Body]> {
   const { id } = request.params as { id: string };
   const change = await changeAt(calls, resource, id, position);
   const values = undoValues(resource, change);

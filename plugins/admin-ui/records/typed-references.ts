@@ -25,7 +25,7 @@ export async function firstMatches(
     });
     const records = body.data as readonly DataRecord[];
     matches.push(...records);
-    if (records.length < 20) break;
+    if (records.length < resource.definition.page.size) break;
   }
   return matches;
 }

@@ -37,7 +37,7 @@ export const fieldLabel = ({ name, type }: Field): string =>
 /** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** Returns the text that represents a value in forms and on pages. Null becomes an empty text. */
+/** Returns the text that represents a value in forms and on pages. Null becomes an empty string. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
@@ -78,7 +78,9 @@ export function titlesOf(resources: readonly Resource[]): Titles {
         if (reference?.to === name) return fields.filter((field) => show.includes(field.name));
       }
     }
-    const texts = fields.filter(({ typeName, values }) => typeName === 'string' && values === undefined);
+    const texts = fields.filter(
+      ({ type, values }) => type.text !== undefined && type.form.control === 'line' && values === undefined,
+    );
     const [first] = texts;
     if (first === undefined) return [];
     const start = fields.indexOf(first);
@@ -102,14 +104,7 @@ export function titlesOf(resources: readonly Resource[]): Titles {
 }
 
 /** Returns whether a field contains numbers, which are right-aligned. */
-export const isNumeric = ({ typeName }: Field): boolean =>
-  typeName === 'integer' || typeName === 'int64' || typeName === 'number';
-
-/** Formats a timestamp for display, preserving its offset and precision. */
-const timestampText = (text: string): string =>
-  text
-    .replace('T', ' ')
-    .replace(/(?:Z|[+-]\d\d:\d\d)$/, (offset) => (offset === 'Z' ? ' UTC' : ` ${offset}`));
+export const isNumeric = ({ type }: Field): boolean => type.form.control === 'number';
 
 /**
  * Returns a field's value for display.
@@ -125,8 +120,7 @@ export function displayValue(
   const text = textOf(value);
   if (text === '') return { text: '' };
   if (field.type.refers === true) return reference ?? { text: `ID ${text}` };
-  if (field.typeName === 'boolean') return { text: value === true ? 'yes' : 'no' };
-  if (field.typeName === 'timestamp')
-    return field.set === undefined ? { text: timestampText(text) } : { time: text };
-  return { text: truncate(text, length), ...(isNumeric(field) && { numeric: true }) };
+  if (field.set === 'created' || field.set === 'updated') return { time: text };
+  const { display = (text) => text } = field.type;
+  return { text: truncate(display(text), length), ...(isNumeric(field) && { numeric: true }) };
 }

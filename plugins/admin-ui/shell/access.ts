@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../../engine/effects/index.ts';
-import { HttpError } from '../../../engine/errors.ts';
+import { errors, HttpError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { type Membership, membershipBySlug, type Person } from '../../access/identity/index.ts';
 
@@ -77,7 +77,7 @@ async function assertStillMember(
   const { session } = await app.identify(request, options);
   const current = membershipBySlug(session.memberships, org);
   if (current?.organization !== previous?.organization || current?.profile !== previous?.profile)
-    throw new HttpError(403, 'forbidden', 'You are not a member of this organization.');
+    throw errors.notPermitted('You are not a member of this organization.');
 }
 
 /** Returns the logged-in user. Requires {@link signedIn} as a preHandler. */
@@ -106,7 +106,7 @@ function membershipIn(
   const person = personOf(request);
   const { org } = request.params as { org: string };
   const membership = membershipBySlug(person.session.memberships, org);
-  if (membership === undefined || !isPermitted(membership)) throw new HttpError(403, 'forbidden', message);
+  if (membership === undefined || !isPermitted(membership)) throw errors.notPermitted(message);
   return { person, membership, actor: app.actor(request, person.session.user) };
 }
 

@@ -31,16 +31,3 @@ export function safeNext(next: unknown): string {
     ? next
     : '/setup';
 }
-
-/**
- * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
- * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
- */
-export function completeTimestamp(text: string): string | undefined {
-  const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
-    text.trim(),
-  );
-  if (parts === null) return undefined;
-  const [, day, minutes = '00:00', seconds = ':00', offset = 'Z'] = parts;
-  return `${day}T${minutes}${seconds}${offset.toUpperCase() === 'UTC' ? 'Z' : offset}`;
-}

@@ -10,7 +10,7 @@ export {
   personOf,
   signedIn,
 } from './access.ts';
-export { completeTimestamp, type Form, field, fields, idField, safeNext } from './form.ts';
+export { type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
 export { exactTime } from './helpers.ts';
 export { addHomeCheck, type HomeCheck } from './home.ts';

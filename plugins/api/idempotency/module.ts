@@ -8,5 +8,5 @@ export const idempotency: Module<{ readonly database: Database }> = {
   name: 'idempotency',
   tables: idempotencyTables,
   register: (app, { database }) =>
-    startRetention(app, database, { what: 'stored responses', steps: [idempotencyRetention] }),
+    startRetention(app, database, { label: 'stored responses', steps: [idempotencyRetention] }),
 };

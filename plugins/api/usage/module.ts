@@ -14,7 +14,7 @@ export const usageModule: Module<{ readonly database: Database }> = {
   register: (app, { database }) => {
     const tables = tablesOf(database);
     app.decorate('namesSent', recorder(app, tables));
-    startRetention(app, database, { what: 'old usage', steps: [usageRetention] });
+    startRetention(app, database, { label: 'old usage', steps: [usageRetention] });
   },
 };
 

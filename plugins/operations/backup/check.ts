@@ -1,7 +1,7 @@
 import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { lastBackups, problemOf } from './runs.ts';
+import { backupFailure, lastBackups } from './runs.ts';
 import type { BackupSettings } from './schedule.ts';
 
 /**
@@ -15,25 +15,25 @@ export const backupCheck: DoctorCheck<{
   needs: ['database', 'settings'],
   run: async ({ database, settings: { backups } }) => {
     const runs = await lastBackups(tablesOf(database));
-    const place = 'backups';
+    const location = 'backups';
     const since =
       runs.lastSuccess === undefined
         ? 'no backup exists'
         : `the last one is from ${runs.lastSuccess.started_at.toISOString()}`;
-    switch (problemOf(runs, backups)) {
+    switch (backupFailure(runs, backups)) {
       case 'failed':
         return [
           {
-            place,
-            problem: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
+            location,
+            message: `the last backup failed: ${runs.lastRun?.error}; ${since}`,
             advice: 'Fix the cause. A scheduled backup is retried within 15 minutes.',
           },
         ];
       case 'late':
         return [
           {
-            place,
-            problem: `config.yaml schedules a backup every ${backups.every_hours} hours, but ${since}`,
+            location,
+            message: `config.yaml schedules a backup every ${backups.every_hours} hours, but ${since}`,
             advice: 'A running server creates backups. Start it with "crm serve", or check its log.',
           },
         ];

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import { addHomeCheck, exactTime } from '../../admin-ui/shell/index.ts';
-import { lastBackups, problemOf } from './runs.ts';
+import { backupFailure, lastBackups } from './runs.ts';
 import type { ScheduleServices } from './schedule.ts';
 
 /**
@@ -16,7 +16,7 @@ export function backupHome(app: FastifyInstance, { database, settings }: Schedul
     const { lastSuccess, lastRun } = runs;
     const text =
       lastSuccess === undefined ? 'No backup exists.' : `Last backup: ${exactTime(lastSuccess.started_at)}.`;
-    const problem = problemOf(runs, backups);
+    const problem = backupFailure(runs, backups);
     if (problem === 'failed' && lastRun !== undefined) {
       return [
         { state: 'bad', text: `The backup started at ${exactTime(lastRun.started_at)} failed. ${text}` },

@@ -40,7 +40,7 @@ export type BackupFailure = 'failed' | 'late';
 const hourMs = 3_600_000;
 
 /** Returns whether the last backup failed or a scheduled backup is late, or undefined if neither is the case. */
-export function problemOf(
+export function backupFailure(
   { lastSuccess, lastRun }: Awaited<ReturnType<typeof lastBackups>>,
   { folder, every_hours: hours }: { readonly folder: string; readonly every_hours: number },
 ): BackupFailure | undefined {

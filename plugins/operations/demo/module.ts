@@ -23,8 +23,8 @@ const demoCheck: DoctorCheck<CheckServices> = {
     if (!exists || administrator === undefined) return [];
     return [
       {
-        place: `organization ${demo.slug}`,
-        problem: `the demo organization exists, and ${demo.email} can log in`,
+        location: `organization ${demo.slug}`,
+        message: `the demo organization exists, and ${demo.email} can log in`,
         advice: `If the instance contains real records, run: crm user disable ${demo.email}`,
         isNote: true,
       },

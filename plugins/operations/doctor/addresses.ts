@@ -28,19 +28,19 @@ const encryption: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   ],
 };
 
-const unencrypted = (place: string, addresses: readonly Address[]): readonly Finding[] =>
+const unencrypted = (location: string, addresses: readonly Address[]): readonly Finding[] =>
   addresses
     .flatMap(({ hosts }) => hosts)
     .filter(({ host }) => !isPrivate(host))
     .flatMap((host): Finding[] => {
       const name = describeHost(host);
       if (host.encryption.includes(false)) {
-        const problem = `the connection to ${name} ${host.encryption.length > 1 ? 'can be' : 'is'} unencrypted and leaves the private network`;
-        return [{ place, problem, advice: tlsAdvice }];
+        const message = `the connection to ${name} ${host.encryption.length > 1 ? 'can be' : 'is'} unencrypted and leaves the private network`;
+        return [{ location, message, advice: tlsAdvice }];
       }
       const isVerified = host.encryption.every((mode) => mode !== false && mode.rejectUnauthorized === true);
-      const problem = `the connection to ${name} is encrypted, but the server certificate is not verified`;
-      return isVerified ? [] : [{ place, problem, advice: tlsAdvice, isNote: true }];
+      const message = `the connection to ${name} is encrypted, but the server certificate is not verified`;
+      return isVerified ? [] : [{ location, message, advice: tlsAdvice, isNote: true }];
     });
 
 const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
@@ -49,12 +49,12 @@ const workers: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   run: ({ config: { workers: count, pool, databaseAddress } }) => {
     if (count === 1) return [];
     if (databaseAddress === undefined) {
-      const problem = 'only one process can use the embedded database';
-      return [{ place: 'WORKERS', problem, advice: 'Set DATABASE_URL, or unset WORKERS.' }];
+      const message = 'only one process can use the embedded database';
+      return [{ location: 'WORKERS', message, advice: 'Set DATABASE_URL, or unset WORKERS.' }];
     }
     if (pool >= 3 * count) return [];
-    const problem = `${pool} connections are too few for ${count} workers`;
-    return [{ place: 'DATABASE_POOL', problem, advice: `Set it to at least ${3 * count}.` }];
+    const message = `${pool} connections are too few for ${count} workers`;
+    return [{ location: 'DATABASE_POOL', message, advice: `Set it to at least ${3 * count}.` }];
   },
 };
 
@@ -71,8 +71,8 @@ const adminPortCheck: DoctorCheck<{ readonly config: AdminPortConfig }> = {
       ? []
       : [
           {
-            place: 'ADMIN_HOST',
-            problem: `ADMIN_PORT ${adminPort} listens on ${adminHost} without authentication`,
+            location: 'ADMIN_HOST',
+            message: `ADMIN_PORT ${adminPort} listens on ${adminHost} without authentication`,
             advice: 'Restrict access with a firewall, or set ADMIN_HOST to a private IP address.',
             isNote: true,
           },
@@ -87,22 +87,22 @@ const publicUrl: DoctorCheck<{
   needs: ['config', 'settings'],
   run: ({ config, settings: { public_url } }) => {
     if (public_url === '') {
-      const problem =
+      const message =
         'it is not set, so invitations and password reset links are not emailed, and administrators must pass them on';
       const advice = 'Set PUBLIC_URL to the origin that users open, for example https://crm.example.';
-      return [{ place: 'public_url', problem, advice, isNote: true }];
+      return [{ location: 'public_url', message, advice, isNote: true }];
     }
     const { protocol, hostname } = new URL(public_url);
     if (protocol === 'http:' && !isPrivate(hostname)) {
-      const problem = `${public_url} does not use TLS, so passwords and cookies can be intercepted`;
+      const message = `${public_url} does not use TLS, so passwords and cookies can be intercepted`;
       const advice = 'Use a proxy that terminates TLS, and set PUBLIC_URL to its https:// URL.';
-      return [{ place: 'public_url', problem, advice }];
+      return [{ location: 'public_url', message, advice }];
     }
     if (protocol === 'https:' && config.trustedProxies === 0) {
-      const problem = 'the proxy in front of public_url is not trusted, so all callers share its IP address';
+      const message = 'the proxy in front of public_url is not trusted, so all callers share its IP address';
       const advice =
         'Set it to the number of proxies in front of the service. Failed logins are limited per IP address.';
-      return [{ place: 'TRUSTED_PROXIES', problem, advice }];
+      return [{ location: 'TRUSTED_PROXIES', message, advice }];
     }
     return [];
   },

@@ -29,13 +29,13 @@ function usabilityFindings(folder: string): readonly Finding[] {
     const { code } = cause as NodeJS.ErrnoException;
     const reason = code === 'ENOTDIR' ? 'it is not a folder' : fileReason(cause);
     const advice = 'Set DATA_DIR to a folder that this user can write, or change its owner with chown.';
-    return [{ place: folder, problem: `the data folder cannot be used: ${reason}`, advice }];
+    return [{ location: folder, message: `the data folder cannot be used: ${reason}`, advice }];
   }
   if (processUid !== 0 || uid === 0) return [];
   return [
     {
-      place: folder,
-      problem: `it belongs to user ${uid}, and this command runs as root`,
+      location: folder,
+      message: `it belongs to user ${uid}, and this command runs as root`,
       advice: 'Run commands as the server’s user, which cannot open files created by root.',
     },
   ];
@@ -46,8 +46,8 @@ function permissionFindings(path: string): readonly Finding[] {
   if ((mode & 0o077) === 0 || process.platform === 'win32') return [];
   return [
     {
-      place: path,
-      problem: `other users of this machine can access it (mode ${mode.toString(8).padStart(4, '0')})`,
+      location: path,
+      message: `other users of this machine can access it (mode ${mode.toString(8).padStart(4, '0')})`,
       advice: `Restrict access: chmod go= ${path}`,
     },
   ];

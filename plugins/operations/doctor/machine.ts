@@ -14,8 +14,8 @@ export const nodeFindings = (version: string): readonly Finding[] =>
     ? []
     : [
         {
-          place: `Node ${version}`,
-          problem: `the service needs Node ${minNodeVersion} or newer`,
+          location: `Node ${version}`,
+          message: `the service needs Node ${minNodeVersion} or newer`,
           advice: 'Start it with "npx crm" or "npm start", which use the Node that the package installs.',
         },
       ];
@@ -38,8 +38,8 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
     if (!(limit < required)) return [];
     return [
       {
-        place: 'ulimit -n',
-        problem: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${required}`,
+        location: 'ulimit -n',
+        message: `a process can open ${limit} files, but MAX_CONNECTIONS requires ${required}`,
         advice: `Raise the limit where the server is started (LimitNOFILE in systemd), or set MAX_CONNECTIONS to ${Math.max(1, limit - config.pool - otherFiles)}.`,
       },
     ];
@@ -63,8 +63,8 @@ const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
     if (free >= Math.max(minFreeBytes, Math.min(maxFreeBytes, total * minFreeShare))) return [];
     return [
       {
-        place: folder,
-        problem: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(total / mebibyte)} MiB are free`,
+        location: folder,
+        message: `the disk is nearly full: ${Math.floor(free / mebibyte)} MiB of ${Math.floor(total / mebibyte)} MiB are free`,
         advice: 'Free some space or enlarge the disk. When it is full, writes fail but reads continue.',
       },
     ];

@@ -33,8 +33,8 @@ export const versionFindings = (version: number): readonly Finding[] =>
     ? []
     : [
         {
-          place: `PostgreSQL ${Math.floor(version / 10_000)}`,
-          problem: `the service needs PostgreSQL ${minVersion} or newer`,
+          location: `PostgreSQL ${Math.floor(version / 10_000)}`,
+          message: `the service needs PostgreSQL ${minVersion} or newer`,
           advice: 'Upgrade the server with pg_upgrade, or restore a dump on a newer server.',
         },
       ];
@@ -59,8 +59,8 @@ const time = onServer('time', async ({ database }) => {
   const seconds = (Math.abs(difference) / 1000).toFixed(1);
   return [
     {
-      place: 'database clock',
-      problem: `the database clock is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine’s clock`,
+      location: 'database clock',
+      message: `the database clock is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine’s clock`,
       advice: 'Synchronize both with NTP. Logins, keys, rate limits and retries depend on the time.',
     },
   ];
@@ -72,18 +72,18 @@ const encoding = onServer('encoding and collation', async ({ database }) => {
     `select current_database()::text, current_setting('server_encoding'), datcollversion::text, pg_database_collation_actual_version(oid)::text
      from pg_database where datname = current_database()`,
   );
-  const place = `database ${name}`;
+  const location = `database ${name}`;
   const findings: Finding[] = [];
   if (serverEncoding !== 'UTF8') {
-    const problem = `its encoding is ${serverEncoding}, which cannot store every character`;
+    const message = `its encoding is ${serverEncoding}, which cannot store every character`;
     const advice =
       "Create a new one (create database … encoding 'UTF8' template template0;) and move the data with crm move.";
-    findings.push({ place, problem, advice });
+    findings.push({ location, message, advice });
   }
   if (builtVersion !== '' && systemVersion !== '' && builtVersion !== systemVersion) {
-    const problem = `its indexes were built with collation version ${builtVersion}, but the system has ${systemVersion}, so indexes can miss rows`;
+    const message = `its indexes were built with collation version ${builtVersion}, but the system has ${systemVersion}, so indexes can miss rows`;
     const advice = `Run: reindex database "${name}"; alter database "${name}" refresh collation version;`;
-    findings.push({ place, problem, advice });
+    findings.push({ location, message, advice });
   }
   return findings;
 });
@@ -105,8 +105,8 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
       ? []
       : [
           {
-            place: limitNames[index] ?? '',
-            problem: `it allows ${limit} connections, but each node uses up to ${required}`,
+            location: limitNames[index] ?? '',
+            message: `it allows ${limit} connections, but each node uses up to ${required}`,
             advice: 'Raise it, lower DATABASE_POOL or WORKERS, or use PgBouncer.',
           },
         ],
@@ -131,8 +131,8 @@ const pooler = onServer('pooler', async ({ config, database }) => {
   if (statements.length === 0) return [];
   return [
     {
-      place: 'pooler',
-      problem:
+      location: 'pooler',
+      message:
         'it shares connections between transactions, so the service cannot set these limits for its connections',
       advice: `Set them for the role: ${statements.map((statement) => `alter role "${role}" ${statement};`).join(' ')}`,
     },
@@ -153,8 +153,8 @@ const settings = onServer('server settings', async ({ database }) => {
     values[index] === 'off'
       ? [
           {
-            place: name,
-            problem: `it is off: ${consequences[index]}`,
+            location: name,
+            message: `it is off: ${consequences[index]}`,
             advice: `Enable it for the server, the database and the role: alter system set ${name} = on;`,
           },
         ]
@@ -166,8 +166,8 @@ const slots = onServer('replication slots', async ({ database: { run } }) => {
   const text =
     "select slot_name::text, coalesce(pg_size_pretty(pg_current_wal_lsn() - restart_lsn), 'nothing yet') from pg_replication_slots where not active and not pg_is_in_recovery()";
   return (await run({ name: '', text, values: [] })).map(([name, logSize]) => ({
-    place: `replication slot ${name}`,
-    problem: `it has no consumer, so the server keeps its write-ahead log until the disk is full (${logSize} so far)`,
+    location: `replication slot ${name}`,
+    message: `it has no consumer, so the server keeps its write-ahead log until the disk is full (${logSize} so far)`,
     advice: `Start the standby that uses it, or drop it: select pg_drop_replication_slot('${name}');`,
   }));
 });
@@ -180,15 +180,15 @@ const replicas = onServer('replicas', async ({ database }) => {
   const status = () => Object.entries(database.replicas?.status() ?? {});
   const deadline = performance.now() + connectMs;
   const isPending = () =>
-    status().some(([, problem]) => problem !== undefined && /not connected yet|behind$/.test(problem));
+    status().some(([, message]) => message !== undefined && /not connected yet|behind$/.test(message));
   while (isPending() && performance.now() < deadline) await pause(checkMs);
-  return status().flatMap(([name, problem]) =>
-    problem === undefined
+  return status().flatMap(([name, message]) =>
+    message === undefined
       ? []
       : [
           {
-            place: `replica ${name}`,
-            problem: `it ${problem.replace('not connected', 'is not connected')}, so its reads go to the primary`,
+            location: `replica ${name}`,
+            message: `it ${message.replace('not connected', 'is not connected')}, so its reads go to the primary`,
             advice: 'Repair the standby, or remove it from DATABASE_REPLICA_URLS.',
           },
         ],
@@ -214,8 +214,8 @@ const writes: OnDatabase = {
       if (state === tooManyConnections) {
         return [
           {
-            place: 'DATABASE_URL',
-            problem:
+            location: 'DATABASE_URL',
+            message:
               'the connection limit of the server, the database or the role is reached (SQLSTATE 53300)',
             advice:
               'Raise max_connections or the connection limit, lower DATABASE_POOL or WORKERS, disconnect other clients, or use PgBouncer.',
@@ -225,8 +225,8 @@ const writes: OnDatabase = {
       const message = (cause as Error).message.split('\n')[0];
       return [
         {
-          place: database.kind === 'embedded' ? config.dataFolder : 'DATABASE_URL',
-          problem: `the database rejects writes: ${message}`,
+          location: database.kind === 'embedded' ? config.dataFolder : 'DATABASE_URL',
+          message: `the database rejects writes: ${message}`,
           advice:
             state === readOnly
               ? 'It is a standby or read-only. Connect to the primary, or make the database writable again.'

@@ -25,8 +25,8 @@ const statistics: OnDatabase = {
   needs: ['database'],
   run: async ({ database: { run } }) =>
     (await run({ name: '', text: staleSql, values: [] })).map(([table, isNever]) => ({
-      place: `table ${table}`,
-      problem:
+      location: `table ${table}`,
+      message:
         isNever === 'true'
           ? 'it was never analyzed, so its queries are planned without statistics'
           : 'most of it has changed since it was analyzed, so its queries are planned with outdated statistics',
@@ -45,8 +45,8 @@ const indexes: OnDatabase = {
   needs: ['database'],
   run: async ({ database: { run } }) =>
     (await run({ name: '', text: invalidSql, values: [] })).map(([table, index]) => ({
-      place: `index ${index}`,
-      problem: `it is invalid, so queries on "${table}" cannot use it, and a unique index does not reject duplicates`,
+      location: `index ${index}`,
+      message: `it is invalid, so queries on "${table}" cannot use it, and a unique index does not reject duplicates`,
       advice: `If a migration was interrupted, run "crm migrate". Otherwise, run: reindex index concurrently ${index};`,
     })),
 };

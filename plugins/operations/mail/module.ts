@@ -13,14 +13,14 @@ const mailServer: DoctorCheck<CheckServices> = {
     const isNamed = mail.url.trim() !== '' || mail.host.trim() !== '';
     const hasSender = mail.from.trim() !== '';
     if (!isNamed && !hasSender) {
-      const problem =
+      const message =
         'no mail server is configured, so administrators must pass on invitations and password reset links';
       const advice = 'Set MAIL_FROM and SMTP_URL, for example smtp://user:password@mail.example.org:587.';
-      return [{ place: 'mail', problem, advice, isNote: true }];
+      return [{ location: 'mail', message, advice, isNote: true }];
     }
     if (!hasSender || !isNamed) {
-      const problem = `mail cannot be sent because ${hasSender ? 'the mail server' : 'the sender'} is not configured`;
-      return [{ place: 'mail', problem, advice: hasSender ? 'Set SMTP_URL.' : 'Set MAIL_FROM.' }];
+      const message = `mail cannot be sent because ${hasSender ? 'the mail server' : 'the sender'} is not configured`;
+      return [{ location: 'mail', message, advice: hasSender ? 'Set SMTP_URL.' : 'Set MAIL_FROM.' }];
     }
     const transport = await transportOf(mail);
     try {
@@ -28,12 +28,16 @@ const mailServer: DoctorCheck<CheckServices> = {
       await transport.verify();
       return [];
     } catch (cause) {
-      const { code, responseCode, message } = cause as Error & { code?: string; responseCode?: number };
+      const {
+        code,
+        responseCode,
+        message: reply,
+      } = cause as Error & { code?: string; responseCode?: number };
       // The server's message may echo the request.
-      const reason = responseCode === undefined ? message.split('\n')[0] : `${code} ${responseCode}`;
-      const problem = `the mail server rejected the connection or the login (${reason})`;
+      const reason = responseCode === undefined ? reply.split('\n')[0] : `${code} ${responseCode}`;
+      const message = `the mail server rejected the connection or the login (${reason})`;
       const advice = 'Check that it is running, and that SMTP_URL contains its host, user and password.';
-      return [{ place: 'mail', problem, advice }];
+      return [{ location: 'mail', message, advice }];
     } finally {
       transport?.close();
     }

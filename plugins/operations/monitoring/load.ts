@@ -12,11 +12,11 @@ export const loadMetrics = ({
   families: {
     crm_statements_running: {
       type: 'gauge',
-      help: 'Running record statements, by lane or connection group (turn).',
+      help: 'Running record statements, by lane or connection group (label turn).',
     },
     crm_statements_limit: {
       type: 'gauge',
-      help: 'Maximum number of concurrent statements; some turns share a limit.',
+      help: 'Maximum number of concurrent statements. Some lanes share a limit.',
     },
     crm_statements_waiting: { type: 'gauge', help: 'Statements waiting for a slot.' },
     crm_statements_refused_total: {
@@ -89,8 +89,8 @@ export const loadMetrics = ({
  */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {
-    crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk of DATA_DIR.' },
-    crm_disk_size_bytes: { type: 'gauge', help: 'Size of the disk of DATA_DIR.' },
+    crm_disk_free_bytes: { type: 'gauge', help: 'Free space on the disk that contains DATA_DIR.' },
+    crm_disk_size_bytes: { type: 'gauge', help: 'Size of the disk that contains DATA_DIR.' },
   },
   ofInstance: true,
   read: async (record) => {

@@ -7,7 +7,7 @@ export interface ReadinessSubjects {
   readonly migrations: readonly string[];
   /** Returns why the last change to config.yaml was rejected, or undefined if it is in effect. */
   readonly settingsProblem: () => string | undefined;
-  readonly isLeaving: () => boolean;
+  readonly isDraining: () => boolean;
   /** The state of replicas is reported but does not affect readiness, because reads can use the primary. */
   readonly replicas?: Replicas | undefined;
 }
@@ -45,7 +45,7 @@ export function readinessOf({
   probe,
   migrations,
   settingsProblem,
-  isLeaving,
+  isDraining,
   replicas,
 }: ReadinessSubjects): () => Promise<ProcessReport> {
   let lastCheck: { readonly at: number; readonly result: ReturnType<typeof checkDatabase> } | undefined;
@@ -74,7 +74,7 @@ export function readinessOf({
       ...(await lastCheck.result),
       configuration:
         settingsProblem() === undefined ? undefined : 'the last change was rejected; see the log',
-      draining: isLeaving() ? 'stopping' : undefined,
+      draining: isDraining() ? 'stopping' : undefined,
     };
     const problems = Object.entries(replicas?.status() ?? {}).map(([name, problem = null]) => [
       name,

@@ -8,9 +8,9 @@ import { personalDataTables, type Tables } from '../../../engine/tables/index.ts
 import {
   chunks,
   createScan,
-  hasKey,
   type Key,
-  type Query,
+  keyCondition,
+  type RowQuery,
   type RunStatement,
   type Scan,
   type SearchOptions,
@@ -65,7 +65,7 @@ const maxTexts = 50;
 const maxMentions = 20;
 
 /** Searches for people's data in organizations and erases it. */
-export interface Erasure {
+export interface PersonErasure {
   /** Validates the input without reading records. @throws UserError if the input is invalid */
   readonly check: (input: ErasureInput) => void;
   /**
@@ -87,16 +87,16 @@ interface SearchableResource {
 }
 
 /** Compiles the statements for all resources. */
-export function createErasure(resources: readonly Resource[]): Erasure {
+export function createErasure(resources: readonly Resource[]): PersonErasure {
   const searchable = new Map<string, SearchableResource>(
     resources.map((resource) => [resource.name, { resource, filters: matching(resource.context) }]),
   );
-  const check: Erasure['check'] = (input) => {
+  const check: PersonErasure['check'] = (input) => {
     assertWithinLimits(input);
     selectionsOf(searchable, input);
     input.texts.forEach(textOf);
   };
-  const find: Erasure['find'] = async (options, input) => {
+  const find: PersonErasure['find'] = async (options, input) => {
     const { organization } = input;
     const { run } = options;
     check(input);
@@ -141,7 +141,7 @@ export function createErasure(resources: readonly Resource[]): Erasure {
     const rows = new Map([...keys].map(([table, { length }]) => [table, length]));
     return { records, texts, changes, rows, mentions, deleted, keys };
   };
-  const erase: Erasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
+  const erase: PersonErasure['erase'] = async (tables, actor, input, { records, deleted, texts, keys }) => {
     for (const [name, ids] of records) {
       for (const id of ids)
         await queryOf(deleteStatement(searchable.get(name), actor, input.organization, id)).execute(tables);
@@ -155,11 +155,11 @@ export function createErasure(resources: readonly Resource[]): Erasure {
         tables,
       );
     }
-    for (const [table, { columns, rows, key }] of personalDataTables) {
+    for (const [table, { columns, erasure, key }] of personalDataTables) {
       const assignments = sql.join(columns.map((column) => sql`${sql.ref(column)} = ''`));
       for (const keyBatch of chunks(keys.get(table) ?? [], rowsPerStatement)) {
-        const condition = sql`t.organization_id = ${input.organization}::bigint and ${hasKey(key, keyBatch)} and ${anyContains(columns, texts)}`;
-        await (rows === 'go'
+        const condition = sql`t.organization_id = ${input.organization}::bigint and ${keyCondition(key, keyBatch)} and ${anyContains(columns, texts)}`;
+        await (erasure === 'delete'
           ? sql`delete from ${sql.table(table)} t where ${condition}`
           : sql`update ${sql.table(table)} t set ${assignments} where ${condition}`
         ).execute(tables);
@@ -418,7 +418,7 @@ function deleteStatement(
 }
 
 /** Converts a compiled statement to a query. Without a statement, the query returns no rows. */
-const queryOf = (statement: Statement | undefined): Query<Record<string, unknown>> => ({
+const queryOf = (statement: Statement | undefined): RowQuery<Record<string, unknown>> => ({
   execute: async (tables) =>
     statement === undefined
       ? { rows: [] }

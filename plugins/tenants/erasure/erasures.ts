@@ -20,7 +20,7 @@ export interface ErasureRequest {
 }
 
 /** An erasure, as displayed on its page. */
-export interface Erasure {
+export interface ErasureStatus {
   readonly id: string;
   readonly state: ErasureState;
   readonly request: string;
@@ -69,7 +69,7 @@ export async function requestSearch(tables: Tables, organization: string, reques
 }
 
 /** Returns one of an organization's erasures. @throws UserError if it does not exist */
-export async function findErasure(tables: Tables, organization: string, id: string): Promise<Erasure> {
+export async function findErasure(tables: Tables, organization: string, id: string): Promise<ErasureStatus> {
   const row = await tables
     .selectFrom('crm_erasures')
     .select(['id', 'state', 'request', 'result', 'error', 'searched'])

@@ -138,7 +138,7 @@ export function erasurePages(
       title: state === 'searching' ? 'Searching…' : 'Erasing…',
       intro:
         app.isReadOnly?.() === true
-          ? 'This instance is read-only at the moment. Work continues when it is writable again.'
+          ? 'This instance is read-only. The search or erasure will continue when writes are enabled again.'
           : 'This page refreshes automatically. You can leave it and come back later.',
       values: [{ label: 'Rows searched', text: Number(searched).toLocaleString('en'), numeric: true }],
       links: [{ label: 'Refresh page', href: pageOf(slug, id) }],

@@ -4,12 +4,12 @@ import { arrayText } from '../../../engine/sql/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
 /** An SQL statement. */
-export interface Query<Row> {
+export interface RowQuery<Row> {
   readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
 }
 
 /** Runs a statement that reads a few rows, and returns the rows. */
-export type RunStatement = <Row>(query: Query<Row>) => Promise<readonly Row[]>;
+export type RunStatement = <Row>(query: RowQuery<Row>) => Promise<readonly Row[]>;
 
 /** Options for a search. */
 export interface SearchOptions {
@@ -83,7 +83,7 @@ const valuesOf = (key: Columns, values: Key) =>
   sql.join(key.map(([, type], index) => sql`${values[index] ?? ''}::text::${sql.raw(type)}`));
 
 /** Returns an SQL condition that is true if row `t` has one of the keys. */
-export const hasKey = (key: Columns, keys: readonly Key[]): RawBuilder<unknown> => {
+export const keyCondition = (key: Columns, keys: readonly Key[]): RawBuilder<unknown> => {
   const lists = key.map(
     ([, type], index) => sql`${arrayText(keys.map((values) => values[index] ?? ''))}::${sql.raw(type)}[]`,
   );

@@ -6,7 +6,7 @@ export function describeTraces({
   records,
   changes,
   rows,
-}: PersonalTraces): (readonly [place: string, what: string])[] {
+}: PersonalTraces): (readonly [location: string, description: string])[] {
   return [
     ...[...records]
       .filter(([, ids]) => ids.length > 0)
@@ -14,7 +14,7 @@ export function describeTraces({
     ...(changes > 0 ? [['changes in the change log', String(changes)] as const] : []),
     ...[...rows]
       .filter(([, count]) => count > 0)
-      .map(([table, count]) => [personalDataTables.get(table)?.called ?? table, String(count)] as const),
+      .map(([table, count]) => [personalDataTables.get(table)?.label ?? table, String(count)] as const),
   ];
 }
 

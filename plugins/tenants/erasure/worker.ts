@@ -3,7 +3,7 @@ import { type Database, isStatementTimeout } from '../../../engine/database/inde
 import { UserError } from '../../../engine/errors.ts';
 import type { PeriodicTask } from '../../../engine/modules/index.ts';
 import { tablesOf, transaction } from '../../../engine/tables/index.ts';
-import type { Erasure, SearchResult } from './erasure.ts';
+import type { PersonErasure, SearchResult } from './erasure.ts';
 import {
   type ClaimedErasure,
   changeState,
@@ -28,7 +28,7 @@ class Stopped extends Error {}
 /** The services that the worker needs. */
 export interface ErasureServices {
   readonly database: Database;
-  readonly erasure: Erasure;
+  readonly erasure: PersonErasure;
   readonly sealed: ReturnType<typeof sealedErasures>;
 }
 

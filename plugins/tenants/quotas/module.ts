@@ -1,4 +1,5 @@
 import type { Module } from '../../../engine/modules/index.ts';
+import { limitRecords } from '../../../engine/records/index.ts';
 import { addHomeCheck } from '../../admin-ui/shell/index.ts';
 import { bytesPerMb, limitsRecords, quotaLine, quotaOf } from './quota.ts';
 import { type QuotaServices, type RecordQuotas, recordQuotas } from './record-quotas.ts';
@@ -17,7 +18,7 @@ export const quotasModule: Module<QuotaServices> = {
       app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
     );
     app.decorate('recordQuotas', quotas);
-    services.database.admitRecords = quotas.admit;
+    limitRecords(services.database, quotas.admit);
   },
   pages: (screens, { settings }) => {
     addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {

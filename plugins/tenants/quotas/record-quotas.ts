@@ -1,4 +1,5 @@
 import { type Database, runShared } from '../../../engine/database/index.ts';
+import type { ReserveRecords } from '../../../engine/records/index.ts';
 import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { createMeasure, type Measure } from './measure.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
@@ -29,11 +30,8 @@ export interface QuotaServices {
 
 /** Enforces the quotas for records. */
 export interface RecordQuotas {
-  /**
-   * Reserves records before they are created. Returns undefined if no quota is configured.
-   * @throws HttpError 403 if the records would exceed the quota
-   */
-  readonly admit: (organization: string, count: number) => Promise<void> | undefined;
+  /** Reserves records, and rejects those that would exceed a quota. */
+  readonly admit: ReserveRecords;
   /** Returns an organization's usage, or undefined if it cannot be counted at the moment. */
   readonly usage: (organization: string) => Promise<QuotaUsage | undefined>;
 }

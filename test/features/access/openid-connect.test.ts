@@ -152,7 +152,7 @@ describe('OpenID Connect logins', () => {
     idp.comes(fresh('subject'), { email, email_verified: true });
     const refused = await arrive();
     assert.equal(refused.status, 403);
-    assert.match(problemOf(refused), /does not have an account here/);
+    assert.match(problemOf(refused), /is not registered here/);
     const admin = await signIn(instance, administratorOf(acme));
     const invite = '/setup/o/acme/members/invite';
     const profile = await optionOf(admin, invite, 'read-only');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { problemOf, providersCheck } from '../../../plugins/access/openid-connect/check.ts';
+import { discoveryIssue, providersCheck } from '../../../plugins/access/openid-connect/check.ts';
 import { type OpenIdProvider, startProvider } from '../../support/openid-provider.ts';
 
 describe('doctor checks OpenID Connect providers', () => {
@@ -42,11 +42,11 @@ describe('doctor checks OpenID Connect providers', () => {
 
   test('accepts a working provider, and reports one that responds 503', async () => {
     assert.equal(
-      await problemOf(settings(idp.issuer)),
+      await discoveryIssue(settings(idp.issuer)),
       `${idp.issuer} responds 503 to the request for its discovery document`,
     );
     await idp.serve('http://127.0.0.1/callback');
-    assert.equal(await problemOf(settings(idp.issuer)), undefined);
+    assert.equal(await discoveryIssue(settings(idp.issuer)), undefined);
   });
 
   const faults: Readonly<Record<string, readonly [(response: ServerResponse) => void, says: () => string]>> =
@@ -80,18 +80,18 @@ describe('doctor checks OpenID Connect providers', () => {
   for (const [name, [response, says]] of Object.entries(faults)) {
     test(name, async () => {
       respond = response;
-      assert.equal(await problemOf(settings(issuer), 0.2), says());
+      assert.equal(await discoveryIssue(settings(issuer), 0.2), says());
       assert.equal(requests.at(-1), '/.well-known/openid-configuration');
     });
   }
 
   test('reports an unreachable provider, and a remote one without TLS without connecting to it', async () => {
     assert.equal(
-      await problemOf(settings('http://127.0.0.1:2')),
+      await discoveryIssue(settings('http://127.0.0.1:2')),
       'http://127.0.0.1:2 cannot be reached (ECONNREFUSED)',
     );
     assert.equal(
-      await problemOf(settings('http://idp.example')),
+      await discoveryIssue(settings('http://idp.example')),
       'http://idp.example does not use TLS, which is only allowed for a provider on this machine',
     );
   });
@@ -105,7 +105,7 @@ describe('doctor checks OpenID Connect providers', () => {
     };
     const findings = await providersCheck.run({ settings: { login: { providers } } });
     assert.deepEqual(
-      findings.map(({ place, isNote }) => [place, isNote]),
+      findings.map(({ location, isNote }) => [location, isNote]),
       [
         ['login.providers.away', undefined],
         ['login.providers.off', true],

@@ -17,7 +17,7 @@ sort: { by: created_at, direction: desc }
 };
 
 onBothDrivers(
-  'Empty texts',
+  'Empty strings',
   (instance) => {
     test('a pattern does not apply to the empty value', async () => {
       const { key } = await instance().organization('acme');

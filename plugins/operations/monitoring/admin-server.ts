@@ -3,7 +3,7 @@ import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
 /** Functions that provide the data for the admin port's responses. */
-export interface OperationsReport {
+export interface AdminReports {
   /** Returns why the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
@@ -16,11 +16,11 @@ export interface OperationsReport {
  * `/livez` reports whether the process works, and `/readyz` reports whether it should receive requests. Both respond
  * with JSON and status 200 or 503. `/metrics` responds in the Prometheus format.
  */
-export async function operations({
+export async function createAdminServer({
   liveness,
   readiness,
   metrics,
-}: OperationsReport): Promise<FastifyInstance> {
+}: AdminReports): Promise<FastifyInstance> {
   const { default: fastify } = await import('fastify');
   const app = fastify({ requestTimeout: 5_000, bodyLimit: 1024, forceCloseConnections: true });
   app.addHook('onRequest', (_request, reply, done) => {

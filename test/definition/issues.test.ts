@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkSources } from '../../engine/definition/check.ts';
 import { YamlError } from '../../engine/yaml/load.ts';
-import { type Files, head, things, wrongFiles } from './wrong-files.ts';
+import { type Files, head, things, wrongFiles } from './invalid-files.ts';
 
 /** Returns the messages for files, or an empty list if they are valid. */
 function messagesOf(files: Files): string[] {

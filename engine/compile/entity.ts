@@ -2,7 +2,8 @@ import { EntitySchema } from '@mikro-orm/core';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type Field, fieldColumns } from '../fields/index.ts';
 import { indexes } from '../records/index.ts';
-import { identifier, literal, quote, versionColumn } from '../sql/index.ts';
+import { createIndexSql, identifier, literal, quote, versionColumn } from '../sql/index.ts';
+import { declareIndexes } from '../tables/index.ts';
 
 /**
  * Returns a resource's MikroORM entity: a property for each column, the primary key (organization_id, id), and a
@@ -18,16 +19,19 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
     Object.assign(properties, property({ ...field, required: false }, definition.name));
   }
   Object.assign(properties, version);
-  return new EntitySchema({
+  const resourceIndexes = indexes(definition);
+  const entity = new EntitySchema({
     name: definition.name,
     tableName: definition.name,
     properties,
     triggers: [versionTrigger(definition)],
-    indexes: indexes(definition).map(({ name, method, keys, uniqueWhere }) => ({
+    indexes: resourceIndexes.map(({ name, ...index }) => ({
       name,
-      expression: `create ${uniqueWhere === undefined ? '' : 'unique '}index ${quote(name)} on ${quote(definition.name)} ${method === undefined ? '' : `using ${method} `}(${keys.join(', ')})${uniqueWhere === undefined ? '' : ` where ${uniqueWhere}`}`,
+      expression: createIndexSql(definition.name, name, index),
     })),
   } as unknown as ConstructorParameters<typeof EntitySchema>[0]);
+  declareIndexes(entity, resourceIndexes);
+  return entity;
 }
 
 /** Column that counts the writes to a record. */

@@ -1,5 +1,5 @@
 // Compile: turns a resource definition into its entity, operations and OpenAPI description.
-// May import fields, sql, query, definition, database, effects, records.
+// May import fields, sql, query, definition, database, tables, effects, records.
 
 export { compileResource, type Resource } from './compile.ts';
 export { deprecationOf } from './deprecations.ts';

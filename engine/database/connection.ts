@@ -4,7 +4,7 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { ByteOutput, type RecordWriter } from '../sql/index.ts';
 import type { TextRows } from './database.ts';
-import { codes, columns, firstColumn, frames, headLength, type MessageHandler } from './frames.ts';
+import { codes, columns, firstColumnOffset, frames, headLength, type MessageHandler } from './frames.ts';
 import { RecordsReader } from './records-reader.ts';
 
 /** pg's connection with internals that are missing from its types. */
@@ -49,7 +49,7 @@ class DataRow {
   }
 
   get fields(): (string | null)[] {
-    return columns(this.bytes, this.start + firstColumn, this.end);
+    return columns(this.bytes, this.start + firstColumnOffset, this.end);
   }
 }
 

@@ -8,7 +8,3 @@ export const embeddedExtensions = { btree_gin, pg_trgm };
 export const extensionStatements: readonly string[] = Object.keys(embeddedExtensions).map(
   (name) => `create extension if not exists "${name}";`,
 );
-
-/** Prepends the statements that create required extensions. */
-export const withExtensions = (statements: string): string =>
-  statements.includes('gin_trgm_ops') ? [...extensionStatements, statements].join('\n') : statements;

@@ -68,4 +68,4 @@ export function columnAt(bytes: Buffer, start: number, index: number): string | 
 }
 
 /** Offset of the columns in a DataRow's body, after the column count. */
-export const firstColumn = 2;
+export const firstColumnOffset = 2;

@@ -7,8 +7,8 @@ export { type Admission, admitted } from './admission.ts';
 export { withAdvisoryLock, withAdvisoryLockIfFree } from './advisory-lock.ts';
 export { clusterSetting } from './cluster.ts';
 export type { Database, ReadServer, Replicas, TextRows } from './database.ts';
-export { type SchemaPart, type TableShape, type TableShapes, tableSections, tableShape } from './differ.ts';
 export { hasRunningOwner } from './embedded-owner.ts';
+export { extensionStatements } from './extensions.ts';
 export {
   databaseFailure,
   failureReason,
@@ -25,7 +25,7 @@ export { createFolder } from './folder.ts';
 export { connectionsOf, processShare } from './limits.ts';
 export { isFolderLocked } from './lock.ts';
 export { openDatabase } from './open.ts';
-export { type ModelTable, migrationsTable, openModel, tablesOfModel } from './orm.ts';
+export { migrationsTable } from './orm.ts';
 export { openProbe, type Probe } from './probe.ts';
 export {
   boundToRequest,
@@ -34,6 +34,17 @@ export {
   runOutsideRequests,
   runShared,
 } from './requests.ts';
+export {
+  type ColumnShape,
+  type ForeignKeyShape,
+  type StoredIndex,
+  shapeSections,
+  shapesOfEntities,
+  type TableShape,
+  type TableShapes,
+  type TriggerShape,
+  tableShape,
+} from './shapes.ts';
 export { TimeoutError, withTimeout } from './timeout.ts';
 export { cacheCounts, ttlCache } from './ttl-cache.ts';
 export { type DatabaseConfig, databaseVariables } from './variables.ts';

@@ -5,7 +5,7 @@ import type { FramedConnection } from './connection.ts';
 import type { Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
 import { timeoutStates } from './failures.ts';
-import { codes, columns, firstColumn } from './frames.ts';
+import { codes, columns, firstColumnOffset } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
 import { cancelStatement, disconnect } from './pg-internals.ts';
 import { RecordsReader } from './records-reader.ts';
@@ -212,7 +212,7 @@ export class Pipeline {
       }
       if (this.#becomesLarge(first, end - start)) this.#blame(first);
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
-      else first.rows.push(columns(bytes, start + firstColumn, end));
+      else first.rows.push(columns(bytes, start + firstColumnOffset, end));
     } catch {
       // The statement runs again in the pool, which reports the error.
       first.errorState = '';
@@ -229,8 +229,8 @@ export class Pipeline {
   /** Handles a row of merged statements, which starts with the index of its input. */
   #addMergedRow(sent: SentStatement, bytes: Buffer, start: number, end: number): void {
     const { calls, rows } = sent;
-    const indexStart = start + firstColumn + 4;
-    const indexEnd = indexStart + bytes.readInt32BE(start + firstColumn);
+    const indexStart = start + firstColumnOffset + 4;
+    const indexEnd = indexStart + bytes.readInt32BE(start + firstColumnOffset);
     const index = Number(bytes.toString('latin1', indexStart, indexEnd)) - 1;
     const call = calls[index];
     if (call === undefined) throw new Error(`no part ${index}`);
@@ -239,7 +239,7 @@ export class Pipeline {
       if (index !== sent.callIndex) this.#finishCall(sent, index);
       if (this.#becomesLarge(sent, end - indexEnd)) this.#onBlocked(call.organization);
       sent.reader ??= new RecordsReader(records, this.#connection.output);
-      sent.reader.add(bytes, indexEnd - firstColumn, end);
+      sent.reader.add(bytes, indexEnd - firstColumnOffset, end);
       return;
     }
     if (end - indexEnd > largeBytes) this.#onBlocked(call.organization);

@@ -2,7 +2,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import { ByteOutput, type RecordWriter } from '../sql/index.ts';
 import type { Database, Runnable, TextRows } from './database.ts';
 import { errorOf } from './error-response.ts';
-import { codes, columns, firstColumn, frames } from './frames.ts';
+import { codes, columns, firstColumnOffset, frames } from './frames.ts';
 import { NamedMessages } from './named-messages.ts';
 import { RecordsReader } from './records-reader.ts';
 
@@ -37,7 +37,7 @@ function parseResponse(bytes: Buffer, records: RecordWriter | undefined): TextRo
   const parse = frames((code, _, start, end) => {
     if (code === codes.error) error = errorOf(bytes, start, end);
     if (code !== codes.dataRow) return;
-    const first = start + firstColumn;
+    const first = start + firstColumnOffset;
     const length = bytes.readInt32BE(first);
     if (reader !== undefined) reader.add(bytes, start, end);
     else if (!areRecords) rows.push(columns(bytes, first, end));

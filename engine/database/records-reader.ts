@@ -1,6 +1,6 @@
 import { type ByteOutput, copyBytes, type RecordWriter } from '../sql/index.ts';
 import type { TextRows } from './database.ts';
-import { columnAt, columns, firstColumn } from './frames.ts';
+import { columnAt, columns, firstColumnOffset } from './frames.ts';
 
 /** Writes the records of one statement to an output as its rows arrive. */
 export class RecordsReader {
@@ -24,9 +24,9 @@ export class RecordsReader {
       output.reserve(between.length);
       output.length = copyBytes(between, output.bytes, output.length);
     }
-    const at = this.#records.write(bytes, start + firstColumn, output);
+    const at = this.#records.write(bytes, start + firstColumnOffset, output);
     if (at < end) this.#extraColumns = columns(bytes, at, end);
-    if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumn];
+    if (this.#records.last !== undefined) this.#lastRow = [bytes, start + firstColumnOffset];
   }
 
   /** Returns the rows (see {@link TextRows}) and releases the output. */

@@ -1,17 +1,12 @@
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import type { Field } from '../fields/index.ts';
 import { queryIndexes } from '../query/index.ts';
-import { identifier, indexKey, lookupKey, quote } from '../sql/index.ts';
+import { type IndexShape, identifier, indexKey, lookupKey, quote } from '../sql/index.ts';
 import { allPresentSql, distinctionOf, joinedNames } from './uniques.ts';
 
 /** An index of a resource. */
-export interface ResourceIndex {
+export interface ResourceIndex extends IndexShape {
   readonly name: string;
-  /** The access method; a B-tree if absent. */
-  readonly method?: 'gin';
-  readonly keys: readonly string[];
-  /** The condition of a partial unique index; absent for indexes that cover all records. */
-  readonly uniqueWhere?: string;
 }
 
 /** Returns the keys of an index, preceded by the organization and followed by the ID. */
@@ -23,7 +18,7 @@ const indexColumns = (keys: readonly string[]) => [...new Set(['"organization_id
  */
 export function isIndexed(definition: ResourceDefinition, equal: readonly Field[], sort: Field): boolean {
   const requiredKeys = indexColumns([...equal.map(lookupKey), indexKey(sort)]);
-  const fullIndexes = indexes(definition).filter(({ uniqueWhere }) => uniqueWhere === undefined);
+  const fullIndexes = indexes(definition).filter(({ where }) => where === undefined);
   return [indexColumns([]), ...fullIndexes.map(({ keys }) => keys)].some((keys) =>
     requiredKeys.every((key, position) => keys[position] === key),
   );
@@ -65,7 +60,8 @@ function uniqueIndex(resource: string, unique: Unique): ResourceIndex {
       '"organization_id"',
       ...unique.flatMap((field, index) => distinctionOf(field, values[index] ?? '').keys.map(asKey)),
     ],
-    uniqueWhere: allPresentSql(unique, values),
+    kind: 'unique',
+    where: allPresentSql(unique, values),
   };
 }
 

@@ -30,7 +30,7 @@ export interface ListScope {
 }
 
 /** The input of a list's statements. */
-export interface ListInput extends OperationPlan {
+export interface ListScopePlan extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
 }
 
@@ -38,7 +38,7 @@ export interface ListInput extends OperationPlan {
 export function compileListScope(
   context: OperationContext,
   query: ParsedQuery,
-  $: Placeholder<ListInput>,
+  $: Placeholder<ListScopePlan>,
   maxRecords?: number,
 ): ListScope {
   const { definition } = context;

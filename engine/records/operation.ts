@@ -10,7 +10,7 @@ import type { Body, BodyRules } from './body.ts';
 import type { FormatName } from './formats.ts';
 import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
-import type { Json, OperationResult } from './results.ts';
+import type { EncodedJson, OperationResult } from './results.ts';
 
 /** The authenticated caller and its organization. IDs are decimal text. */
 export interface Principal {
@@ -257,7 +257,7 @@ export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /** Returns a batch's statement, whose rows are records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
   /** Returns a batch's records in the format and the plan for the next batch, or undefined after the last batch. */
-  readonly batch: (plan: P, rows: TextRows) => { readonly bytes: Json; readonly next: P } | undefined;
+  readonly batch: (plan: P, rows: TextRows) => { readonly bytes: EncodedJson; readonly next: P } | undefined;
 }
 
 /** A compiled operation of one resource. `Planned` is a promise if validation is asynchronous. */

@@ -2,12 +2,12 @@ import { parseExactJson } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 
 /** JSON, as text or bytes. */
-export type Json = string | Buffer;
+export type EncodedJson = string | Buffer;
 
 /** A record. */
 export interface RecordResult {
   readonly kind: 'record';
-  readonly json: Json;
+  readonly json: EncodedJson;
   /** Entity tag, without quotes; undefined for a part of a record. */
   readonly tag?: string | undefined;
   /** Whether the input's `noneMatch` contains the entity tag, so the caller already has this version. */
@@ -17,7 +17,7 @@ export interface RecordResult {
 /** A created record. */
 export interface CreatedResult {
   readonly kind: 'created';
-  readonly json: Json;
+  readonly json: EncodedJson;
   /** Entity tag, without quotes. */
   readonly tag: string;
   /** ID as decimal text. */
@@ -35,7 +35,7 @@ export interface DeletedResult {
 export interface PageResult {
   readonly kind: 'page';
   /** The records as JSON, separated by commas. */
-  readonly json: Json;
+  readonly json: EncodedJson;
   /** Page number as decimal text. */
   readonly page: string;
   /** Cursor of the next page; undefined on the last page. */
@@ -50,7 +50,7 @@ export interface PageResult {
 export interface HistoryResult {
   readonly kind: 'history';
   /** The changes as JSON, newest first. */
-  readonly changes: readonly Json[];
+  readonly changes: readonly EncodedJson[];
   /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
 }
@@ -59,7 +59,7 @@ export interface HistoryResult {
 export interface BatchResult {
   readonly kind: 'batch';
   /** The results of all items, in order. */
-  readonly json: Json;
+  readonly json: EncodedJson;
   /** Whether an earlier request with the same idempotency key wrote the records. */
   readonly isReplayed: boolean;
 }
@@ -77,7 +77,7 @@ export type OperationResult =
 export type RecordValues = Readonly<Record<string, unknown>>;
 
 /** Returns a record's values. */
-export const recordValues = ({ json }: { readonly json: Json }): RecordValues =>
+export const recordValues = ({ json }: { readonly json: EncodedJson }): RecordValues =>
   parseExactJson(String(json)) as RecordValues;
 
 /** Returns the values of a page's records. */

@@ -13,18 +13,11 @@ import { contractIn } from './contract.ts';
 import { expand } from './expand.ts';
 import { assertNodesUpdated, finishMigrations } from './finish.ts';
 import { nothingMigrated } from './migration-error.ts';
-import {
-  checksumOf,
-  migrationName,
-  migrationNames,
-  readMigrationLog,
-  statementsIn,
-} from './migration-log.ts';
+import { migrationName, migrationNames, readMigration, readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
 import { nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { OlderModels } from './older-models.ts';
-import { groupRetypes, stepJson } from './retype.ts';
-import { runStatements } from './run.ts';
+import { runChanges } from './run.ts';
 import {
   allowLongStatements,
   executeIn,
@@ -34,6 +27,7 @@ import {
   migrationLock,
   withDatabase,
 } from './session.ts';
+import { changesTypes, stepJson } from './steps.ts';
 
 /**
  * Applies the pending migrations. Nodes that start at the same time wait for each other, so each migration is applied
@@ -144,21 +138,22 @@ async function applyIn(
   for (const name of migrationNames(config).filter(isSelected)) {
     const row = rowsByName.get(name);
     if (row !== undefined && row.checksum !== null) continue;
-    const statements = await statementsIn(database, config, name);
-    const checksum = literal(checksumOf(statements));
+    const { changes, checksum: text } = await readMigration(database, config, name);
+    const checksum = literal(text);
     if (row !== undefined) {
       await execute(`update ${table} set "checksum" = ${checksum} where "name" = ${literal(row.name ?? '')}`);
       continue;
     }
     if (blocker !== undefined) throw new UserError(`${name} has to wait: ${blocker}`);
     const outdatedNodes = nodesWithoutMigration(nodes, name);
-    const steps = database.kind === 'postgresql' ? groupRetypes(statements) : statements;
     const { now: immediate, contract } =
-      outdatedNodes.length === 0 ? { now: steps, contract: [] } : expand(steps, outdatedNodes, olderModels);
-    if (olderModels.isUsed || steps.some((step) => typeof step !== 'string'))
+      outdatedNodes.length === 0
+        ? { now: changes, contract: [] }
+        : expand(changes, outdatedNodes, olderModels);
+    if (olderModels.isUsed || changes.some(({ kind }) => kind === 'retypeColumns'))
       assertNodesUpdated(name, outdatedNodes, nothingMigrated);
-    const remaining = await runStatements(database, config, execute, name, {
-      parts: immediate,
+    const remaining = await runChanges(database, config, execute, name, {
+      changes: immediate,
       isStaged: outdatedNodes.length > 0,
     });
     // Even without statements to run later, the views of older nodes have to be dropped.
@@ -167,7 +162,7 @@ async function applyIn(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${hasContract ? literal(JSON.stringify(contract)) : 'null'})`,
     );
     applied.push(name);
-    if (remaining.some((step) => typeof step !== 'string')) break;
+    if (changesTypes(remaining)) break;
   }
   return applied;
 }

@@ -1,8 +1,8 @@
-import { type DatabaseConfig, type ModelTable, tablesOfModel } from '../database/index.ts';
+import type { DatabaseConfig, ForeignKeyShape } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
-import { entitiesOf, type Model } from './model.ts';
+import { type Model, shapesOf } from './model.ts';
 
 /** How Citus stores a table: distributed by organization, replicated to every node, or only on the coordinator. */
 export type CitusKind = 'distributed' | 'reference' | 'local';
@@ -16,17 +16,35 @@ export interface CitusModel {
 
 const organization = 'organization_id';
 
+/** Keys and references of a table. */
+interface ModelTable {
+  readonly name: string;
+  /** Keys of the primary key and of each unique index, as SQL expressions. */
+  readonly keys: readonly (readonly string[])[];
+  readonly foreignKeys: readonly (ForeignKeyShape & { readonly name: string })[];
+  readonly hasTriggers: boolean;
+}
+
 /**
  * Plans how to distribute a model by organization.
  * @throws UserError with every foreign key that Citus does not support
  */
 export async function citusModel(config: DatabaseConfig, model: Model): Promise<CitusModel> {
-  const tables = await tablesOfModel(config, entitiesOf(model));
+  const tables = Object.entries(await shapesOf(config, model)).map(
+    ([name, { indexes, foreignKeys, triggers }]): ModelTable => ({
+      name,
+      keys: Object.values(indexes).flatMap((index) =>
+        'keys' in index && index.kind !== undefined ? [index.keys] : [],
+      ),
+      foreignKeys: Object.entries(foreignKeys).map(([key, shape]) => ({ name: key, ...shape })),
+      hasTriggers: Object.keys(triggers).length > 0,
+    }),
+  );
   const placements = new Map(model.tables.map((table) => [table.meta.tableName, placementOf(table)]));
   const kinds = new Map<string, CitusKind>();
   for (const { name, keys } of tables) {
     const placement = placements.get(name);
-    const isDistributed = placement === undefined && keys.every((key) => key.includes(organization));
+    const isDistributed = placement === undefined && keys.every((key) => key.includes(quote(organization)));
     kinds.set(name, placement === 'coordinator' ? 'local' : isDistributed ? 'distributed' : 'reference');
   }
   // Citus does not support foreign keys from reference tables to distributed tables, so their targets become reference
@@ -89,7 +107,14 @@ const distribute = (table: string, colocated: string): string =>
   `select create_distributed_table('${quote(table)}', '${organization}', colocate_with => '${colocated}')`;
 
 function addForeignKey(
-  { table, name, columns, to, toColumns, onDelete }: { table: string } & ModelTable['foreignKeys'][number],
+  {
+    table,
+    name,
+    columns,
+    to,
+    toColumns,
+    onDelete = 'no action',
+  }: { table: string } & ModelTable['foreignKeys'][number],
   kinds: CitusModel['kinds'],
 ): string {
   const list = (names: readonly string[]) => names.map(quote).join(', ');

@@ -1,9 +1,9 @@
-import { type DatabaseConfig, migrationsTable, openModel } from '../database/index.ts';
+import { type DatabaseConfig, migrationsTable } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
 import { typeName } from './drift.ts';
 import { migrationName } from './migration-log.ts';
-import { entitiesOf, type Model } from './model.ts';
+import { type Model, shapesOf } from './model.ts';
 import type { Execute } from './session.ts';
 
 /** The model and migrations of a node when it started. The files can have changed since. */
@@ -41,7 +41,7 @@ async function incompatibilities(
   config: DatabaseConfig,
   model: Model,
 ): Promise<readonly string[]> {
-  const shapes = (await openModel(config, entitiesOf(model))).shapes();
+  const shapes = await shapesOf(config, model);
   const rowsByTable = Map.groupBy(await execute(columnsSql(Object.keys(shapes))), ({ name }) => String(name));
   return Object.entries(shapes).flatMap(([table, { columns }]) => {
     const rows = (rowsByTable.get(table) ?? []).filter(({ column }) => column !== null);

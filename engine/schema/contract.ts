@@ -7,11 +7,10 @@ import {
 } from '../database/index.ts';
 import { literal, quote } from '../sql/index.ts';
 import { finishMigrations } from './finish.ts';
-import { migrationName } from './migration-log.ts';
+import { contractChanges, migrationName } from './migration-log.ts';
 import { type LiveNode, listNodes, nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { dropViews } from './older-models.ts';
-import { stepJson } from './retype.ts';
-import { runStatements } from './run.ts';
+import { runChanges } from './run.ts';
 import {
   allowLongStatements,
   type Execute,
@@ -22,6 +21,7 @@ import {
   type SessionRow,
   withDatabase,
 } from './session.ts';
+import { stepJson } from './steps.ts';
 
 /**
  * Runs the contract statements of migrations that every running node knows.
@@ -43,8 +43,8 @@ export async function contractIn(
     if (outdatedNode !== undefined)
       return `${migrationName(name)} is waiting for ${outdatedNode.description}`;
     await dropViews(execute, nodes);
-    const statements = JSON.parse(contract ?? '[]') as string[];
-    const remaining = await runStatements(database, config, execute, name, { parts: statements });
+    const changes = contractChanges(contract ?? '[]');
+    const remaining = await runChanges(database, config, execute, name, { changes });
     await execute(
       `update ${table} set "contract" = ${remaining.length === 0 ? 'null' : literal(finishingContract)}, "remaining" = ${stepJson(remaining)} where "name" = ${literal(name)}`,
     );

@@ -1,9 +1,11 @@
-import type { SchemaPart, TableShape, TableShapes } from '../database/index.ts';
+import type { ColumnShape, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { type Field, fieldColumns } from '../fields/index.ts';
 import { distinctionOf, namesOf } from '../records/index.ts';
 import { literal, quote } from '../sql/index.ts';
 import { type Api, type ApiField, removedValues } from './api.ts';
+import type { Change, SimpleChange } from './changes/change.ts';
+import { applyChanges } from './changes/index.ts';
 import { convertField, defaultOf, isWider, storedSuffixes } from './conversions.ts';
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
@@ -24,18 +26,15 @@ export interface ConversionCheck {
   readonly refuses: boolean;
 }
 
-/** The statements and checks that convert stored values. */
+/** The changes and checks that convert stored values. */
 export interface ConversionChecks {
-  /** Statements that fail if values do not fit. They read the tables before the change, so that they run before its locks. */
-  readonly guards: readonly string[];
-  readonly statements: readonly string[];
+  /** Checks that fail if values do not fit. They read the tables before the change, so that they run before its locks. */
+  readonly guards: readonly Change[];
+  readonly changes: readonly Change[];
   readonly checks: readonly ConversionCheck[];
-  /** The tables after these statements. */
+  /** The tables after these changes. */
   readonly tables: TableShapes;
 }
-
-/** SQLSTATE raised by a migration that fails because of stored values. */
-export const guardSqlState = 'CRM01';
 
 /** The model before the change. */
 export interface PreviousState {
@@ -52,7 +51,7 @@ interface Names {
 }
 
 /**
- * Returns statements and checks for fields whose type, length, values or nullability change.
+ * Returns changes and checks for fields whose type, length, values or nullability change.
  * @param instead SQL expressions of type text that replace invalid values, by field name
  */
 export function conversionChecks(
@@ -61,10 +60,8 @@ export function conversionChecks(
   definitions: readonly ResourceDefinition[],
   instead: ReadonlyMap<string, string>,
 ): ConversionChecks {
-  const guards: string[] = [];
-  const statements: string[] = [];
-  const checks: ConversionCheck[] = [];
-  const tables: Record<string, TableShape> = { ...before.tables };
+  const fieldChanges: FieldChange[] = [];
+  let tables = before.tables;
   for (const definition of definitions) {
     const target = after[definition.name];
     if (tables[definition.name] === undefined || target === undefined) continue;
@@ -73,19 +70,18 @@ export function conversionChecks(
       const stored = tables[definition.name] as TableShape;
       const change = changeOfField(before, { definition, field, stored, target }, instead);
       if (change === undefined) continue;
-      guards.push(...change.guards);
-      statements.push(...change.statements);
-      checks.push(...change.checks);
-      if (change.statements.length > 0) alteredFields.add(field.name);
-      tables[definition.name] = change.stored ?? stored;
+      fieldChanges.push(change);
+      if (change.changes.length > 0) alteredFields.add(field.name);
+      tables = applyChanges(tables, change.changes);
     }
-    for (const change of duplicates(before, definition, instead, alteredFields)) {
-      guards.push(...change.guards);
-      statements.push(...change.statements);
-      checks.push(...change.checks);
-    }
+    fieldChanges.push(...duplicates(before, definition, instead, alteredFields));
   }
-  return { guards, statements, checks, tables };
+  return {
+    guards: fieldChanges.flatMap(({ guards }) => guards),
+    changes: fieldChanges.flatMap(({ changes }) => changes),
+    checks: fieldChanges.flatMap(({ checks }) => checks),
+    tables,
+  };
 }
 
 /** A field with its table before and after the change. */
@@ -96,13 +92,8 @@ interface FieldTables {
   readonly target: TableShape;
 }
 
-interface FieldChange {
-  /** Like {@link ConversionChecks.guards}. */
-  readonly guards: readonly string[];
-  readonly statements: readonly string[];
-  readonly checks: readonly ConversionCheck[];
-  readonly stored?: TableShape;
-}
+/** The part of {@link ConversionChecks} for one field or unique key. */
+type FieldChange = Omit<ConversionChecks, 'tables'>;
 
 /** Returns the former names of a table and a column. */
 function formerly(before: PreviousState, table: string, column: string): { table: string; column: string } {
@@ -123,14 +114,14 @@ function changeOfField(
   const [first] = columns;
   if (first === undefined || field.set !== undefined) return undefined;
   const column = stored.columns[first.name];
-  const newColumn = target.columns[first.name] as SchemaPart;
+  const newColumn = target.columns[first.name] as ColumnShape;
   const name = `${definition.name}.${field.name}`;
   const replacement = instead.get(name);
   const context = { before, definition, field, name, replacement };
   if (column === undefined)
-    return replacement === undefined && (newColumn.nullable || newColumn.default !== null)
+    return replacement === undefined && (newColumn.nullable === true || newColumn.default !== undefined)
       ? undefined
-      : newField(context, stored, newColumn);
+      : newField(context, newColumn);
   const former = formerly(before, definition.name, field.name);
   const previousField: ApiField | undefined = before.api[former.table]?.fields[former.column];
   const from = previousField?.type ?? storedType(stored, field.name);
@@ -138,16 +129,17 @@ function changeOfField(
   if (column.type !== newColumn.type || isLink(stored) !== isLink(target)) {
     return conversion(context, { stored, target, from });
   }
-  const changes: BoundChange[] = [];
-  if (column.nullable && !newColumn.nullable) {
+  const bounds: BoundChange[] = [];
+  if (column.nullable === true && newColumn.nullable !== true) {
     const value = replacement === undefined ? defaultOf(field) : `(${replacement})::${first.type}`;
-    changes.push(
+    bounds.push(
       boundChange(
         context,
         'has no value',
         ({ columns: [column = ''] }) => `${quote(column)} is null`,
         value,
         value === undefined,
+        true,
       ),
     );
   }
@@ -155,7 +147,7 @@ function changeOfField(
   if (limit !== undefined && previousField !== undefined && limit < previousLimit) {
     const value = replacement === undefined ? undefined : `(${replacement})::text`;
     const where = ({ columns: [column = ''] }: Names) => `length(${quote(column)}) > ${limit}`;
-    changes.push(boundChange(context, `is longer than ${limit} characters`, where, value, true));
+    bounds.push(boundChange(context, `is longer than ${limit} characters`, where, value, true));
   }
   const removed =
     previousField && field.values?.closed ? removedValues(previousField, { enum: field.values.list }) : [];
@@ -163,19 +155,16 @@ function changeOfField(
     const where = ({ columns: [column = ''] }: Names) =>
       `${quote(column)} in (${removed.map(literal).join(', ')})`;
     const value = replacement === undefined ? undefined : `(${replacement})::text`;
-    changes.push(boundChange(context, 'has a value that is no longer listed', where, value, true));
+    bounds.push(boundChange(context, 'has a value that is no longer listed', where, value, true));
   }
-  if (changes.length === 0) return undefined;
-  const checks = changes.map(({ check }) => check);
-  const updates = changes.some(({ update }) => update !== undefined);
+  if (bounds.length === 0) return undefined;
+  const checks = bounds.map((bound) => bound.check);
   // A guard checks replacement values too, so it has to run after the update.
-  if (updates)
-    return {
-      guards: [],
-      statements: changes.flatMap(({ update, guard }) => [update, guard].flatMap((sql) => sql ?? [])),
-      checks,
-    };
-  return { guards: changes.flatMap(({ formerGuard }) => formerGuard ?? []), statements: [], checks };
+  if (bounds.some(({ update }) => update !== undefined)) {
+    const changes = bounds.flatMap(({ update, guard }) => [update, guard].flatMap((change) => change ?? []));
+    return { guards: [], changes, checks };
+  }
+  return { guards: bounds.flatMap(({ formerGuard }) => formerGuard ?? []), changes: [], checks };
 }
 
 interface FieldContext {
@@ -186,19 +175,20 @@ interface FieldContext {
   readonly replacement: string | undefined;
 }
 
-/** A bound on a field's values, with the statements that enforce it. */
+/** A bound on a field's values, with the changes that enforce it. */
 interface BoundChange {
   readonly check: ConversionCheck;
   /** Replaces invalid values. */
-  readonly update: string | undefined;
-  readonly guard: string | undefined;
+  readonly update: Change | undefined;
+  readonly guard: Change | undefined;
   /** The guard with the names before the change. */
-  readonly formerGuard: string | undefined;
+  readonly formerGuard: Change | undefined;
 }
 
 /**
- * Returns a check with the statements that enforce it.
+ * Returns a check with the changes that enforce it.
  * @param value SQL expression for the replacement value
+ * @param fillsNull whether the condition only matches null values
  */
 function boundChange(
   context: FieldContext,
@@ -206,18 +196,25 @@ function boundChange(
   conditionOf: (names: Names) => string,
   value: string | undefined,
   refuses: boolean,
+  fillsNull = false,
 ): BoundChange {
   const { before, definition, field } = context;
   const names = { table: definition.name, columns: [field.name] };
   const former = formerly(before, definition.name, field.name);
-  const guardOf = (where: Names): string | undefined =>
-    refuses ? conversionGuard(where.table, context.name, says, conditionOf(where)) : undefined;
+  const guardOf = (where: Names): Change | undefined =>
+    refuses ? guard(where.table, context.name, says, conditionOf(where)) : undefined;
   return {
     check: checkOf(context, says, conditionOf, refuses && value === undefined),
     update:
       value === undefined
         ? undefined
-        : `update ${quote(names.table)} set ${quote(field.name)} = ${value} where ${conditionOf(names)};`,
+        : {
+            kind: 'backfill',
+            table: names.table,
+            column: field.name,
+            value,
+            ...(!fillsNull && { where: conditionOf(names) }),
+          },
     guard: guardOf(names),
     formerGuard: guardOf({ table: former.table, columns: [former.column] }),
   };
@@ -238,40 +235,35 @@ function checkOf(
   return { name, says, where: where({ table, columns }), table, exampleColumn, refuses };
 }
 
-/** Returns the statements that add a field which is required or gets a value in existing records. */
-function newField(context: FieldContext, stored: TableShape, newColumn: SchemaPart): FieldChange {
+/** Returns the changes that add a field which is required or gets a value in existing records. */
+function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
   const { definition, field, replacement, name } = context;
   if (replacement === undefined) {
     const says = 'is required but has no value';
     const { table } = formerly(context.before, definition.name, field.name);
     return {
-      guards: [conversionGuard(table, name, says, 'true')],
-      statements: [],
+      guards: [guard(table, name, says, 'true')],
+      changes: [],
       checks: [{ ...checkOf(context, says, () => 'true', true), exampleColumn: undefined }],
     };
   }
-  const [column] = fieldColumns(field);
-  const collation = column?.collation === undefined ? '' : ` collate ${quote(column.collation)}`;
-  const value = `((${replacement})::${column?.type})`;
-  const table = quote(definition.name);
-  const columnName = quote(field.name);
-  const rule = newColumn.nullable ? '' : ' not null';
-  const statements = [
-    `alter table ${table} add ${columnName} ${column?.type}${collation}${rule} default ${value};`,
-  ];
-  // This default is only for existing records. If the field has its own default, a later statement sets it.
-  if (newColumn.default === null)
-    statements.push(`alter table ${table} alter column ${columnName} drop default;`);
-  const addedColumn = { ...newColumn, default: newColumn.default === null ? null : value };
+  const value = `((${replacement})::${newColumn.type})`;
+  const table = definition.name;
+  const columns = { [field.name]: { ...newColumn, default: value } };
   return {
     guards: [],
-    statements,
+    changes: [
+      { kind: 'addColumns', table, columns },
+      // This default is only for existing records. If the field has its own default, a later change sets it.
+      ...(newColumn.default === undefined
+        ? [{ kind: 'default', table, column: field.name, value: null } as const]
+        : []),
+    ],
     checks: [],
-    stored: { ...stored, columns: { ...stored.columns, [field.name]: addedColumn } },
   };
 }
 
-/** Returns the statements and the check that convert a field's values to another type. */
+/** Returns the changes and the check that convert a field's values to another type. */
 function conversion(
   context: FieldContext,
   {
@@ -281,9 +273,9 @@ function conversion(
   }: { readonly stored: TableShape; readonly target: TableShape; readonly from: string },
 ): FieldChange {
   const { before, definition, field, replacement } = context;
-  const table = quote(definition.name);
+  const table = definition.name;
   const suffixes = storedSuffixes(from).filter((suffix) => stored.columns[`${field.name}${suffix}`]);
-  const names = { table: definition.name, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
+  const names = { table, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
   // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before
   // them.
   const isLinked = field.to !== undefined;
@@ -299,16 +291,15 @@ function conversion(
   const isLossless = isWider(from, field.type);
   const isChecked = !isLossless || defaultOf(field) === undefined;
   const storedType = String(stored.columns[field.name]?.type);
-  const columnName = quote(field.name);
-  const isNullable = stored.columns[field.name]?.nullable === true;
-  const alters = [`alter column ${columnName} drop default`];
-  if (field.nullable && !isNullable) alters.push(`alter column ${columnName} drop not null`);
-  const statements = [`alter table ${table} ${alters.join(', ')};`];
+  const column = field.name;
+  const isNullable = stored.columns[column]?.nullable === true;
+  const changes: SimpleChange[] = [{ kind: 'default', table, column, value: null }];
+  if (field.nullable && !isNullable) changes.push({ kind: 'nullability', table, column, nullable: true });
   if (isLinked && replacement !== undefined) {
-    const assignment = `${quote(field.name)} = (${replacement})::${storedType === 'text' ? 'text' : 'bigint'}`;
-    statements.push(`update ${table} set ${assignment} where ${lostCondition(undefined)(names)};`);
+    const value = `(${replacement})::${storedType === 'text' ? 'text' : 'bigint'}`;
+    changes.push({ kind: 'backfill', table, column, value, where: lostCondition(undefined)(names) });
   }
-  const guards: string[] = [];
+  const guards: SimpleChange[] = [];
   if (isChecked) {
     const { table: formerTable } = formerly(before, definition.name, field.name);
     const former: Names = {
@@ -324,75 +315,58 @@ function conversion(
     const isFirst = !(isLinked && replacement !== undefined) && !usesNewNames;
     const where = isFirst ? former : names;
     const condition = lostCondition(isLinked ? undefined : replacement)(where);
-    (isFirst ? guards : statements).push(conversionGuard(where.table, context.name, says, condition));
+    (isFirst ? guards : changes).push(guard(where.table, context.name, says, condition));
   }
-  const shape = {
-    columns: { ...stored.columns },
-    indexes: { ...stored.indexes },
-    foreignKeys: { ...stored.foreignKeys },
-  };
-  for (const column of names.columns) {
-    const constraint = linkOf(stored, column)?.name;
-    if (constraint !== undefined) {
-      statements.push(`alter table ${table} drop constraint ${quote(constraint)};`);
-      delete shape.foreignKeys[constraint];
-    }
-  }
-  for (const [index, { expression }] of Object.entries(stored.indexes)) {
-    if (!names.columns.some((column) => String(expression).includes(quote(column)))) continue;
-    statements.push(`drop index ${quote(index)};`);
-    delete shape.indexes[index];
+  for (const name of names.columns.flatMap((stem) => linkOf(stored, stem)?.name ?? []))
+    changes.push({ kind: 'dropForeignKey', table, name });
+  for (const [name, index] of Object.entries(stored.indexes)) {
+    if (names.columns.some((stem) => textsOf(index).some((text) => text.includes(quote(stem)))))
+      changes.push({ kind: 'dropIndex', table, name });
   }
   const columns = fieldColumns(field);
-  for (const { name, type, collation } of columns.slice(1)) {
-    if (shape.columns[name] === undefined) {
-      statements.push(`alter table ${table} add ${quote(name)} ${type}${collate(collation)};`);
-    }
+  const added = columns.slice(1).filter(({ name }) => stored.columns[name] === undefined);
+  for (const { name, type, collation } of added) {
+    const shape = { type, ...(collation !== undefined && { collation }), nullable: true as const };
+    changes.push({ kind: 'addColumns', table, columns: { [name]: shape } });
   }
-  if (storedType !== target.columns[field.name]?.type) {
-    const fallback = defaultOf(field) ?? 'null';
-    const types = columns.map(({ name, type, collation }, index) => {
-      const value = `case when ${isNone} then ${index === 0 ? `(${fallback})::${type}` : 'null'} else ${values[index]} end`;
-      return `alter column ${quote(name)} type ${type}${collate(collation)} using (${value})`;
-    });
-    statements.push(`alter table ${table} ${types.join(', ')};`);
-  } else if (!field.nullable && defaultOf(field) !== undefined) {
-    statements.push(`update ${table} set ${columnName} = ${defaultOf(field)} where ${columnName} is null;`);
+  const isRetyped = storedType !== target.columns[column]?.type;
+  const fallback = defaultOf(field);
+  if (isRetyped) {
+    const retyped = columns.map(({ name, type, collation }, index) => ({
+      name,
+      type,
+      ...(collation !== undefined && { collation }),
+      using: `case when ${isNone} then ${index === 0 ? `(${fallback ?? 'null'})::${type}` : 'null'} else ${values[index]} end`,
+    }));
+    changes.push({ kind: 'alterTypes', table, columns: retyped });
+  } else if (!field.nullable && fallback !== undefined) {
+    changes.push({ kind: 'backfill', table, column, value: fallback });
   }
-  for (const column of names.columns.slice(1)) {
-    if (target.columns[column] !== undefined) continue;
-    // The text in the first column now includes the dropped column's value.
-    statements.push(`alter table ${table} drop column ${quote(column)};`);
-    delete shape.columns[column];
-  }
-  for (const [index, { name }] of columns.entries()) {
-    const newColumn = target.columns[name] as SchemaPart;
-    shape.columns[name] = {
-      ...newColumn,
-      default: null,
-      nullable: index > 0 || isNullable || field.nullable,
-    };
-  }
+  const dropped = names.columns.slice(1).filter((name) => target.columns[name] === undefined);
+  // The text in the first column now includes the dropped column's value.
+  if (dropped.length > 0) changes.push({ kind: 'dropColumns', table, columns: dropped });
   const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
-  return { guards, statements, checks: isChecked ? [check] : [], stored: { ...stored, ...shape } };
+  return {
+    guards,
+    changes: isRetyped ? [{ kind: 'retypeColumns', table, changes }] : changes,
+    checks: isChecked ? [check] : [],
+  };
 }
 
-const collate = (collation: string | undefined): string =>
-  collation === undefined ? '' : ` collate ${quote(collation)}`;
+/** Returns the SQL texts of an index. */
+const textsOf = (index: TableShape['indexes'][string]): readonly string[] =>
+  'expression' in index ? [index.expression] : [...index.keys, index.where ?? ''];
 
-/** Returns a statement that fails the migration if any record matches a condition. */
-export function conversionGuard(table: string, name: string, says: string, where: string): string {
-  const body = `declare lost bigint; ids text; begin
-  select count(*) into lost from ${quote(table)} where ${where};
-  if lost > 0 then
-    select string_agg(shown, ', ') into ids from (select "id" || ' of organization ' || "organization_id" as shown from ${quote(table)} where ${where} order by "organization_id", "id" limit 10) s;
-    raise exception using errcode = '${guardSqlState}', message = ${literal(`${name} ${says} in `)} || lost || case lost when 1 then ' record' else ' records' end || ', for example ' || ids;
-  end if;
-end`;
-  return `do $check$ ${body} $check$;`;
-}
+/** Returns a change that fails the migration if any record matches a condition. */
+const guard = (table: string, name: string, says: string, where: string): SimpleChange => ({
+  kind: 'check',
+  table,
+  name,
+  says,
+  where,
+});
 
-/** Returns the statements and checks for duplicate values of fields that become unique. */
+/** Returns the changes and checks for duplicate values of fields that become unique. */
 function duplicates(
   before: PreviousState,
   { name, fields, uniques }: ResourceDefinition,
@@ -425,16 +399,24 @@ function duplicates(
     const says = 'has a duplicate value';
     const replacement = instead.get(label);
     const [first] = unique;
-    const update =
+    const update: Change[] =
       replacement === undefined
         ? []
-        : [`update ${quote(name)} set ${quote(first.name)} = (${replacement})::text where ${where(names)};`];
-    // Other statements can create or remove duplicates.
+        : [
+            {
+              kind: 'backfill',
+              table: name,
+              column: first.name,
+              value: `(${replacement})::text`,
+              where: where(names),
+            },
+          ];
+    // Other changes can create or remove duplicates.
     const isFirst = replacement === undefined && !fieldNames.some((field) => alteredFields.has(field));
     return [
       {
-        guards: isFirst ? [conversionGuard(table, label, says, where(former))] : [],
-        statements: isFirst ? [] : [...update, conversionGuard(name, label, says, where(names))],
+        guards: isFirst ? [guard(table, label, says, where(former))] : [],
+        changes: isFirst ? [] : [...update, guard(name, label, says, where(names))],
         checks: [
           {
             name: label,

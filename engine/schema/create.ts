@@ -2,9 +2,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFolder, type DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
-import { assertReferencesStay, changeOf, type Intent } from './changes.ts';
+import type { Change } from './changes/change.ts';
+import { sqlOf } from './changes/index.ts';
 import { migrationNames } from './migration-log.ts';
 import type { Model } from './model.ts';
+import { assertReferencesStay, changeOf, type Intent } from './model-change.ts';
 import { patchFile } from './sequences.ts';
 
 /**
@@ -13,8 +15,8 @@ import { patchFile } from './sequences.ts';
  */
 export async function assertMigrationsComplete(config: DatabaseConfig, model: Model): Promise<void> {
   assertReferencesStay(config, model);
-  const { statements } = await changeOf(config, model);
-  if (statements.length === 0) return;
+  const { changes } = await changeOf(config, model);
+  if (changes.length === 0) return;
   throw new UserError(
     'the resource definitions have changes without a migration. Run "npm run crm -- migrate --create <name>", review the file, then run "npm run crm -- migrate"',
   );
@@ -24,6 +26,8 @@ export async function assertMigrationsComplete(config: DatabaseConfig, model: Mo
 export interface NewMigration {
   /** Path of the file; undefined if the definitions have not changed. */
   readonly file: string | undefined;
+  readonly changes: readonly Change[];
+  /** The statements that make the changes if the tables are not in use. */
   readonly statements: readonly string[];
 }
 
@@ -41,18 +45,19 @@ export async function createMigration(
   if (!/^[a-z0-9][a-z0-9_-]{0,60}$/i.test(name)) {
     throw new UserError(`"${name}" is not a valid migration name. Use letters, digits, "-" and "_".`);
   }
-  const { statements, undecided, patch } = await changeOf(config, model, intent);
+  const { changes, undecided, patch } = await changeOf(config, model, intent);
+  const statements = sqlOf(changes);
   if (undecided.length > 0) throw new UserError(`${undecided.join('\n')}\nNothing was written.`);
-  if (patch === undefined) return { file: undefined, statements };
+  if (patch === undefined) return { file: undefined, changes, statements };
   const migration = `Migration${nextTime(config)}_${name.replaceAll('-', '_')}`;
   createFolder(config.migrations);
   const patchPath = join(config.migrations, patchFile(migration));
   writeFileSync(patchPath, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
-  // Changes that only callers can see do not need statements.
-  if (statements.length === 0) return { file: patchPath, statements };
+  // Changes that only callers can see do not affect the tables.
+  if (changes.length === 0) return { file: patchPath, changes, statements };
   const file = join(config.migrations, `${migration}.ts`);
-  writeFileSync(file, migrationText(migration, statements), { flag: 'wx' });
-  return { file, statements };
+  writeFileSync(file, migrationText(changes), { flag: 'wx' });
+  return { file, changes, statements };
 }
 
 /** Returns the timestamp for a migration's name, which must be unique because migrations run in name order. */
@@ -64,20 +69,39 @@ function nextTime(config: DatabaseConfig): string {
   }
 }
 
-/**
- * Returns the source of a migration. `down` is omitted because it would drop values stored after the
- * migration.
- */
-function migrationText(name: string, statements: readonly string[]): string {
-  const lines = statements.map((sql) => `    this.addSql(\`${sql.replace(/[`$\\]/g, '\\$&')}\`);`);
-  return `import { Migration } from '@mikro-orm/migrations';
+/** Returns the source of a migration, which only goes forward. */
+const migrationText = (changes: readonly Change[]): string =>
+  `export const changes = ${sourceOf(changes, '')};\n`;
 
-export class ${name} extends Migration {
-  override name = '${name}';
+/** Maximum width of a line in a migration file. */
+const maxWidth = 110;
 
-  override up(): void {
-${lines.join('\n')}
-  }
+/** Returns a JSON value as TypeScript, on one line if it is short. */
+function sourceOf(value: unknown, indent: string): string {
+  if (typeof value === 'string') return textSource(value);
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const isList = Array.isArray(value);
+  const items = (at: string) =>
+    Object.entries(value).map(([key, item]) => {
+      const name = /^[a-z_]\w*$/i.test(key) ? key : textSource(key);
+      return isList ? sourceOf(item, at) : `${name}: ${sourceOf(item, at)}`;
+    });
+  const [start, end] = isList ? ['[', ']'] : ['{ ', ' }'];
+  const line = `${start}${items(indent).join(', ')}${end}`;
+  // A list of changes has one line or more for each change.
+  if (indent !== '' && line.length + indent.length < maxWidth && !line.includes('\n')) return line;
+  const inner = `${indent}  `;
+  return `${start.trim()}\n${items(inner)
+    .map((item) => `${inner}${item},\n`)
+    .join('')}${indent}${end.trim()}`;
 }
-`;
+
+/** Returns a text as a string literal, in the quotes that it does not contain. */
+function textSource(text: string): string {
+  const json = JSON.stringify(text);
+  if (!text.includes('"')) return text.includes("'") ? json : `'${json.slice(1, -1)}'`;
+  const unquoted = json.slice(1, -1).replaceAll('\\"', '"');
+  return text.includes("'")
+    ? `\`${unquoted.replaceAll('`', '\\`').replaceAll('${', '\\${')}\``
+    : `'${unquoted}'`;
 }

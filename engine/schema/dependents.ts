@@ -28,10 +28,6 @@ export const dependentsSql = ({ table, columns, known }: RetypedColumns): string
      and not (v.oid is not null and starts_with(v.relnamespace::regnamespace::text, '${viewsPrefix}'))
    order by 1`;
 
-/** Returns the names of the indexes and constraints that statements drop. */
-export const droppedParts = (statements: readonly string[]): readonly string[] =>
-  statements.flatMap((sql) => /^(?:drop index|.* drop constraint) "(\w+)"/.exec(sql)?.[1] ?? []);
-
 /**
  * Checks that a type change does not drop objects that no migration created.
  * @throws UserError with the objects

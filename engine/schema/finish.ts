@@ -8,12 +8,11 @@ import {
 } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { literal, quote } from '../sql/index.ts';
-import { assertNoDependents, droppedParts } from './dependents.ts';
+import { assertNoDependents } from './dependents.ts';
 import { migrationError, partlyMigrated } from './migration-error.ts';
 import { migrationName, migrationPath } from './migration-log.ts';
 import { type LiveNode, nodesIn, nodesWithoutMigration } from './nodes.ts';
 import { dropViews, OlderModels } from './older-models.ts';
-import { backfillSql, type DeferredStep, stepJson, swapStatements } from './retype.ts';
 import {
   finishingContract,
   lockPauseMs,
@@ -24,6 +23,8 @@ import {
   type SessionRow,
   withLockTimeout,
 } from './session.ts';
+import { backfillSql, type ColumnSwap, type DeferredStep, stepJson } from './steps.ts';
+import { swapStatements } from './swap.ts';
 
 /**
  * Runs the remaining steps of migrations, each in its own transaction.
@@ -48,19 +49,25 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
       for (let [step, ...rest] = steps; step !== undefined; [step, ...rest] = steps) {
         let current = '';
         try {
-          if (typeof step === 'string') {
-            current = step;
-            if (step.includes(' concurrently ')) {
-              await execute(step);
-              // An interrupted build leaves an invalid index, which the preceding DROP removes, so keep both
-              // steps until the build is done.
-              if (!step.startsWith('drop ')) await execute(storeSql(rest));
-            } else {
-              await withLockTimeout(connection, async (run) => {
-                await run(current);
-                await run(storeSql(rest));
-              });
+          if (typeof step !== 'string' && 'build' in step) {
+            for (const statement of step.build) {
+              current = statement;
+              await execute(statement);
             }
+            await execute(storeSql(rest));
+          } else if (typeof step === 'string' || 'sql' in step) {
+            const sql = typeof step === 'string' ? step : step.sql;
+            current = sql;
+            const stepRest = rest;
+            await withLockTimeout(connection, async (run) => {
+              await run(sql);
+              await run(storeSql(stepRest));
+            }).catch((cause: unknown) => {
+              if (typeof step !== 'string' || sqlState(cause) !== needsNoTransaction) throw cause;
+              // Earlier versions stored the statements of an index build as texts. The next stored step includes it, so
+              // that all of them run again if one is interrupted.
+              return execute(sql);
+            });
           } else if ('swap' in step) {
             const { swap } = step;
             await withLockTimeout(connection, async (run) => {
@@ -72,7 +79,7 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               const retyped = {
                 table: swap.table,
                 columns: [...swap.columns, ...swap.gone].map((column) => column.name),
-                known: droppedParts(swap.drops),
+                known: knownParts(swap),
               };
               await assertNoDependents(run, retyped, partlyMigrated);
               const { immediate, contract } = swapStatements(swap, outdatedNodes, new OlderModels());
@@ -100,7 +107,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
             });
           }
         } catch (cause) {
-          if (typeof step !== 'string' && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
+          const isBatch = typeof step !== 'string' && ('fill' in step || 'swap' in step);
+          if (isBatch && sqlState(cause) === lockTimedOut && ++attempts < lockTries) {
             await delay(lockPauseMs / 10);
             continue;
           }
@@ -116,6 +124,14 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
     return rows.map(({ name }) => migrationName(name));
   });
 }
+
+/** SQLSTATE for a statement that cannot run in a transaction. */
+const needsNoTransaction = '25001';
+
+/** Returns the names of the indexes and foreign keys that a swap replaces. */
+const knownParts = ({ known, drops }: ColumnSwap): readonly string[] =>
+  // Earlier versions did not store the names, but only statements that end in the quoted name.
+  known ?? drops.map((sql) => sql.split('"').at(-2) ?? '');
 
 /**
  * Checks that nodes without the migration can use views of the old schema.

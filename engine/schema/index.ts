@@ -3,7 +3,6 @@
 
 export type { ApiChange } from './api.ts';
 export { applyPending, assertUpToDate, migrate } from './apply.ts';
-export type { Intent } from './changes.ts';
 export { type CitusKind, citusModel } from './citus.ts';
 export { assertCompatible } from './compatibility.ts';
 export { tablesAfter } from './contents.ts';
@@ -11,6 +10,7 @@ export { contract } from './contract.ts';
 export { assertMigrationsComplete, createMigration } from './create.ts';
 export { migrationNames, readMigrationLog } from './migration-log.ts';
 export { entitiesOf, type Model } from './model.ts';
+export type { Intent } from './model-change.ts';
 export { heartbeatMs, registerNode, runningNodes, viewsOf } from './nodes.ts';
 export {
   countMs,

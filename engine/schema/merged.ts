@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
+import { type Change, ofKind } from './changes/change.ts';
+import { listedChanges } from './migration-log.ts';
 import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 import type { ModelPatch } from './stored.ts';
 
@@ -10,45 +12,48 @@ import type { ModelPatch } from './stored.ts';
  * field are merged. Each migration is valid on its own, but they cannot both be applied.
  * @throws UserError with each column and both migrations
  */
-export function assertAddedOnce(config: DatabaseConfig): void {
-  const problems = migrationSequences(config).flatMap(duplicateAdditions);
+export async function assertAddedOnce(config: DatabaseConfig): Promise<void> {
+  const problems: string[] = [];
+  for (const sequence of migrationSequences(config)) problems.push(...(await duplicateAdditions(sequence)));
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-function duplicateAdditions({ folder, files, patches }: Sequence): string[] {
+async function duplicateAdditions({ folder, files, patches }: Sequence): Promise<string[]> {
   /** The migration that first added each column, by `table.column`. */
   const firstAdditions = new Map<string, string>();
-  return patches.flatMap((migration) => {
+  const problems: string[] = [];
+  for (const migration of patches) {
     const file = files.get(migration);
-    if (file === undefined) return [];
-    const sql = readFileSync(join(folder, file), 'utf8');
+    if (file === undefined) continue;
     const patch = JSON.parse(readFileSync(join(folder, patchFile(migration)), 'utf8')) as ModelPatch;
     rename(firstAdditions, patch.renamed);
-    return Object.entries(patch.tables).flatMap(([table, change]) => {
-      if (change === null) {
-        for (const key of firstAdditions.keys()) if (key.startsWith(`${table}.`)) firstAdditions.delete(key);
-        return [];
+    for (const [table, change] of Object.entries(patch.tables)) {
+      for (const key of firstAdditions.keys()) {
+        const column = key.slice(table.length + 1);
+        const isDropped = change === null || change.columns?.[column] === null;
+        if (key.startsWith(`${table}.`) && isDropped) firstAdditions.delete(key);
       }
-      return Object.entries(change.columns ?? {}).flatMap(([column, columnShape]) => {
-        const key = `${table}.${column}`;
-        if (columnShape === null) firstAdditions.delete(key);
-        if (columnShape === null || !addsColumn(sql, table, column)) return [];
-        const firstMigration = firstAdditions.get(key);
-        firstAdditions.set(key, migration);
-        if (firstMigration === undefined) return [];
-        return [
-          `${join(folder, file)}  adds ${key}, which ${firstMigration} already adds. Delete this migration and ${patchFile(migration)}, then run "crm migrate --create" for the rest of its changes.`,
-        ];
-      });
-    });
-  });
+    }
+    for (const key of addedColumns(await listedChanges(join(folder, file)))) {
+      const firstMigration = firstAdditions.get(key);
+      firstAdditions.set(key, migration);
+      if (firstMigration === undefined) continue;
+      problems.push(
+        `${join(folder, file)}  adds ${key}, which ${firstMigration} already adds. Delete this migration and ${patchFile(migration)}, then run "crm migrate --create" for the rest of its changes.`,
+      );
+    }
+  }
+  return problems;
 }
 
-/** Returns whether SQL adds a column, rather than changing or replacing it. */
-function addsColumn(sql: string, table: string, column: string): boolean {
-  const matches = (change: string) =>
-    new RegExp(`alter table "${table}" [^;]*\\b${change} "${column}"`).test(sql);
-  return matches('add(?: column)?') && !matches('drop column');
+/** Returns the added columns as `table.column`, without those that a migration replaces. */
+function addedColumns(changes: readonly Change[]): readonly string[] {
+  const replaced = ofKind(changes, 'dropColumns').flatMap(({ table, columns }) =>
+    columns.map((column) => `${table}.${column}`),
+  );
+  return ofKind(changes, 'addColumns')
+    .flatMap(({ table, columns }) => Object.keys(columns).map((column) => `${table}.${column}`))
+    .filter((name) => !replaced.includes(name));
 }
 
 /** Renames the keys of renamed tables and columns. */

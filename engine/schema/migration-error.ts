@@ -1,6 +1,7 @@
 import { sqlState, violatedConstraint } from '../database/index.ts';
 import { UserError } from '../errors.ts';
-import { guardSqlState } from './conversion-checks.ts';
+import { singleLine } from '../tables/index.ts';
+import { checkSqlState } from './changes/check.ts';
 
 /** Maximum number of characters of a statement in a message. */
 const maxStatement = 200;
@@ -27,8 +28,8 @@ export function migrationError(
   }
   // Omit the detail and quoted values, because record values can be sensitive.
   const [line = ''] = String(message).split('\n');
-  const reason = state.startsWith('22') ? (line.split(/: "/)[0] ?? '') : line;
-  if (state === guardSqlState) {
+  const reason = state.startsWith('22') ? (line.split(': "')[0] ?? '') : line;
+  if (state === checkSqlState) {
     const name = reason.split(' ')[0];
     const retryHint =
       progressNote === nothingMigrated
@@ -39,7 +40,8 @@ export function migrationError(
       { cause },
     );
   }
-  const excerpt = statement.replace(/\s+/g, ' ').replace(/;$/, '').slice(0, maxStatement);
+  const text = singleLine(statement);
+  const excerpt = (text.endsWith(';') ? text.slice(0, -1) : text).slice(0, maxStatement);
   return new UserError(
     `${file} failed: ${reason}. Statement: ${excerpt}. ${progressNote} Fix the cause, then migrate again.`,
     { cause },

@@ -5,10 +5,14 @@ import type { Migration } from '@mikro-orm/migrations';
 import { type Database, type DatabaseConfig, migrationsTable } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
+import { suggestion } from '../yaml/index.ts';
+import type { Change } from './changes/change.ts';
+import { kindNames } from './changes/index.ts';
+import { raw } from './changes/raw.ts';
 import { listNodes, nodesWithoutMigration } from './nodes.ts';
-import { type DeferredStep, stepTables } from './retype.ts';
 import { migrationSequences } from './sequences.ts';
 import { finishingContract } from './session.ts';
+import { type DeferredStep, stepTables } from './steps.ts';
 
 /** State of a database's migrations compared with the migration files. */
 export interface MigrationLog {
@@ -49,24 +53,62 @@ export function migrationPath(config: DatabaseConfig, name: string): string {
   return join(folder ?? config.migrations, files?.get(name) ?? name);
 }
 
-/** Returns the statements of a migration. @throws UserError if its file does not export a migration */
-export async function statementsIn(
+/** The changes of a migration file. */
+export interface MigrationFile {
+  readonly changes: readonly Change[];
+  /** Does not depend on the formatting of the file. */
+  readonly checksum: string;
+}
+
+/**
+ * Reads a migration file, which exports a list of changes, or a class with hand-written statements.
+ * @throws UserError if it exports neither, or an unknown kind of change
+ */
+export async function readMigration(
   { orm }: Pick<Database, 'orm'>,
   config: DatabaseConfig,
   name: string,
-): Promise<readonly string[]> {
+): Promise<MigrationFile> {
   const path = migrationPath(config, name);
-  const exported = (await import(pathToFileURL(path).href)) as Record<string, MigrationClass>;
+  const exported = await importMigration(path);
+  if (isList(exported)) {
+    for (const { kind } of exported.changes) {
+      if (!kindNames.includes(kind))
+        throw new UserError(`${path}: "${kind}" is not a kind of change${suggestion(kind, kindNames)}`);
+    }
+    return { changes: exported.changes, checksum: checksumOf(exported.changes) };
+  }
   const Class = exported[name] ?? Object.values(exported)[0];
   if (Class === undefined) throw new UserError(`${path} exports no migration`);
   const migration = new Class(orm.em.getDriver(), orm.config);
   await migration.up();
-  return migration.getQueries().map(String);
+  const statements = migration.getQueries().map(String);
+  return { changes: statements.map(raw), checksum: checksumOf(statements) };
 }
 
-/** Returns a checksum of a migration's statements. It does not depend on the formatting of the file. */
-export const checksumOf = (statements: readonly string[]): string =>
-  createHash('sha256').update(JSON.stringify(statements)).digest('hex');
+/** Returns the changes that a migration file lists; none if it contains hand-written statements. */
+export async function listedChanges(path: string): Promise<readonly Change[]> {
+  const exported = await importMigration(path);
+  return isList(exported) ? exported.changes : [];
+}
+
+/** Exports of a migration file: a list of changes, or a class with hand-written statements. */
+type MigrationExports = { readonly changes: readonly Change[] } | Readonly<Record<string, MigrationClass>>;
+
+const importMigration = async (path: string): Promise<MigrationExports> =>
+  (await import(pathToFileURL(path).href)) as MigrationExports;
+
+const isList = (exported: MigrationExports): exported is { readonly changes: readonly Change[] } =>
+  Array.isArray(exported.changes);
+
+const checksumOf = (value: readonly unknown[]): string =>
+  createHash('sha256').update(JSON.stringify(value)).digest('hex');
+
+/** Returns the changes of a row's `contract`, in which earlier versions stored statements. */
+export const contractChanges = (json: string): readonly Change[] =>
+  (JSON.parse(json) as (string | Change)[]).map((change) =>
+    typeof change === 'string' ? raw(change) : change,
+  );
 
 /** Reads the migration log and compares it with the migration files. */
 export async function readMigrationLog(database: Database, config: DatabaseConfig): Promise<MigrationLog> {
@@ -109,7 +151,7 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
   for (const [storedName, checksum] of rows) {
     const name = migrationName(String(storedName));
     if (checksum === null || !files.includes(name)) continue;
-    if (checksumOf(await statementsIn(database, config, name)) !== checksum) {
+    if ((await readMigration(database, config, name)).checksum !== checksum) {
       problems.push(`${name} was changed after it was applied. Restore it, and create another migration.`);
     }
   }
@@ -132,13 +174,16 @@ export async function readMigrationLog(database: Database, config: DatabaseConfi
   const unfinished: UnfinishedMigration[] = [];
   for (const [storedName, , remaining, contract] of rows) {
     const steps = parseSteps(remaining);
-    for (const table of stepTables([...steps, ...parseSteps(contract)])) unfinishedTables.add(table);
+    const later = typeof contract === 'string' ? contractChanges(contract) : [];
+    for (const table of [...stepTables(steps), ...later.flatMap(({ table }) => table ?? [])])
+      unfinishedTables.add(table);
     const name = migrationName(String(storedName));
     if (steps.length === 0 || applied.includes(name)) continue;
     const tables = [...new Set(stepTables(steps))].join(', ');
+    const location = tables === '' ? '' : ` on ${tables}`;
     unfinished.push({
       name,
-      text: `${name} is not finished: ${steps.length} ${steps.length === 1 ? 'step remains' : 'steps remain'} on ${tables}. Unless it is still running, run "crm migrate" to finish it.`,
+      text: `${name} is not finished: ${steps.length} ${steps.length === 1 ? 'step remains' : 'steps remain'}${location}. Unless it is still running, run "crm migrate" to finish it.`,
     });
   }
   return { applied, pending, problems, waiting, unfinished, unfinishedTables: [...unfinishedTables] };

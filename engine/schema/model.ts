@@ -1,5 +1,7 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Resource } from '../compile/index.ts';
+import { type DatabaseConfig, shapesOfEntities, type TableShapes } from '../database/index.ts';
+import { declaredIndexes } from '../tables/index.ts';
 
 /** The resources of an instance, and the tables of its modules. */
 export interface Model {
@@ -12,3 +14,16 @@ export const entitiesOf = ({ resources, tables }: Model): readonly EntitySchema[
   ...tables,
   ...resources.map((resource) => resource.entity),
 ];
+
+/** Returns all tables of the instance as data, without a database. */
+export async function shapesOf(config: DatabaseConfig, model: Model): Promise<TableShapes> {
+  const entities = entitiesOf(model);
+  const indexesByTable = new Map(entities.map((entity) => [entity.meta.tableName, declaredIndexes(entity)]));
+  const shapes = Object.entries(await shapesOfEntities(config, entities));
+  return Object.fromEntries(
+    shapes.map(([name, shape]) => [
+      name,
+      { ...shape, indexes: { ...shape.indexes, ...indexesByTable.get(name) } },
+    ]),
+  );
+}

@@ -1,29 +1,19 @@
 import { type Database, type DatabaseConfig, isStatementTimeout, type TextRows } from '../database/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
 import { quote } from '../sql/index.ts';
+import { singleLine } from '../tables/index.ts';
 import type { ApiChange } from './api.ts';
-import { changeOf, type Intent } from './changes.ts';
+import { type Change, ofKind, type RetypeColumns } from './changes/change.ts';
+import { catalogOnly, type Effects, strongerLock } from './changes/effects.ts';
+import { kindOf } from './changes/index.ts';
+import type { DroppedValues } from './changes/kind.ts';
+import { preparations, replacedParts, retypeColumns } from './changes/retype-columns.ts';
 import type { ConversionCheck } from './conversion-checks.ts';
 import { dependentsSql } from './dependents.ts';
 import { driftOf } from './drift.ts';
 import { readMigrationLog } from './migration-log.ts';
 import type { Model } from './model.ts';
-import { onlineForm } from './online.ts';
-import { groupRetypes, type Retype } from './retype.ts';
-import { isBackfill } from './run.ts';
-import {
-  analyzeBackfill,
-  analyzeOnline,
-  analyzeOnNewTable,
-  analyzeStatement,
-  analyzeTypeChange,
-  analyzeUnderLock,
-  createdTable,
-  type DroppedValues,
-  droppedValues,
-  type StatementAnalysis,
-  strongerLock,
-} from './statements.ts';
+import { changeOf, type Intent } from './model-change.ts';
 import { type Renames, storedModel } from './stored.ts';
 
 /** Number of rows of a table. */
@@ -32,8 +22,14 @@ export interface RowCount {
   readonly isEstimate: boolean;
 }
 
-/** A statement in a migration plan. */
-export interface PlannedStatement extends StatementAnalysis {
+/** A statement in a migration plan, with the effects of its change. */
+export interface PlannedStatement extends Effects {
+  readonly sql: string;
+  /** One-line summary. */
+  readonly title: string;
+  readonly table: string | undefined;
+  /** The effect as a verb phrase. */
+  readonly says: string;
   /**
    * Number of rows in the table that the statement reads or writes; undefined without a database or if the
    * table does not exist yet.
@@ -110,57 +106,58 @@ export async function planChanges(
   intent: Intent,
   database: Database | undefined,
 ): Promise<MigrationPlan> {
-  const { statements, renamed, checks, api, undecided } = await changeOf(config, model, intent);
+  const { changes, renamed, checks, api, undecided } = await changeOf(config, model, intent);
   /** Tables whose rows could not be counted in time, for example because they are locked. */
   const slowTables = new Set<string>();
   const countRows = database && counter(database, slowTables);
-  const plannedStatements: PlannedStatement[] = [];
-  const typeChanges = new Map(
-    groupRetypes(statements).flatMap((step) =>
-      typeof step === 'string' ? [] : step.statements.map((sql) => [sql, step] as const),
-    ),
-  );
+  const statements: PlannedStatement[] = [];
   /** The strongest lock that the migration's transaction has on each table. */
-  const heldLocks = new Map<string, string>();
-  const createdTables = new Set(statements.map(createdTable));
-  for (const statement of statements.map(analyzeStatement)) {
-    if (createdTables.has(statement.table) && statement.table !== undefined) {
-      plannedStatements.push({ ...analyzeOnNewTable(statement), rows: undefined, drops: [] });
+  const heldLocks = new Map<string, Effects['lock']>();
+  const createdTables = new Set(ofKind(changes, 'createTable').map(({ table }) => table));
+  for (const change of changes) {
+    const parts = change.kind === 'retypeColumns' ? change.changes : [change];
+    if (change.table !== undefined && createdTables.has(change.table)) {
+      for (const part of parts) statements.push(...planned(part, onNewTable(part), undefined, []));
       continue;
     }
-    const table = statement.table === undefined ? '' : formerTable(renamed, statement.table);
-    const rows = statement.touches === 'nothing' ? undefined : await countRows?.(table);
-    const isOnline = config.databaseAddress !== undefined && rows?.count !== 0;
-    const typeChange = typeChanges.get(statement.sql);
-    const drops: PlannedDrop[] = [];
-    // A type change drops an offset whose value is in the new column.
-    const dropped = typeChange === undefined ? droppedValues(statement) : [];
-    for (const values of dropped)
-      drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));
-    const held = heldLocks.get(table) ?? 'none';
-    const analysis = isOnline
-      ? analyzeOnServer(statement, typeChange, held)
-      : config.databaseAddress === undefined
-        ? statement
-        : analyzeUnderLock(statement, held);
-    // A type change runs at the position of its last statement.
-    const runsHere = typeChange === undefined || typeChange.statements.at(-1) === statement.sql;
-    if (!isOnline || (runsHere && !isDeferred(statement.sql)))
-      heldLocks.set(table, strongerLock(held, typeChange === undefined ? analysis.lock : 'ACCESS EXCLUSIVE'));
-    plannedStatements.push({ ...analysis, rows, drops });
+    const table = formerTable(renamed, change.table ?? '');
+    for (const part of parts) {
+      const { touches } = kindOf(part).risk(part);
+      const isServer = config.databaseAddress !== undefined;
+      const isOnline =
+        isServer && (touches === 'nothing' ? undefined : await countRows?.(table))?.count !== 0;
+      const held = heldLocks.get(table) ?? 'none';
+      const effects = !isServer
+        ? usually(part)
+        : !isOnline
+          ? underLock(usually(part), held)
+          : change.kind === 'retypeColumns'
+            ? inTypeChange(part, change, held)
+            : onServer(part, held);
+      // A type change drops an additional column whose value is in the new one.
+      const drops: PlannedDrop[] = [];
+      for (const values of change.kind === 'retypeColumns' ? [] : (kindOf(part).drops?.(part) ?? []))
+        drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));
+      const rows = touches === 'nothing' ? undefined : await countRows?.(table);
+      statements.push(...planned(part, effects, rows, drops));
+      const isDeferred =
+        isOnline && (change.kind === 'retypeColumns' || kindOf(part).online?.(part, [])?.now.length === 0);
+      if (!isDeferred) heldLocks.set(table, strongerLock(held, effects.lock));
+    }
+    if (change.kind === 'retypeColumns') heldLocks.set(table, retypeColumns.risk(change).lock);
   }
   const plannedChecks: PlannedCheck[] = [];
   for (const check of checks)
     plannedChecks.push(await checkRecords(check, database, slowTables.has(check.table)));
   return {
-    statements: plannedStatements,
+    statements,
     checks: plannedChecks,
     api,
     partners: partnersOf(needs, api),
     undecided,
     dependents:
       database?.kind === 'postgresql'
-        ? await dependentsOf(database, config, typeChanges.values(), renamed, slowTables)
+        ? await dependentsOf(database, config, ofKind(changes, 'retypeColumns'), renamed, slowTables)
         : [],
     database: database && (await stateOf(database, config)),
   };
@@ -237,13 +234,13 @@ async function rowsOf(
 async function dependentsOf(
   database: Database,
   config: DatabaseConfig,
-  retypes: Iterable<Retype>,
+  retypes: readonly RetypeColumns[],
   renamed: Renames,
   slowTables: ReadonlySet<string>,
 ): Promise<readonly string[]> {
   const lines: string[] = [];
   const { tables } = storedModel(config);
-  for (const { table: newName, columns, gone } of new Set(retypes)) {
+  for (const { table: newName, columns } of retypes.map(replacedParts)) {
     const table = formerTable(renamed, newName);
     if (!(await isTable(database, table))) continue;
     // Reading the catalog does not wait for locks, but looking for a row does.
@@ -253,7 +250,7 @@ async function dependentsOf(
     if (row?.length === 0) continue;
     const formerNames = Object.entries(renamed.columns?.[newName] ?? {});
     const formerName = (name: string) => formerNames.find(([, to]) => to === name)?.[0] ?? name;
-    const names = [...columns.map(({ name }) => name), ...gone].map(formerName);
+    const names = columns.map(formerName);
     const known = [
       ...Object.keys(tables[table]?.indexes ?? {}),
       ...Object.keys(tables[table]?.foreignKeys ?? {}),
@@ -264,27 +261,86 @@ async function dependentsOf(
   return lines;
 }
 
-/** Whether nothing of a statement runs in the transaction if its table is in use. */
-function isDeferred(sql: string): boolean {
-  const online = onlineForm(sql);
-  return isBackfill(sql) || (online !== undefined && online.now === undefined);
+/** The effects of a change, with a description. */
+type DescribedEffects = Effects & Pick<PlannedStatement, 'says'>;
+
+/** Returns the planned statements of a change. */
+function planned(
+  change: Change,
+  { lock, touches, risks, says }: DescribedEffects,
+  rows: RowCount | undefined,
+  drops: readonly PlannedDrop[],
+): readonly PlannedStatement[] {
+  const kind = kindOf(change);
+  return kind.sql(change).map((sql, index, { length }) => ({
+    sql,
+    title: kind.title?.(change) ?? singleLine(sql),
+    lock,
+    table: change.table,
+    touches,
+    risks,
+    says,
+    rows,
+    // The last statement drops the values.
+    drops: index === length - 1 ? drops : [],
+  }));
 }
 
-/** Analyzes a statement on a table in use. @param held the lock that the migration's transaction already has */
-function analyzeOnServer(
-  statement: StatementAnalysis,
-  typeChange: Retype | undefined,
-  held: string,
-): StatementAnalysis {
-  if (typeChange !== undefined) {
-    const analysis = analyzeTypeChange(statement);
-    if (!typeChange.before.includes(statement.sql)) return analysis;
-    const locksFirst = typeChange.before.some((sql) => sql.startsWith('alter table '));
-    return analyzeUnderLock(analysis, locksFirst ? 'ACCESS EXCLUSIVE' : held);
+/** Returns the effects of a change on a table that is not in use. */
+const usually = (change: Change): DescribedEffects => {
+  const kind = kindOf(change);
+  return { ...kind.risk(change), says: kind.describe(change) };
+};
+
+/** Returns the effects of a change on a table that the same migration creates, which no other session can see yet. */
+const onNewTable = (change: Change): DescribedEffects =>
+  change.kind === 'createTable'
+    ? usually(change)
+    : change.kind === 'addForeignKey'
+      ? {
+          ...usually(change),
+          touches: 'nothing',
+          risks: [],
+          says: 'adds a foreign key to the new table, and briefly blocks writes to the table it refers to',
+        }
+      : { lock: 'none', touches: 'nothing', risks: [], says: 'completes the new table' };
+
+const withoutBlocking = (effects: DescribedEffects): DescribedEffects => ({
+  ...effects,
+  risks: effects.risks.filter((risk) => risk !== 'blocking'),
+});
+
+/** Returns the effects of a change on a table in use. @param held the lock that the migration's transaction already has */
+function onServer(change: Change, held: Effects['lock']): DescribedEffects {
+  const effects = usually(change);
+  const online = kindOf(change).online?.(change, []);
+  if (online === undefined) return underLock(effects, held);
+  return { ...withoutBlocking(effects), lock: online.lock ?? effects.lock, says: online.says };
+}
+
+/** Returns the effects of a part of a type change on a table in use, which runs without blocking reads and writes. */
+function inTypeChange(part: Change, change: RetypeColumns, held: Effects['lock']): DescribedEffects {
+  const effects = withoutBlocking(usually(part));
+  if (part.kind === 'alterTypes') {
+    const { says } = retypeColumns.online?.(change, []) ?? effects;
+    return { ...effects, lock: 'ROW EXCLUSIVE', says };
   }
-  if (isBackfill(statement.sql)) return analyzeBackfill(statement);
-  const online = onlineForm(statement.sql);
-  return online === undefined ? analyzeUnderLock(statement, held) : analyzeOnline(statement, online.now);
+  const described = { ...effects, says: `part of the type change: ${effects.says}` };
+  const prepared: readonly Change[] = preparations(change);
+  if (!prepared.includes(part)) return described;
+  return underLock(described, prepared.some(({ kind }) => kind === 'nullability') ? catalogOnly.lock : held);
+}
+
+/** Returns the effects of a change in a transaction that already has a lock on the table, which it keeps until it ends. */
+function underLock(effects: DescribedEffects, held: Effects['lock']): DescribedEffects {
+  const lock = strongerLock(effects.lock, held);
+  if (lock === effects.lock || effects.touches === 'nothing') return effects;
+  return {
+    ...effects,
+    lock,
+    risks: [...new Set([...(['blocking'] as const), ...effects.risks])],
+    says: `${effects.says}; earlier statements of the migration already have this lock`,
+  };
 }
 
 /** Returns the name of a table before the migration. */

@@ -1,22 +1,25 @@
-import type { TableShape, TableShapes } from '../database/index.ts';
+import type { ForeignKeyShape, StoredIndex, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { fieldColumns } from '../fields/index.ts';
-import { literal, quote } from '../sql/index.ts';
+import type { IndexShape } from '../sql/index.ts';
 import { resourceColumns, resourcePaths } from '../tables/index.ts';
+import type { Change } from './changes/change.ts';
+import { applyChanges } from './changes/index.ts';
+import { isConstraint } from './changes/indexes.ts';
 import type { Model } from './model.ts';
-import { type Renames, withRenames } from './stored.ts';
+import { isSame, isSameIndex, type Renames, withRenames } from './stored.ts';
 
 /** Renames that are declared but not migrated yet. */
 export interface PendingRenames {
   readonly renamed: Renames;
-  readonly statements: readonly string[];
+  readonly changes: readonly Change[];
   /** The tables with their new names. */
   readonly tables: TableShapes;
 }
 
 /**
- * Returns the statements that apply names declared with `renamed_from` and not migrated yet.
+ * Returns the changes that apply names declared with `renamed_from` and not migrated yet.
  * @param after the tables of the model, with the new names of indexes and constraints
  * @throws UserError with the location of each `renamed_from` that does not name a stored resource or field
  */
@@ -43,17 +46,17 @@ export function pendingRenames(before: TableShapes, after: TableShapes, model: M
     ...(Object.keys(columns).length > 0 && { columns }),
   };
   const shapes = withRenames(before, renamed);
-  const statements = [
-    ...Object.entries(tables).flatMap(([from, to]) => tableStatements(from, to, shapes[to], model)),
+  const parts = [...Object.values(tables), ...Object.keys(columns)].flatMap((table, index, all) =>
+    all.indexOf(table) === index ? renamedParts(table, shapes[table], after[table]) : [],
+  );
+  const changes = [
+    ...Object.entries(tables).flatMap(([from, to]) => tableChanges(from, to, shapes[to], model)),
     ...Object.entries(columns).flatMap(([table, names]) =>
-      Object.entries(names).map(
-        ([from, to]) => `alter table ${quote(table)} rename column ${quote(from)} to ${quote(to)};`,
-      ),
+      Object.entries(names).map(([column, to]): Change => ({ kind: 'renameColumn', table, column, to })),
     ),
+    ...parts,
   ];
-  const changedTables = new Set([...Object.values(tables), ...Object.keys(columns)]);
-  const parts = renameParts(shapes, after, changedTables);
-  return { renamed, tables: parts.tables, statements: [...statements, ...parts.statements] };
+  return { renamed, tables: applyChanges(shapes, parts), changes };
 }
 
 /**
@@ -81,72 +84,61 @@ function renamedColumns(
   return newNames;
 }
 
-/** Returns statements that rename a table and its trigger functions, and update rows that store the resource's name. */
-function tableStatements(
-  from: string,
-  to: string,
-  shape: TableShape | undefined,
-  { tables }: Model,
-): string[] {
-  const triggers = Object.keys(shape?.triggers ?? {}).map(
-    (trigger) =>
-      `alter function ${quote(`${from}_${trigger}_fn`)}() rename to ${quote(`${to}_${trigger}_fn`)};`,
-  );
-  const updates = tables.flatMap((table) => {
-    const update = (column: string, value: string, name: string) =>
-      `update ${quote(table.meta.tableName)} set ${quote(column)} = ${value} where ${name} = ${literal(from)};`;
+/** Returns changes that rename a table, and update rows that store the resource's name. */
+function tableChanges(from: string, to: string, shape: TableShape | undefined, { tables }: Model): Change[] {
+  const updates = tables.flatMap((entity): Change[] => {
+    const table = entity.meta.tableName;
     return [
-      ...resourceColumns(table).map((column) => update(column, literal(to), quote(column))),
-      ...resourcePaths(table).map((path) =>
-        update(
-          path,
-          `${literal(to)} || substr(${quote(path)}, ${from.length + 1})`,
-          `split_part(${quote(path)}, '/', 1)`,
-        ),
+      ...resourceColumns(entity).map(
+        (column) => ({ kind: 'renameValues', table, column, from, to }) as const,
+      ),
+      ...resourcePaths(entity).map(
+        (column) => ({ kind: 'renameValues', table, column, from, to, paths: true }) as const,
       ),
     ];
   });
-  return [`alter table ${quote(from)} rename to ${quote(to)};`, ...triggers, ...updates];
+  const triggers = Object.keys(shape?.triggers ?? {});
+  return [{ kind: 'renameTable', table: from, to, triggers }, ...updates];
 }
 
-/** Renames indexes and constraints whose definitions differ only in their names. */
-function renameParts(
-  before: TableShapes,
-  after: TableShapes,
-  changedTables: ReadonlySet<string>,
-): { readonly tables: TableShapes; readonly statements: readonly string[] } {
-  const statements: string[] = [];
-  const tables: Record<string, TableShape> = { ...before };
-  for (const table of changedTables) {
-    const [current, target] = [before[table], after[table]];
-    if (current === undefined || target === undefined) continue;
-    const shape: Record<string, unknown> = { ...current };
-    for (const section of ['indexes', 'foreignKeys'] as const) {
-      const parts = { ...current[section] };
-      for (const [name, part] of Object.entries(current[section])) {
-        if (Object.hasOwn(target[section], name)) continue;
-        const match = Object.entries(target[section]).find(
-          ([newPartName, candidate]) =>
-            !Object.hasOwn(parts, newPartName) &&
-            withoutName(candidate, newPartName) === withoutName(part, name),
-        );
-        if (match === undefined) continue;
-        const [to, newPart] = match;
-        delete parts[name];
-        parts[to] = newPart;
-        const isConstraint = section === 'foreignKeys' || part.constraint === true;
-        statements.push(
-          isConstraint
-            ? `alter table ${quote(table)} rename constraint ${quote(name)} to ${quote(to)};`
-            : `alter index ${quote(name)} rename to ${quote(to)};`,
-        );
-      }
-      shape[section] = parts;
-    }
-    tables[table] = shape as unknown as TableShape;
-  }
-  return { tables, statements };
+/** Returns changes that rename indexes and foreign keys whose definitions differ only in their names. */
+function renamedParts(
+  table: string,
+  current: TableShape | undefined,
+  target: TableShape | undefined,
+): Change[] {
+  if (current === undefined || target === undefined) return [];
+  const indexes = renamedNames<IndexShape | StoredIndex>(
+    current.indexes,
+    target.indexes,
+    (name, index, other) => isSameIndex(index, other, table, name),
+  ).map(({ name, to, part }): Change => {
+    const constraint = isConstraint(part) && { constraint: true as const };
+    return { kind: 'renameIndex', table, name, to, ...constraint };
+  });
+  const foreignKeys = renamedNames<ForeignKeyShape>(
+    current.foreignKeys,
+    target.foreignKeys,
+    (_, key, other) => isSame(key, other),
+  ).map(({ name, to }): Change => ({ kind: 'renameForeignKey', table, name, to }));
+  return [...indexes, ...foreignKeys];
 }
 
-const withoutName = (part: object, name: string): string =>
-  JSON.stringify(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))).replaceAll(name, '');
+/** Returns the parts of a table that are equal except for their names. */
+function renamedNames<T>(
+  before: Readonly<Record<string, T>>,
+  after: Readonly<Record<string, T>>,
+  isEqual: (name: string, part: T, other: T) => boolean,
+): readonly { readonly name: string; readonly to: string; readonly part: T }[] {
+  const usedNames = new Set(Object.keys(before));
+  return Object.entries(before).flatMap(([name, part]) => {
+    if (Object.hasOwn(after, name)) return [];
+    const [to] =
+      Object.entries(after).find(
+        ([candidate, other]) => !usedNames.has(candidate) && isEqual(name, part, other),
+      ) ?? [];
+    if (to === undefined) return [];
+    usedNames.add(to);
+    return [{ name, to, part }];
+  });
+}

@@ -6,17 +6,11 @@ interface Link {
   readonly to: string;
 }
 
-/** Returns a table's name without its schema. */
-const withoutSchema = (table: string): string => table.slice(table.lastIndexOf('.') + 1);
-
 /** Returns the foreign key of a reference, or undefined for other columns. */
 export function linkOf({ foreignKeys }: TableShape, column: string): Link | undefined {
   // The first column of every key between records is the organization.
-  const [name, key] =
-    Object.entries(foreignKeys).find(
-      ([, { columnNames }]) => (columnNames as readonly string[])[1] === column,
-    ) ?? [];
-  return name === undefined ? undefined : { name, to: withoutSchema(String(key?.referencedTableName)) };
+  const [name, key] = Object.entries(foreignKeys).find(([, { columns }]) => columns[1] === column) ?? [];
+  return name === undefined || key === undefined ? undefined : { name, to: key.to };
 }
 
 /** Returns the field type of a stored column, for migrations that do not record field types. */
@@ -24,5 +18,5 @@ export function storedType(shape: TableShape, column: string): string {
   const type = String(shape.columns[column]?.type);
   if (type === 'bigint') return linkOf(shape, column) === undefined ? 'int64' : 'reference';
   if (type.startsWith('timestamp')) return 'timestamp';
-  return { text: 'string', int: 'integer' }[type] ?? (type.startsWith('numeric') ? 'number' : type);
+  return { text: 'string' }[type] ?? (type.startsWith('numeric') ? 'number' : type);
 }

@@ -2,13 +2,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type DatabaseConfig,
-  type SchemaPart,
+  type StoredIndex,
+  shapeSections,
   type TableShape,
   type TableShapes,
-  tableSections,
   tableShape,
 } from '../database/index.ts';
-import { quote } from '../sql/index.ts';
+import { createIndexSql, type IndexShape, quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
 import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
 
@@ -29,10 +29,13 @@ type Changes<T> = Readonly<Record<string, T | null>>;
  */
 export interface ModelPatch {
   readonly renamed?: Renames;
-  readonly tables: Changes<Readonly<Partial<Record<keyof TableShape, Changes<SchemaPart>>>>>;
+  readonly tables: Changes<TablePatch>;
   /** API changes by resource. */
   readonly api?: Changes<ApiPatch>;
 }
+
+/** The changes to one table, by section. Parts can be in MikroORM's representation, as in earlier versions. */
+type TablePatch = { readonly [Section in keyof TableShape]?: Changes<Readonly<Record<string, unknown>>> };
 
 /** The API changes of one resource. */
 interface ApiPatch {
@@ -44,7 +47,7 @@ interface ApiPatch {
 
 /** File with the model before the first migration that has a patch. */
 const baseFile = 'snapshot.json';
-const noSections = Object.fromEntries(tableSections.map((section) => [section, {}])) as unknown as TableShape;
+const noSections: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
 
 /** The model after some or all migrations. */
 export interface StoredModel {
@@ -71,7 +74,7 @@ export function storedModel(
 
 /** Contents of {@link baseFile}. */
 interface Base {
-  readonly tables: readonly (SchemaPart & { name: string })[];
+  readonly tables: readonly (Readonly<Record<string, unknown>> & { readonly name: string })[];
   readonly api?: Changes<ApiPatch>;
 }
 
@@ -115,13 +118,16 @@ const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }
 /** Returns tables with a patch applied. */
 export function applyPatch(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {
   const tables = withRenames(before, renamed);
-  return merge(tables, changes, (table = noSections, change) => {
-    const parts = tableSections.map((section) => [
-      section,
-      merge(table[section], change[section] ?? {}, takeAfter),
-    ]);
-    return Object.fromEntries(parts) as TableShape;
-  });
+  return merge(
+    tables,
+    changes,
+    (table = noSections, { columns = {}, indexes = {}, foreignKeys = {}, triggers = {} }) => ({
+      columns: merge(table.columns, columns, (_, part) => shapeSections.columns(part)),
+      indexes: merge(table.indexes, indexes, (_, part) => shapeSections.indexes(part)),
+      foreignKeys: merge(table.foreignKeys, foreignKeys, (_, part) => shapeSections.foreignKeys(part)),
+      triggers: merge(table.triggers, triggers, (_, part) => shapeSections.triggers(part)),
+    }),
+  );
 }
 
 const takeAfter = <T>(_before: T | undefined, after: T): T => after;
@@ -142,13 +148,43 @@ function merge<T, C>(
 
 /** Returns the difference between tables. @param before the previous tables, with renames already applied */
 export function patchBetween(before: TableShapes, after: TableShapes): ModelPatch['tables'] {
-  return changesBetween(before, after, (table, newShape) => {
-    const parts = tableSections.map((section) => {
-      const changes = changesBetween(table?.[section] ?? {}, newShape[section], (_, newPart) => newPart);
-      return [section, changes] as const;
+  return changesBetween(
+    withKnownIndexes(before, after),
+    after,
+    (table = noSections, newShape): TablePatch => {
+      const sections = Object.keys(shapeSections) as (keyof TableShape)[];
+      const parts = sections.map((section) => {
+        const changes = changesBetween<object, object>(table[section], newShape[section], takeAfter);
+        return [section, changes] as const;
+      });
+      return Object.fromEntries(parts.filter(([, changes]) => Object.keys(changes).length > 0));
+    },
+  );
+}
+
+/** Returns tables in which indexes stored as statements are replaced by equal indexes of other tables as data. */
+export function withKnownIndexes(tables: TableShapes, known: TableShapes): TableShapes {
+  const shapes = Object.entries(tables).map(([table, shape]) => {
+    const indexes = Object.entries(shape.indexes).map(([name, index]) => {
+      const candidate = known[table]?.indexes[name];
+      return [name, isSameIndex(index, candidate, table, name) ? candidate : index] as const;
     });
-    return Object.fromEntries(parts.filter(([, changes]) => Object.keys(changes).length > 0));
+    return [table, { ...shape, indexes: Object.fromEntries(indexes) }] as const;
   });
+  return Object.fromEntries(shapes) as TableShapes;
+}
+
+/** Returns whether an index with the given names equals another one, whose name is ignored. */
+export function isSameIndex(
+  index: IndexShape | StoredIndex,
+  other: IndexShape | StoredIndex | undefined,
+  table: string,
+  name: string,
+): boolean {
+  if (other === undefined) return false;
+  return 'expression' in index && 'keys' in other
+    ? index.expression === createIndexSql(table, name, other)
+    : isSame(index, other);
 }
 
 function changesBetween<T, C>(
@@ -159,12 +195,16 @@ function changesBetween<T, C>(
   const changes: Record<string, C | null> = {};
   for (const name of Object.keys(before)) if (!Object.hasOwn(after, name)) changes[name] = null;
   for (const [name, value] of Object.entries(after)) {
-    if (JSON.stringify(sortKeys(before[name])) !== JSON.stringify(sortKeys(value))) {
+    if (!isSame(before[name], value)) {
       changes[name] = change(before[name], value);
     }
   }
   return changes;
 }
+
+/** Returns whether two JSON values are equal. */
+export const isSame = (value: unknown, other: unknown): boolean =>
+  JSON.stringify(sortKeys(value)) === JSON.stringify(sortKeys(other));
 
 /** Returns a copy of a JSON value with sorted object keys. */
 function sortKeys(value: unknown): unknown {
@@ -175,43 +215,78 @@ function sortKeys(value: unknown): unknown {
 
 /** Returns tables with renames applied. As in PostgreSQL, the texts of triggers do not change. */
 export function withRenames(before: TableShapes, { tables = {}, columns = {} }: Renames): TableShapes {
-  let renamed: TableShapes = before;
-  for (const [from, to] of Object.entries(tables)) {
-    const renameEntry = ([name, shape]: [string, TableShape]) =>
-      [name === from ? to : name, withNewTable(shape, from, to)] as const;
-    renamed = Object.fromEntries(Object.entries(renamed).map(renameEntry));
-  }
-  for (const [table, names] of Object.entries(columns)) {
-    const shape = renamed[table];
-    if (shape !== undefined) renamed = { ...renamed, [table]: withNewColumns(shape, names) };
-  }
-  return renamed;
+  const renamed = Object.entries(tables).reduce(
+    (shapes, [from, to]) => tablesWithNewName(shapes, from, to),
+    before,
+  );
+  return Object.entries(columns).reduce(
+    (shapes, [table, names]) => tablesWithNewColumns(shapes, table, names),
+    renamed,
+  );
 }
 
-/** Returns a copy of a JSON value with every string replaced. */
-const mapTexts = <T>(value: T, change: (text: string) => string): T =>
-  JSON.parse(JSON.stringify(value), (_, item) => (typeof item === 'string' ? change(item) : item)) as T;
-
-function withNewTable(shape: TableShape, from: string, to: string): TableShape {
-  const rename = (text: string) =>
-    text === `public.${from}` ? `public.${to}` : text.replaceAll(` on ${quote(from)} `, ` on ${quote(to)} `);
-  const { indexes, foreignKeys } = shape;
-  return { ...shape, indexes: mapTexts(indexes, rename), foreignKeys: mapTexts(foreignKeys, rename) };
-}
-
-function withNewColumns(shape: TableShape, names: Readonly<Record<string, string>>): TableShape {
-  const nameOf = (name: string) => (Object.hasOwn(names, name) ? (names[name] as string) : name);
-  const inSql = /"(\w+)"/g;
-  const rename = (text: string) => nameOf(text).replace(inSql, (_, name: string) => quote(nameOf(name)));
-  const columns = Object.entries(shape.columns).map(([name, column]) => [
-    nameOf(name),
-    { ...column, name: nameOf(name) },
+/** Returns tables with one of them renamed. */
+export function tablesWithNewName(tables: TableShapes, from: string, to: string): TableShapes {
+  const onTable = (index: IndexShape | StoredIndex) =>
+    'expression' in index
+      ? { expression: index.expression.replaceAll(` on ${quote(from)} `, ` on ${quote(to)} `) }
+      : index;
+  const shapes = Object.entries(tables).map(([name, shape]): [string, TableShape] => [
+    name === from ? to : name,
+    {
+      ...shape,
+      indexes: mapValues(shape.indexes, onTable),
+      foreignKeys: mapValues(shape.foreignKeys, (key) => (key.to === from ? { ...key, to } : key)),
+    },
   ]);
-  const { indexes, foreignKeys } = shape;
-  return {
-    ...shape,
-    columns: Object.fromEntries(columns),
-    indexes: mapTexts(indexes, rename),
-    foreignKeys: mapTexts(foreignKeys, rename),
-  };
+  return Object.fromEntries(shapes);
 }
+
+/** Returns tables with columns of one of them renamed. @param names new names by old name */
+export function tablesWithNewColumns(
+  tables: TableShapes,
+  table: string,
+  names: Readonly<Record<string, string>>,
+): TableShapes {
+  const nameOf = (name: string) => (Object.hasOwn(names, name) ? (names[name] as string) : name);
+  /** Replaces quoted names in an SQL expression. A new name can be another column's old name. */
+  const inSql = (text: string) =>
+    Object.entries(names)
+      .reduce((result, [from, to]) => result.replaceAll(quote(from), `"\0${to}"`), text)
+      .replaceAll('"\0', '"');
+  const newIndex = (index: IndexShape | StoredIndex): IndexShape | StoredIndex =>
+    'expression' in index
+      ? { expression: inSql(index.expression) }
+      : {
+          ...index,
+          keys: index.keys.map(inSql),
+          ...(index.where !== undefined && { where: inSql(index.where) }),
+        };
+  const shapes = Object.entries(tables).map(([name, shape]): [string, TableShape] => {
+    const isTable = name === table;
+    return [
+      name,
+      {
+        ...shape,
+        ...(isTable && {
+          columns: Object.fromEntries(
+            Object.entries(shape.columns).map(([column, part]) => [nameOf(column), part]),
+          ),
+          indexes: mapValues(shape.indexes, newIndex),
+        }),
+        foreignKeys: mapValues(shape.foreignKeys, (key) => ({
+          ...key,
+          columns: isTable ? key.columns.map(nameOf) : key.columns,
+          toColumns: key.to === table ? key.toColumns.map(nameOf) : key.toColumns,
+        })),
+      },
+    ];
+  });
+  return Object.fromEntries(shapes);
+}
+
+const mapValues = <T, R>(
+  record: Readonly<Record<string, T>>,
+  change: (value: T) => R,
+): Readonly<Record<string, R>> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));

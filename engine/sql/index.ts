@@ -2,6 +2,7 @@
 // CSV. May import fields.
 
 export { type Cell, type Columns, cell, type Row, rowDecoder, rowKinds } from './decode.ts';
+export { createIndexSql, type IndexShape } from './index-sql.ts';
 export { identifier, literal, quote } from './names.ts';
 export { allocate, ByteOutput, copyBytes } from './output.ts';
 export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';

@@ -1,4 +1,5 @@
 import { EntitySchema } from '@mikro-orm/core';
+import { createIndexSql, type IndexShape } from '../sql/index.ts';
 import type { TableRows } from './tables.ts';
 
 type Properties = Record<string, Record<string, unknown>>;
@@ -73,6 +74,19 @@ const placements = new WeakMap<EntitySchema, Placement>();
 /** Returns a table's declared {@link Placement}, if any. */
 export const placementOf = (entity: EntitySchema): Placement | undefined => placements.get(entity);
 
+type NamedIndex = IndexShape & { readonly name: string };
+
+const indexesByTable = new WeakMap<EntitySchema, readonly NamedIndex[]>();
+
+/** Declares a table's indexes, of which MikroORM's entity contains only the statements. */
+export const declareIndexes = (entity: EntitySchema, indexes: readonly NamedIndex[]): void => {
+  indexesByTable.set(entity, indexes);
+};
+
+/** Returns a table's declared indexes by name. */
+export const declaredIndexes = (entity: EntitySchema): Readonly<Record<string, IndexShape>> =>
+  Object.fromEntries((indexesByTable.get(entity) ?? []).map(({ name, ...index }) => [name, index]));
+
 const [resourceColumnsByTable, resourcePathsByTable] = [
   new WeakMap<EntitySchema, readonly string[]>(),
   new WeakMap<EntitySchema, readonly string[]>(),
@@ -117,11 +131,10 @@ const keyOf = (properties: Properties): KeyedTable['key'] =>
 /** Additional keys, indexes and properties of a table. */
 interface Keys {
   readonly uniques?: readonly { readonly name: string; readonly properties: readonly string[] }[];
-  readonly indexes?: readonly {
-    readonly name: string;
-    readonly properties?: readonly string[];
-    readonly expression?: string;
-  }[];
+  readonly indexes?: readonly (
+    | NamedIndex
+    | { readonly name: string; readonly properties: readonly string[] }
+  )[];
   readonly placement?: Placement;
   /** Columns that contain resource names. */
   readonly resourceColumns?: readonly string[];
@@ -139,8 +152,13 @@ export function defineTable(
   properties: Properties,
   { placement, resourceColumns: resourceNameColumns, resourcePaths: paths, personalData, ...keys }: Keys = {},
 ): EntitySchema {
-  const options = { name, tableName: name, properties, ...keys };
+  const declared = (keys.indexes ?? []).filter((index) => 'keys' in index);
+  const indexes = (keys.indexes ?? []).map((index) =>
+    'keys' in index ? { name: index.name, expression: createIndexSql(name, index.name, index) } : index,
+  );
+  const options = { name, tableName: name, properties, ...keys, indexes };
   const entity = new EntitySchema(options as unknown as ConstructorParameters<typeof EntitySchema>[0]);
+  declareIndexes(entity, declared);
   if (placement !== undefined) placements.set(entity, placement);
   if (resourceNameColumns !== undefined) resourceColumnsByTable.set(entity, resourceNameColumns);
   if (personalData !== undefined) personalDataByTable.set(name, { ...personalData, key: keyOf(properties) });

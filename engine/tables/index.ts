@@ -4,6 +4,8 @@
 export {
   bigintColumn,
   booleanColumn,
+  declaredIndexes,
+  declareIndexes,
   defineTable,
   identity,
   integerColumn,

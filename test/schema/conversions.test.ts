@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { UserError } from '../../engine/errors.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
-import type { Intent } from '../../engine/schema/changes.ts';
+import type { Intent } from '../../engine/schema/model-change.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 

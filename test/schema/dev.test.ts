@@ -125,7 +125,9 @@ for (const driver of drivers.slice(-1)) {
         ['added_leads_fax.ts', 'renamed_leads_fax.ts', 'added_visits.ts'],
       );
       for (const name of made)
-        assert.ok(readFileSync(join(files.path, 'migrations', name), 'utf8').includes('addSql'));
+        assert.ok(
+          readFileSync(join(files.path, 'migrations', name), 'utf8').includes('export const changes'),
+        );
     });
   });
 }

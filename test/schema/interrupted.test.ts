@@ -76,7 +76,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
   test('commits a step together with its record', async () => {
     write('  name: { type: string }\n', 'filters: [name]\n');
     await model.create();
-    await interruptedAt('["alter table%drop constraint%filled%"]', 'old');
+    await interruptedAt('[{"table":"things","sql":"alter table%drop constraint%filled%"}]', 'old');
     await migrate();
     assert.deepEqual(await model.drift(), []);
   });

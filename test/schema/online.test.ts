@@ -7,8 +7,7 @@ import { applyPending } from '../../engine/schema/apply.ts';
 import { contract } from '../../engine/schema/contract.ts';
 import { readMigrationLog } from '../../engine/schema/migration-log.ts';
 import { planChanges, stateOf } from '../../engine/schema/plan.ts';
-import { groupRetypes } from '../../engine/schema/retype.ts';
-import { runStatements } from '../../engine/schema/run.ts';
+import { runChanges } from '../../engine/schema/run.ts';
 import { drivers } from '../support/instance.ts';
 import { type Model, modelWith } from '../support/models.ts';
 import { connected } from '../support/postgres.ts';
@@ -467,7 +466,7 @@ suite('migrations while others write', { concurrency: 1 }, () => {
           real.set(sql, await held());
           return found;
         };
-        await runStatements(model.database, model.config, execute, 'm', { parts: groupRetypes(statements) });
+        await runChanges(model.database, model.config, execute, 'm', { changes: model.changes() });
         const announced = (lock: string) =>
           modes.indexOf(
             `${lock.toLowerCase().replace(/(^| )(.)/g, (_, __, first) => first.toUpperCase())}Lock`,

@@ -11,9 +11,9 @@ import { checkSources } from '../../engine/definition/check.ts';
 import { parseExactJson } from '../../engine/fields/exact-json.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import { applyPending } from '../../engine/schema/apply.ts';
-import { changeOf, type Intent } from '../../engine/schema/changes.ts';
 import { createMigration } from '../../engine/schema/create.ts';
 import { driftOf } from '../../engine/schema/drift.ts';
+import { changeOf, type Intent } from '../../engine/schema/model-change.ts';
 import { storedModel } from '../../engine/schema/stored.ts';
 import { type Driver, temporaryFolder } from './instance.ts';
 import { migratedStorage, project } from './process.ts';
@@ -33,7 +33,7 @@ export async function modelWith(driver: Driver) {
   await sql(`insert into crm_organizations (slug, name) values ('alpha', 'Alpha')`);
   await applyPending(database, config);
   let made = 0;
-  let last: string | undefined;
+  let last: Awaited<ReturnType<typeof createMigration>> | undefined;
   return {
     environment: storage.environment,
     config,
@@ -50,15 +50,16 @@ export async function modelWith(driver: Driver) {
     /** Creates a migration. Its name contains a counter, because several can be created within one second. */
     create: async (intent: Intent = {}) => {
       const name = `m${String(++made).padStart(3, '0')}`;
-      const { file, statements } = await createMigration(config, modelOf(resources), name, intent);
-      last = file;
-      return statements;
+      last = await createMigration(config, modelOf(resources), name, intent);
+      return last.statements;
     },
+    /** Returns the changes of the last migration. */
+    changes: () => last?.changes ?? [],
     /** Removes the last migration, which has not been applied. */
     discard: async () => {
-      if (last === undefined) return;
-      rmSync(last);
-      rmSync(last.replace(/\.ts$/, '.json'), { force: true });
+      if (last?.file === undefined) return;
+      rmSync(last.file);
+      rmSync(last.file.replace(/\.ts$/, '.json'), { force: true });
     },
     /** Returns every record as in responses. */
     records: async (name: string): Promise<readonly unknown[]> => {

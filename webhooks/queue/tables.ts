@@ -1,5 +1,6 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import type { Generated } from 'kysely';
+import { quote } from '../../engine/sql/index.ts';
 import {
   defineTable,
   identity,
@@ -61,22 +62,25 @@ export function queueTable(
         // Finds due items by organization and owner (claim.ts).
         {
           name: `${name}_due`,
-          expression: `create index "${name}_due" on "${name}" ("organization_id", "${ownerColumn}", "next_at") where "status" = 'waiting'`,
+          keys: ['"organization_id"', quote(ownerColumn), '"next_at"'],
+          where: `"status" = 'waiting'`,
         },
         // Lists an owner's items, newest first.
         {
           name: `${name}_owner`,
-          expression: `create index "${name}_owner" on "${name}" ("organization_id", "${ownerColumn}", "id")`,
+          keys: ['"organization_id"', quote(ownerColumn), '"id"'],
         },
         // Finds dead items among many finished ones.
         {
           name: `${name}_dead`,
-          expression: `create index "${name}_dead" on "${name}" ("organization_id", "id") where "status" = 'dead'`,
+          keys: ['"organization_id"', '"id"'],
+          where: `"status" = 'dead'`,
         },
         // Finds items whose retention period has ended.
         {
           name: `${name}_ended`,
-          expression: `create index "${name}_ended" on "${name}" ("status", "done_at") where "status" <> 'waiting'`,
+          keys: ['"status"', '"done_at"'],
+          where: `"status" <> 'waiting'`,
         },
         ...(keys.indexes ?? []),
       ],

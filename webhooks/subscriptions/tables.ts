@@ -129,7 +129,8 @@ const deliveries = queueTable(
       // Finds earlier changes to a record, for which a delivery must wait.
       {
         name: 'crm_event_deliveries_order',
-        expression: `create index "crm_event_deliveries_order" on "crm_event_deliveries" ("organization_id", "subscription_id", "object", "object_id", "version") where "status" = 'waiting'`,
+        keys: ['"organization_id"', '"subscription_id"', '"object"', '"object_id"', '"version"'],
+        where: `"status" = 'waiting'`,
       },
     ],
     resourceColumns: ['object'],

@@ -117,11 +117,15 @@ const users = defineTable(
     indexes: [
       {
         name: 'crm_users_verified_email',
-        expression: `create unique index "crm_users_verified_email" on "crm_users" ("email") where "verified_at" is not null`,
+        kind: 'unique',
+        keys: ['"email"'],
+        where: '"verified_at" is not null',
       },
       {
         name: 'crm_users_unverified_email',
-        expression: `create unique index "crm_users_unverified_email" on "crm_users" ("email", "organization_id") where "verified_at" is null`,
+        kind: 'unique',
+        keys: ['"email"', '"organization_id"'],
+        where: '"verified_at" is null',
       },
     ],
   },

@@ -1,19 +1,22 @@
-import { type DatabaseConfig, openModel, type TableShape, type TableShapes } from '../database/index.ts';
+import type { DatabaseConfig, TableShape, TableShapes } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
 import { UserError } from '../errors.ts';
 import { fieldColumns, firstColumn } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import { type ApiChange, apiChanges, apiOf } from './api.ts';
+import type { Change } from './changes/change.ts';
+import { groupRetypes } from './changes/retype-columns.ts';
 import { type ConversionCheck, conversionChecks } from './conversion-checks.ts';
+import { difference } from './difference.ts';
 import { assertAddedOnce } from './merged.ts';
-import { entitiesOf, type Model } from './model.ts';
+import { type Model, shapesOf } from './model.ts';
 import { pendingRenames } from './renames.ts';
 import { apiPatch, type ModelPatch, patchBetween, type Renames, storedModel, withRenames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
 /** The changes to the definitions since the last migration. */
 export interface ModelChange {
-  readonly statements: readonly string[];
+  readonly changes: readonly Change[];
   readonly renamed: Renames;
   /** Checks for values that are not preserved. */
   readonly checks: readonly ConversionCheck[];
@@ -34,7 +37,7 @@ export interface Intent {
 }
 
 /**
- * Returns the statements that migrate the tables from the last migration's state to the definitions. Does not
+ * Returns the changes that migrate the tables from the last migration's state to the definitions. Does not
  * need a database.
  * @throws UserError if two migrations add the same column, a `renamed_from` or drop contains an unknown name,
  * or a reference would point to unrelated records
@@ -44,18 +47,17 @@ export async function changeOf(
   model: Model,
   { drop = [], using = new Map() }: Intent = {},
 ): Promise<ModelChange> {
-  assertAddedOnce(config);
-  const generator = await openModel(config, entitiesOf(model));
-  const [stored, after] = [storedModel(config), generator.shapes()];
+  await assertAddedOnce(config);
+  const [stored, after] = [storedModel(config), await shapesOf(config, model)];
   const { tables: before, api } = stored;
   const definitions = definitionsOf(model);
-  const { renamed, tables: renamedTables, statements } = pendingRenames(before, after, model);
+  const { renamed, tables: renamedTables, changes: renames } = pendingRenames(before, after, model);
   assertReferencesKept(renamedTables, definitions);
   const undecided = undecidedDrops(renamedTables, after, model, drop);
   assertFieldsExist(using, definitions);
   const {
     guards,
-    statements: conversionStatements,
+    changes: conversions,
     checks,
     tables,
   } = conversionChecks({ tables: renamedTables, renamed, api }, after, definitions, using);
@@ -67,7 +69,7 @@ export async function changeOf(
   };
   const isSame = Object.keys(patch.tables).length === 0 && Object.keys(patch.api ?? {}).length === 0;
   return {
-    statements: [...guards, ...statements, ...conversionStatements, ...generator.statementsFrom(tables)],
+    changes: groupRetypes([...guards, ...renames, ...conversions, ...difference(tables, after)]),
     renamed,
     checks,
     undecided,

@@ -1,0 +1,43 @@
+/** Lock modes of tables, weakest first. */
+const lockModes = [
+  'none',
+  'ACCESS SHARE',
+  'ROW SHARE',
+  'ROW EXCLUSIVE',
+  'SHARE UPDATE EXCLUSIVE',
+  'SHARE',
+  'SHARE ROW EXCLUSIVE',
+  'EXCLUSIVE',
+  'ACCESS EXCLUSIVE',
+] as const;
+
+/** Lock mode of a table. */
+export type LockMode = (typeof lockModes)[number];
+
+/** Risk of a change for concurrent requests, or a reason why it can fail. */
+export type Risk = 'destructive' | 'data-dependent' | 'blocking' | 'needs a restart';
+
+/** What a change does to its table. */
+export interface Effects {
+  /** Lock mode held until the migration's transaction ends; `unknown` for hand-written SQL. */
+  readonly lock: LockMode | 'unknown';
+  /** How the change accesses the table's rows. */
+  readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
+  readonly risks: readonly Risk[];
+}
+
+/** Returns the effects of a change. */
+export const changeEffects = (
+  lock: Effects['lock'],
+  touches: Effects['touches'] = 'nothing',
+  ...risks: readonly Risk[]
+): Effects => ({ lock, touches, risks });
+
+/** Effects of a change that only writes the catalog. */
+export const catalogOnly = changeEffects('ACCESS EXCLUSIVE');
+
+/** Returns the stronger of two lock modes. */
+export const strongerLock = (one: Effects['lock'], other: Effects['lock']): Effects['lock'] => {
+  const modes: readonly Effects['lock'][] = lockModes;
+  return modes.indexOf(one) >= modes.indexOf(other) ? one : other;
+};

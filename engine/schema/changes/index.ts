@@ -1,0 +1,27 @@
+// Changes: the kinds of changes to the tables, each with its statements, risk and online form.
+
+import type { TableShapes } from '../../database/index.ts';
+import type { Change } from './change.ts';
+import type { Kind } from './kind.ts';
+import { retypeColumns } from './retype-columns.ts';
+import { simpleKinds } from './simple.ts';
+
+type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
+
+/** All kinds of changes. */
+const kinds: { readonly [K in Change['kind']]: Kind<ChangeOf<K>> } = { ...simpleKinds, retypeColumns };
+
+/** Names of all kinds of changes. */
+export const kindNames: readonly string[] = Object.keys(kinds);
+
+/** Returns the kind of a change. */
+export const kindOf = <K extends Change['kind']>(change: ChangeOf<K>): Kind<ChangeOf<K>> =>
+  kinds[change.kind as K];
+
+/** Returns the statements of changes. */
+export const sqlOf = (changes: readonly Change[]): readonly string[] =>
+  changes.flatMap((change) => kindOf(change).sql(change));
+
+/** Returns the tables after changes. */
+export const applyChanges = (tables: TableShapes, changes: readonly Change[]): TableShapes =>
+  changes.reduce((before, change) => kindOf(change).apply(before, change), tables);

@@ -1,0 +1,18 @@
+import { quote } from '../../sql/index.ts';
+import { tablesWithNewColumns } from '../stored.ts';
+import type { RenameColumn } from './change.ts';
+import { alterTable } from './columns-sql.ts';
+import { changeEffects } from './effects.ts';
+import { type Kind, restartNote } from './kind.ts';
+import { raw } from './raw.ts';
+
+export const renameColumn: Kind<RenameColumn> = {
+  apply: (tables, { table, column, to }) => tablesWithNewColumns(tables, table, { [column]: to }),
+  sql: ({ table, column, to }) => [alterTable(table, `rename column ${quote(column)} to ${quote(to)}`)],
+  risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'needs a restart'),
+  describe: () => `renames the column and keeps every value; ${restartNote}`,
+  compatibility: (change, { nodes, models }) => ({
+    now: [...models.show(change.table, nodes).map(raw), change],
+    contract: [],
+  }),
+};

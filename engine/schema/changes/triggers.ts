@@ -1,0 +1,38 @@
+import { quote } from '../../sql/index.ts';
+import type { CreateTrigger, DropTrigger } from './change.ts';
+import { changeEffects } from './effects.ts';
+import { type Kind, without, withTable } from './kind.ts';
+
+const triggerEffects = changeEffects('SHARE ROW EXCLUSIVE');
+const description = 'changes the triggers that run with each write';
+
+/** Returns the quoted name of a trigger's function. */
+export const triggerFunction = (table: string, trigger: string): string => quote(`${table}_${trigger}_fn`);
+
+/** Returns the statements that drop a trigger and its function. */
+export const dropTriggerSql = (table: string, name: string): readonly string[] => [
+  `drop trigger if exists ${quote(name)} on ${quote(table)};`,
+  `drop function if exists ${triggerFunction(table, name)}();`,
+];
+
+export const createTrigger: Kind<CreateTrigger> = {
+  apply: (tables, { table, name, trigger }) =>
+    withTable(tables, table, ({ triggers }) => ({ triggers: { ...triggers, [name]: trigger } })),
+  sql: ({ table, name, trigger: { timing, events, body } }) => {
+    const routine = triggerFunction(table, name);
+    return [
+      `create or replace function ${routine}() returns trigger as $$ begin ${body} end; $$ language plpgsql;`,
+      `create trigger ${quote(name)} ${timing} ${events.join(' or ')} on ${quote(table)} for each row execute function ${routine}();`,
+    ];
+  },
+  risk: () => triggerEffects,
+  describe: () => description,
+};
+
+export const dropTrigger: Kind<DropTrigger> = {
+  apply: (tables, { table, name }) =>
+    withTable(tables, table, ({ triggers }) => ({ triggers: without(triggers, name) })),
+  sql: ({ table, name }) => dropTriggerSql(table, name),
+  risk: () => triggerEffects,
+  describe: () => description,
+};

@@ -1,0 +1,142 @@
+import {
+  type ColumnShape,
+  extensionStatements,
+  type TableShape,
+  type TableShapes,
+} from '../database/index.ts';
+import { type IndexShape, quote } from '../sql/index.ts';
+import type { Change } from './changes/change.ts';
+import { isConstraint } from './changes/indexes.ts';
+import { isSame, withKnownIndexes } from './stored.ts';
+
+/** Returns the changes between tables, by name. Parts with different names are different even if they are otherwise equal. */
+export function difference(previous: TableShapes, after: TableShapes): readonly Change[] {
+  const before = withKnownIndexes(previous, after);
+  const names = Object.keys(after);
+  const created = names.filter((name) => !Object.hasOwn(before, name));
+  const dropped = Object.entries(before).filter(([name]) => !Object.hasOwn(after, name));
+  const altered = names.flatMap((table) => {
+    const [current, target] = [before[table], after[table]];
+    return current === undefined || target === undefined ? [] : [{ table, current, target }];
+  });
+  const changes: readonly Change[] = [
+    ...created.flatMap((table) => createdTable(table, after[table] as TableShape)),
+    ...dropped.map(
+      ([table, { triggers }]): Change => ({ kind: 'dropTable', table, triggers: Object.keys(triggers) }),
+    ),
+    ...altered.flatMap(({ table, current, target }) =>
+      lost(current.foreignKeys, target.foreignKeys).map(
+        (name): Change => ({ kind: 'dropForeignKey', table, name }),
+      ),
+    ),
+    ...altered.flatMap(({ table, current, target }) => alteredTable(table, current, target)),
+    ...created.flatMap((table) => completedTable(table, after[table] as TableShape)),
+  ];
+  const needsExtensions = changes.some(
+    (change) => change.kind === 'createIndex' && change.index.method === 'gin',
+  );
+  return needsExtensions ? [...extensionStatements.map(createExtension), ...changes] : changes;
+}
+
+const createExtension = (sql: string): Change => ({
+  kind: 'raw',
+  sql,
+  effects: { lock: 'none', touches: 'nothing', risks: [], says: 'does not read or write rows' },
+});
+
+type Parts = Readonly<Record<string, object>>;
+
+/** Returns the names of parts that are dropped or changed. */
+const lost = (before: Parts, after: Parts): readonly string[] =>
+  Object.entries(before)
+    .filter(([name, part]) => !isSame(part, after[name]))
+    .map(([name]) => name);
+
+/** Returns the parts that are new or changed, by name. */
+const gained = <T extends object>(before: Parts, after: Readonly<Record<string, T>>) =>
+  Object.entries(after).filter(([name, part]) => !isSame(part, before[name]));
+
+function createdTable(table: string, { columns, indexes }: TableShape): Change[] {
+  const definitions = Object.entries(indexes) as [string, IndexShape][];
+  return [
+    ...definitions
+      .filter(([, { kind }]) => kind === 'primary key')
+      .map(
+        ([name, { keys }]): Change => ({
+          kind: 'createTable',
+          table,
+          columns,
+          primaryKey: { name, columns: keys.map((key) => key.slice(1, -1)) },
+        }),
+      ),
+    ...definitions
+      .filter(([, { kind }]) => kind !== 'primary key')
+      .map(([name, index]): Change => ({ kind: 'createIndex', table, name, index })),
+  ];
+}
+
+/** Returns a column whose values are converted by a cast. */
+const castTo = (name: string, { type, collation }: ColumnShape) => ({
+  name,
+  type,
+  ...(collation !== undefined && { collation }),
+  using: `${quote(name)}::${type}`,
+});
+
+/** Returns the changes to a new table that need other tables. */
+const completedTable = (table: string, { foreignKeys, triggers }: TableShape): Change[] => [
+  ...Object.entries(foreignKeys).map(([name, key]): Change => ({ kind: 'addForeignKey', table, name, key })),
+  ...Object.entries(triggers).map(
+    ([name, trigger]): Change => ({ kind: 'createTrigger', table, name, trigger }),
+  ),
+];
+
+function alteredTable(table: string, current: TableShape, target: TableShape): Change[] {
+  const droppedColumns = Object.keys(current.columns).filter((name) => !Object.hasOwn(target.columns, name));
+  const addedColumns = Object.entries(target.columns).filter(
+    ([name]) => !Object.hasOwn(current.columns, name),
+  );
+  return [
+    ...lost(current.indexes, target.indexes).map((name): Change => {
+      const index = current.indexes[name];
+      return {
+        kind: 'dropIndex',
+        table,
+        name,
+        ...(index !== undefined && isConstraint(index) && { constraint: true }),
+      };
+    }),
+    ...lost(current.triggers, target.triggers).map((name): Change => ({ kind: 'dropTrigger', table, name })),
+    ...(droppedColumns.length === 0
+      ? []
+      : [{ kind: 'dropColumns', table, columns: droppedColumns } as const]),
+    ...(addedColumns.length === 0
+      ? []
+      : [{ kind: 'addColumns', table, columns: Object.fromEntries(addedColumns) } as const]),
+    ...Object.entries(target.columns).flatMap(([column, part]): Change[] => {
+      const previous = current.columns[column];
+      if (previous === undefined) return [];
+      const { type, collation } = part;
+      return [
+        ...(previous.type === type && previous.collation === collation
+          ? []
+          : [{ kind: 'alterTypes', table, columns: [castTo(column, part)] } as const]),
+        ...(previous.default === part.default
+          ? []
+          : [{ kind: 'default', table, column, value: part.default ?? null } as const]),
+        ...(previous.nullable === part.nullable
+          ? []
+          : [{ kind: 'nullability', table, column, nullable: part.nullable === true } as const]),
+      ];
+    }),
+    ...gained(current.foreignKeys, target.foreignKeys).map(
+      ([name, key]): Change => ({ kind: 'addForeignKey', table, name, key }),
+    ),
+    ...gained(current.indexes, target.indexes).map(
+      ([name, index]): Change => ({ kind: 'createIndex', table, name, index: index as IndexShape }),
+    ),
+    ...gained(current.triggers, target.triggers).map(
+      ([name, trigger]): Change => ({ kind: 'createTrigger', table, name, trigger }),
+    ),
+  ];
+}

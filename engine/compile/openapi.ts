@@ -171,7 +171,7 @@ const etagHeader = {
   },
 };
 
-/** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */
+/** Rate limit headers, defined in draft-ietf-httpapi-ratelimit-headers-09. */
 const limitHeaders = {
   'RateLimit-Policy': {
     description: 'Maximum number of requests (`q`) in a window of `w` seconds.',

@@ -110,7 +110,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
       const request = requestOf(query, operation.path === '' ? undefined : '1', bodyFor(operation, body));
       const statement = compiled.statement(await compiled.plan(request));
       if (statement?.lane === 'scan') {
-        // If an index does not serve the filter, the plan is the same for every order and page.
+        // If no index supports the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
         const kind = Object.keys(filters).join(' ');
         if (scans.has(kind)) continue;
@@ -156,7 +156,7 @@ const requestOf = (
   bytes: () => Buffer.alloc(0),
 });
 
-/** Pages with distinct statements: the first page, an early page, a deep page and a very distant page. */
+/** Pages with distinct statements: the first page, an early page, and two depths of deep pages. */
 const pages = ['1', '2', '6', String(10_000 / pageSize + 1)];
 
 /** Returns the queries of an operation that have distinct statements. */

@@ -12,11 +12,11 @@ const pauseMs = 100;
 
 /** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** Name that messages use for the rows, for example "old events". */
+  /** Name of the rows in messages, for example "old events". */
   readonly what: string;
   /**
-   * Steps, each of which deletes a batch of rows and returns its size. After a full {@link retentionBatch}, the step
-   * runs again.
+   * Steps, each of which deletes a batch of rows and returns its size. After deleting a full
+   * {@link retentionBatch}, the step runs again.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
@@ -55,7 +55,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows in the order of the `order` column.
+ * Deletes a batch of rows, in the order of the `order` column.
  * @param key columns of the primary key
  * @param condition selects the rows to delete
  * @returns the number of rows deleted

@@ -8,8 +8,8 @@ const [comma, quote, carriageReturn, lineFeed] = [ascii(','), ascii('"'), ascii(
 const delimiterBytes = 3;
 
 /**
- * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty text
- * becomes `""`. Numbers and booleans are written as in JSON.
+ * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell, and an empty
+ * string becomes `""`. Numbers and booleans are written as in JSON.
  */
 export function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => (type.json.type === 'string' ? cell : type.encode));
@@ -33,7 +33,7 @@ export function csvWriter(fields: readonly OutputField[]): RowWriter {
   };
 }
 
-/** Encodes text as a cell. Adds quotes if the text is empty or contains a comma, quote or line break. */
+/** Encodes text as a cell. Adds quotes if the text is empty or contains a comma, a quote or a line break. */
 const cell: Encoder = (source, start, end, target, offset) => {
   let next = offset;
   let isPlain = end > start;

@@ -4,7 +4,7 @@ import type { ReadinessReport } from './readiness.ts';
 
 /** Functions that provide the data for the admin port's responses. */
 export interface OperationsReport {
-  /** Returns why the process should be restarted, or undefined if it works. */
+  /** Returns the reason the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
   /** Returns the metric families of each process. */

@@ -15,7 +15,7 @@ import type { Queue } from './queue.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** Names for the commands of a queue. */
+/** Names of a queue's commands. */
 export interface QueueCommands {
   /** The first word of the commands. */
   readonly noun: string;
@@ -26,7 +26,7 @@ export interface QueueCommands {
   readonly queue: Queue;
 }
 
-/** Adds the commands `list`, `show` and `replay` for a queue's items. */
+/** Adds the `list`, `show` and `replay` commands for a queue's items. */
 export function queueCommands(line: Line, commands: QueueCommands): void {
   const { program, run } = line;
   const queueCommand = program.command(commands.noun).description(commands.description);

@@ -16,10 +16,10 @@ import { countItems, listItems, type QueueItem, replayAll, replayItem, showItem,
 import type { Queue } from './queue.ts';
 
 const pageLength = 50;
-/** Maximum number of characters of a payload shown on the page. */
+/** Maximum length of a payload shown on the page, in characters. */
 const maxDetailLength = 4000;
 
-/** Names for the pages of a queue's items. */
+/** Names and titles of the pages for a queue's items. */
 export interface DeliveryPages {
   /** Name (in the URL) and title of the page. */
   readonly name: string;

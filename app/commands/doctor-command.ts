@@ -7,7 +7,7 @@ import {
 import type { Instance } from '../services.ts';
 import { type DoctorReport, runDoctor } from './doctor.ts';
 
-/** Adds the command `doctor`. */
+/** Adds the `doctor` command. */
 export function doctorCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('doctor')
@@ -48,6 +48,5 @@ async function doctor(): Promise<CommandResult> {
   };
 }
 
-/** Formats a finding as two lines. */
 const formatFinding = (kind: string, { place, problem, advice }: Finding): string =>
   `${kind.padEnd(9)}${place}: ${problem}\n         ${advice}`;

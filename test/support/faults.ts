@@ -1,4 +1,4 @@
-// Runs faults on a service under load with its own database, and checks the outcome for both.
+// Runs faults on a service under load that has its own database, and checks the outcome for both.
 import { type Findings, type Load, startLoad } from './ledger.ts';
 import { type Environment, type Service, serve, until } from './process.ts';
 
@@ -14,11 +14,14 @@ export interface World {
 
 /** A fault and how to cause it. */
 export interface Fault {
-  /** Causes the fault and ends it. */
+  /** Causes the fault, then ends it. */
   readonly strike: (world: World) => Promise<void>;
   /** Number of repetitions. */
   readonly rounds: number;
-  /** Maximum number of acknowledged writes before each fault. The same number follows the last fault. */
+  /**
+   * Maximum number of acknowledged writes before each fault. The same number of writes follows the last
+   * fault.
+   */
   readonly writes: number;
 }
 
@@ -30,7 +33,7 @@ export interface Outcome extends Findings {
 
 const clients = 8;
 
-/** Runs a fault on a working service and compares the stored records with the acknowledged writes. */
+/** Injects a fault into a working service and compares the stored records with the acknowledged writes. */
 export async function runFault(
   { strike, rounds, writes }: Fault,
   environment: Environment,
@@ -66,7 +69,7 @@ export async function runFault(
     await acknowledge(writes);
     await load.stop();
     const gaps = load.gaps();
-    // What is stored after the first start must still be stored after the second.
+    // Data stored after the first start must still be stored after the second.
     await service.kill();
     await world.restart();
     const findings = await load.check(service, key);
@@ -77,7 +80,7 @@ export async function runFault(
   }
 }
 
-/** Returns how much of a gap lies outside the faults. */
+/** Returns how much of a gap is outside the faults. */
 function beyond(
   [from, to]: readonly [number, number],
   faults: readonly (readonly [number, number])[],

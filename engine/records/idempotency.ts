@@ -128,7 +128,8 @@ export function idempotentStatement<P extends IdempotentPlan>(
 }
 
 /**
- * Returns the response to a plan that {@link idempotentStatement} has executed now or in an earlier request.
+ * Returns the response to a plan that {@link idempotentStatement} executed, either in this request or in an
+ * earlier one.
  * @throws HttpError 409 while the first request is still running; 422 if its body was different
  */
 export function idempotentResponse({ idempotency }: IdempotentPlan, [row = []]: TextRows): OperationResponse {

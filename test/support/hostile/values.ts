@@ -70,7 +70,7 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
   return `{${parts.join(',')}}`;
 };
 
-/** JSON values up to a given number of bytes, to replace one value in a body. */
+/** JSON values of up to a given number of bytes, to replace one value in a body. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
   'a long integer': (bytes) => '1'.repeat(bytes),
@@ -91,7 +91,7 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ),
 };
 
-/** Complete bodies of valid or nearly valid JSON, up to a given number of bytes. */
+/** Complete bodies of valid or nearly valid JSON, of up to a given number of bytes. */
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
   'a repeated key': keys(() => 'a', 200_000),
@@ -119,7 +119,7 @@ const pairs = (pair: (index: number) => string) => (bytes: number) => {
   return parts.join('&');
 };
 
-/** Complete forms, up to a given number of bytes. */
+/** Complete forms, of up to a given number of bytes. */
 export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
   'a repeated parameter': pairs(() => 'a=1'),
@@ -197,7 +197,7 @@ const numberedNames = (bytes: number) => {
 };
 
 /**
- * Returns CSV up to a given number of bytes, with many columns, lines, cells or quotes.
+ * Returns CSV of up to a given number of bytes, with many columns, lines, cells or quotes.
  * @param field a field of the records
  */
 export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -225,7 +225,7 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
 });
 
 /**
- * Returns NDJSON up to a given number of bytes, with many lines, keys, values or strings.
+ * Returns NDJSON of up to a given number of bytes, with many lines, keys, values or strings.
  * @param field a field of the records
  */
 export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -249,7 +249,7 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   nothing: { bytes: () => '' },
 });
 
-/** Form parts up to a given number of bytes, to follow a valid start. The boundary is `x`. */
+/** Form parts of up to a given number of bytes, to follow a valid start. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>

@@ -17,7 +17,7 @@ export interface EventFigures {
    * second.
    */
   readonly delay: { readonly rate: number; readonly p50: number; readonly p99: number };
-  /** Number of queued events, and the number delivered per second. */
+  /** Number of queued events, and number of events delivered per second. */
   readonly backlog: { readonly events: number; readonly rate: number };
 }
 

@@ -7,7 +7,7 @@ export interface Figure {
   readonly operation: string;
   /** Requests per second. */
   readonly rate: number;
-  /** Milliseconds. */
+  /** Median latency, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
   /** CPU time per request, in microseconds. */
@@ -35,7 +35,7 @@ export interface Figures {
 
 const cpu = ({ server, database }: Figure): number => server + database;
 
-/** Returns a goal for the ratio of another target's CPU time to the engine's. */
+/** Returns a goal for the ratio between another target's CPU time and the engine's. */
 const cpuVersus = (operation: string, other: string, goal: number, ours = 'engine'): Goal => ({
   operation,
   label: `CPU, ${other} ÷ ${ours}`,
@@ -100,7 +100,7 @@ const goals: readonly Goal[] = [
   versusBare('order without index', 2),
 ];
 
-/** Formats the goals of the measured operations, and whether each goal is met. */
+/** Formats the goals of the measured operations and shows whether each goal is met. */
 export function goalsReport(figures: Figures): string {
   const lines = goals.flatMap(({ operation, label, goal, isLimit = false, figureOf }) => {
     const figure = figureOf(figures);

@@ -15,7 +15,7 @@ export interface Growth {
 }
 
 const [few, many] = [10_000, 1_000_000];
-/** Maximum ratio of the CPU time with many leads to that with few leads. */
+/** Maximum ratio of the CPU time with many leads to the CPU time with few leads. */
 const goal = 1.15;
 
 /** Measures the same requests with few and with many leads, alternately. */

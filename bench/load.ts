@@ -56,9 +56,9 @@ interface Operation {
   readonly query?: string;
   readonly accept?: string;
   readonly body?: string;
-  /** Organization in which all requests are sent. Default: the organization of a random lead. */
+  /** Organization that all requests belong to. Default: the organization of a random lead. */
   readonly organization?: number;
-  /** Number of concurrent requests. Set if the API would reject the usual number. */
+  /** Number of concurrent requests. Set only if the API would reject the usual number. */
   readonly connections?: number;
   /** Prepares a round and returns the paths of its requests. */
   readonly prepare?: (load: Load) => Promise<readonly PreparedRequest[]>;
@@ -74,7 +74,7 @@ interface PreparedRequest {
 
 const byId = (id: number) => `/${id}`;
 const status = `status=${encodeURIComponent(filter)}&`;
-/** The organization with half of all leads. */
+/** The organization that has half of all leads. */
 const largestOrganization = 1;
 
 /** Operations to measure, by name. */
@@ -133,7 +133,7 @@ async function deletableLeads({ databaseUrl, seconds }: Load): Promise<PreparedR
 export interface Round {
   /** Requests per second. */
   readonly rate: number;
-  /** Milliseconds. */
+  /** Median latency, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
   /** CPU time used per request by the server process and by PostgreSQL, in microseconds. */
@@ -141,7 +141,7 @@ export interface Round {
   readonly database: number;
 }
 
-/** Functions that return the IDs of the measured processes. */
+/** Functions that return the process IDs of the measured processes. */
 export interface MeasuredProcesses {
   readonly server: () => readonly number[];
   readonly database: () => readonly number[];
@@ -174,7 +174,7 @@ function requestOf(
   };
 }
 
-/** Sends requests to a target for `seconds`. @throws Error if a request fails */
+/** Sends requests to a target for `seconds` seconds. @throws Error if a request fails */
 export async function round(name: string, load: Load, processes: MeasuredProcesses): Promise<Round> {
   const operation = operations[name];
   if (operation === undefined) throw new Error(`no operation ${name}`);

@@ -12,14 +12,14 @@ import { createTables } from '../test/support/tables.ts';
 
 export const seededOrganizations = 50;
 export const rows = 200_000;
-/** Number of leads inserted per statement. Limited, because statements have a timeout. */
+/** Number of leads inserted per statement. It is limited because statements have a timeout. */
 const leadsPerStatement = 200_000;
 
 /** Returns the organization of a lead. Every other lead belongs to the first organization. */
 export const seededOrganization = (lead: number): number =>
   lead % 2 === 1 ? 1 : 2 + ((lead / 2) % (seededOrganizations - 1));
 
-/** The status that a quarter of the leads have. */
+/** Status of a quarter of the leads. */
 export const filter = 'Working - Contacted';
 
 /** Creates organizations. @returns an administrator's API key for each */

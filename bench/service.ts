@@ -10,7 +10,7 @@ const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8
 /** Node.js flags of `npm start`. */
 export const flags = scripts.start.match(/--[\w-]+=\S+/g) ?? [];
 
-/** A service in its own process, started like `npm start`. */
+/** A service in its own process, started as `npm start` does. */
 export interface Service {
   readonly process: ChildProcess;
   readonly pid: number;

@@ -3,7 +3,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 /** The report that the service sends once a second. */
 export interface Report {
-  /** Bytes. */
+  /** Resident memory, in bytes. */
   readonly rss: number;
   readonly heap: number;
   /** Maximum event loop delay since the previous report, in milliseconds. */

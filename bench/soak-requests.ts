@@ -126,7 +126,7 @@ const weightedKinds = requestKinds.flatMap(([share, sendRequest]) =>
   Array<SendRequest>(share).fill(sendRequest),
 );
 
-/** Sends a random request. @returns why it failed, or undefined */
+/** Sends a random request. @returns the reason it failed, or undefined if it succeeded */
 export async function nextRequest(client: Client): Promise<string | undefined> {
   const sendRequest = weightedKinds[random(weightedKinds.length)] ?? create;
   try {

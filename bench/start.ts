@@ -10,7 +10,7 @@ import { residentMb, startBenchService } from './service.ts';
 
 /** Figures of one start of the service. */
 interface Start {
-  /** Time from the start of the process to the first response, and the CPU time used until then, both in seconds. */
+  /** Time from process start to the first response, and the CPU time used until then, both in seconds. */
   readonly seconds: number;
   readonly cpu: number;
   /** Resident memory after {@link idleMs}, in MB. */
@@ -38,7 +38,7 @@ async function start(environment: Readonly<Record<string, string>>, program?: st
   return { seconds, cpu, resident };
 }
 
-/** Measures all kinds of starts in alternation. @param databaseUrl an empty database */
+/** Measures all kinds of starts alternately. @param databaseUrl an empty database */
 export async function measureStarts(databaseUrl: string, rounds: number): Promise<StartFigure[]> {
   const folder = mkdtempSync(join(tmpdir(), 'crm-start-'));
   const postgres = {
@@ -46,7 +46,8 @@ export async function measureStarts(databaseUrl: string, rounds: number): Promis
     DATA_DIR: join(folder, 'secrets'),
     MIGRATE_ON_START: 'true',
   };
-  // Builds in node_modules, where package imports can be resolved and Node.js does not strip types.
+  // Builds the package in node_modules, where package imports can be resolved and Node.js does not strip
+  // types.
   const cache = join(import.meta.dirname, '../node_modules/.cache');
   mkdirSync(cache, { recursive: true });
   const packageFolder = mkdtempSync(join(cache, 'bench-'));

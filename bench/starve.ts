@@ -123,7 +123,7 @@ async function readSlowly(url: string, key: string, path: string, bytesPerSecond
     const chunk = socket.read(bytes) as Buffer | null;
     if (chunk === null || responded.has(socket)) return;
     responded.add(socket);
-    // The status in "HTTP/1.1 200".
+    // The status code in "HTTP/1.1 200".
     const status = chunk.toString('latin1', 9, 12);
     statuses[status] = (statuses[status] ?? 0) + 1;
   };
@@ -209,7 +209,8 @@ try {
     ['pages of 20 MB, unread', '/api/v1/contacts', 0],
   ] as const) {
     const stopReading = await readSlowly(url, slowKey, path, rate);
-    // Node.js accepts one connection per tick, so this request waits for the readers' connections.
+    // Node.js accepts one connection per tick, so this request waits until the readers' connections have been
+    // accepted.
     const requestedAt = performance.now();
     const [response] = (await once(get(`${url}/docs/openapi.json`, { agent: false }), 'response')) as [
       IncomingMessage,

@@ -8,7 +8,10 @@ export interface RunningTarget {
   readonly process: ChildProcess;
 }
 
-/** Starts a script in the folder `targets` and waits until it is listening. @param flags additional Node.js flags */
+/**
+ * Starts a script in the `targets` folder and waits until it is listening.
+ * @param flags additional Node.js flags
+ */
 export async function startTarget(
   script: string,
   environment: Readonly<Record<string, string>>,

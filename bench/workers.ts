@@ -1,5 +1,6 @@
-// Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by stopping it half
-// of the time, so that a machine with two cores has room for two workers, PostgreSQL and the load generator.
+// Workers: measures the cost and benefit of a second process. Each worker is limited to half a core by being
+// stopped half of the time, so that a machine with two cores has room for two workers, PostgreSQL and the
+// load generator.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +22,7 @@ const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
  * expensive.
  */
 const connections = 32;
-/** Time for which a worker limited to half a core runs before it is stopped for the same time, in milliseconds. */
+/** How long a worker limited to half a core runs before it is stopped for the same time, in milliseconds. */
 const sliceMs = 20;
 
 const childrenOf = (pid: number): number[] =>

@@ -27,7 +27,7 @@ interface ResourceOptions {
   readonly description?: string | undefined;
 }
 
-/** Adds the commands `add field` and `add resource`. */
+/** Adds the `add field` and `add resource` commands. */
 export function addCommands({ program, run }: CommandLine<Instance>): void {
   const add = program
     .command('add')

@@ -5,7 +5,7 @@ import { Argument, Command, type CommandUnknownOpts, Option } from '@commander-j
 import { completionCommand } from './completion.ts';
 import { examples } from './examples.ts';
 
-/** A command's data for help and completion, without its action. */
+/** The parts of a command that help and completion need, without its action. */
 interface Outline {
   readonly name: string;
   readonly description: string;
@@ -115,13 +115,13 @@ function outlineOf(command: CommandUnknownOpts): Outline {
   };
 }
 
-/** Returns the texts that were added to the end of a command's help. */
+/** Returns the text added to the end of a command's help. */
 export function helpFooter(command: CommandUnknownOpts): string {
   let text = '';
   const write = (chunk: string) => {
     text += chunk;
   };
-  // Commander stores these texts only as event listeners, and its types do not declare `emit`.
+  // Commander stores this text only in event listeners, and its types do not declare `emit`.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.replace(/\n$/, '');
 }

@@ -15,7 +15,7 @@ const resourcesFile = 'src/resources.ts';
 /** Files that users can edit. They are written once and never replaced. */
 const userFiles = ['package.json', 'README.md', 'LICENSE', 'tsconfig.json'];
 
-/** Adds the command `client`. */
+/** Adds the `client` command. */
 export function clientCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('client')

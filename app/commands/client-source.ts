@@ -97,7 +97,8 @@ export function clientSource(document: Document): string {
 const typesName = 'CrmResources';
 
 /**
- * Returns the document's resources: paths that serve a list and have records below them, without deprecated names.
+ * Returns the document's resources: paths that serve a list and have record paths below them, excluding
+ * deprecated names.
  */
 function resourcesOf({ paths, components: { schemas, parameters } }: Document): readonly ResourceSource[] {
   return Object.entries(paths).flatMap(([path, { get, post }]) => {

@@ -3,7 +3,10 @@ import { Argument, type Command, type CommandUnknownOpts } from '@commander-js/e
 /** Functions that generate the completion script, keyed by shell. */
 const shells = { bash, zsh, fish } as const;
 
-/** Adds the command `completion`. The script contains all commands, so that completion does not start a process. */
+/**
+ * Adds the `completion` command. The script contains all commands, so that completion does not start a
+ * process.
+ */
 export function completionCommand(program: Command): void {
   program
     .command('completion')
@@ -49,7 +52,7 @@ function nodesOf(command: CommandUnknownOpts, path = ''): readonly CompletionNod
   ];
 }
 
-/** Quotes a text for bash and zsh. */
+/** Quotes a string for bash and zsh. */
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function bash(nodes: readonly CompletionNode[]): string {

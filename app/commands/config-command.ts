@@ -14,7 +14,7 @@ import {
 import { type Config, readConfig, variables } from '../config.ts';
 import type { Instance } from '../services.ts';
 
-/** Adds the command `config`. */
+/** Adds the `config` command. */
 export function configCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('config')

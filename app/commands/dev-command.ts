@@ -7,7 +7,7 @@ import { exampleResource, startupBanner } from '../serve/startup-banner.ts';
 import { stopOnSignals } from '../serve/stop.ts';
 import type { Instance } from '../services.ts';
 
-/** Adds the command `dev`. */
+/** Adds the `dev` command. */
 export function devCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('dev')
@@ -31,7 +31,7 @@ async function dev(): Promise<CommandResult> {
   const { stdin } = process;
   if (stdin.isTTY) stdin.setRawMode(true);
   stdin.setEncoding('utf8').on('data', (keys: string) => {
-    // In raw mode the terminal does not turn Ctrl+C into a signal.
+    // In raw mode, the terminal does not turn Ctrl+C into a signal.
     if (keys.includes('\x03')) process.kill(process.pid, 'SIGINT');
     else press(keys.charAt(0));
   });

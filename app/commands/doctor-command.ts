@@ -7,7 +7,7 @@ import {
 import type { Instance } from '../services.ts';
 import { type DoctorReport, runDoctor } from './doctor.ts';
 
-/** Adds the command `doctor`. */
+/** Adds the `doctor` command. */
 export function doctorCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('doctor')

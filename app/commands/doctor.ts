@@ -38,7 +38,7 @@ interface Examination {
   checkCount: number;
   /** Parts of the instance that could be loaded. */
   readonly parts: { -readonly [Part in keyof DoctorTarget]?: DoctorTarget[Part] };
-  /** Reasons why parts that could not be loaded are not available. */
+  /** Reasons that parts could not be loaded, keyed by part. */
   readonly missing: Map<DoctorSubject, string>;
 }
 
@@ -79,7 +79,7 @@ export async function runDoctor(environment: Environment = process.env): Promise
   return examination;
 }
 
-/** Loads a part of the instance, or records why it is not available. */
+/** Loads a part of the instance, or records the reason it is not available. */
 async function loadPart<Part extends DoctorSubject>(
   examination: Examination,
   part: Part,
@@ -93,7 +93,7 @@ async function loadPart<Part extends DoctorSubject>(
     Object.assign(examination.parts, { [part]: await withTimeout(timeoutMs, load(), timeoutMessage) });
   } catch (cause) {
     examination.missing.set(part, `${label} cannot be used`);
-    // The error itself says what to do.
+    // The error message already explains what to do.
     const isFull = sqlState((cause as Error).cause) === tooManyConnections;
     for (const issue of issuesOf(cause, check))
       examination.findings.push({
@@ -148,7 +148,7 @@ async function loadDatabase(examination: Examination, config: Config): Promise<v
   }
 }
 
-/** Returns why the embedded database must not be opened, or undefined if it can be opened. */
+/** Returns the reason the embedded database must not be opened, or undefined if it can be opened. */
 function reasonNotToOpen({ databaseAddress, dataFolder }: Config): string | undefined {
   if (databaseAddress !== undefined) return undefined;
   const cluster = join(dataFolder, 'pgdata', 'PG_VERSION');

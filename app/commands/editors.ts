@@ -16,7 +16,7 @@ const settingsSchema = '_config.json';
 
 type EditedFiles = Pick<Config, 'resources' | 'shippedResources' | 'settingsFile'>;
 
-/** Adds the command `schema`. */
+/** Adds the `schema` command. */
 export function schemaCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('schema')
@@ -65,11 +65,14 @@ export async function refreshSchemas(config: EditedFiles): Promise<void> {
 
 const modeline = '# yaml-language-server: $schema=';
 
-/** Returns the first line of a new definition file, which names its schema. */
+/** Returns the first line of a new definition file, which references its schema. */
 export const schemaLine = (name: string): string =>
   `${modeline}${basename(folderOf({ resources: '' }))}/${name}.json\n`;
 
-/** Adds the line that names the schema to definition files without one. @returns the paths of the changed files */
+/**
+ * Adds the line that references the schema to definition files without one.
+ * @returns the paths of the changed files
+ */
 export async function nameSchemas(config: EditedFiles): Promise<string[]> {
   const definitions = (await readSources(config.resources)).filter(({ issue }) => issue === undefined);
   const files = [

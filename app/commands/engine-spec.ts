@@ -5,8 +5,8 @@ import { packageName, projectFolder } from '../../engine/config/index.ts';
 import { version } from '../version.ts';
 
 /**
- * Whether this is a packed package, which runs from `dist`. A clone runs its TypeScript source, and instances depend
- * on the clone's folder.
+ * Whether this code runs from `dist` in a packed package. A clone runs its TypeScript source, and its
+ * instances depend on the clone's folder.
  */
 const isPacked = import.meta.filename.endsWith('.js');
 
@@ -22,8 +22,8 @@ export interface EngineSpec {
 }
 
 /**
- * Returns a specification from which npm can install this engine: the registry's version, the tarball it was installed
- * from, or the folder it runs from.
+ * Returns a specification that npm can use to install this engine: the registry's version, the tarball it was
+ * installed from, or the folder it runs from.
  * @param folder the instance's folder, to which local paths are relative
  */
 export async function engineSpec(folder: string): Promise<EngineSpec> {

@@ -25,7 +25,7 @@ import { assertEnvironment, configWarnings } from './config-command.ts';
 import { refreshSchemas } from './editors.ts';
 import { type IntentOptions, intentOf, intentOptions } from './plan-commands.ts';
 
-/** Adds the commands `migrate`, `check`, `openapi` and `citus`. */
+/** Adds the `migrate`, `check`, `openapi` and `citus` commands. */
 export function modelCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('migrate')
@@ -117,7 +117,8 @@ const plansTable = (plans: readonly StatementPlan[]): string =>
   );
 
 /**
- * Checks that the fields which modules write by name exist. Otherwise, the error would only appear during a request.
+ * Checks that every field that modules write by name exists. Otherwise, the error would only appear during a
+ * request.
  * @throws UserError listing each missing field
  */
 export const checkModules = (resources: readonly Resource[]): void =>

@@ -7,7 +7,7 @@ import type { Instance } from '../services.ts';
 import { writeSchemas } from './editors.ts';
 import { engineSpec } from './engine-spec.ts';
 
-/** Adds the command `new`. */
+/** Adds the `new` command. */
 export function newCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('new')

@@ -42,7 +42,8 @@ export const intentOptions = {
 };
 
 /**
- * Converts command-line options to a migration intent. @throws UserError if an option is not of the form field=value
+ * Converts command-line options to a migration intent.
+ * @throws UserError if an option does not have the form field=value
  */
 export function intentOf({ allowDrop = [], using = [], default: defaults = [] }: IntentOptions): Intent {
   const pairs = (values: readonly string[], option: string, sqlOf: (text: string) => string) =>
@@ -64,7 +65,7 @@ interface PlanOptions extends IntentOptions {
   readonly offline?: true | undefined;
 }
 
-/** Adds the command `plan`. */
+/** Adds the `plan` command. */
 export function planCommands({ program, run }: CommandLine<Instance>): void {
   program
     .command('plan')

@@ -55,7 +55,7 @@ const withoutStatements = (api: readonly ApiChange[]): string =>
     ? 'The definitions have not changed since the last migration.'
     : 'The change affects only the API. The tables do not change.';
 
-/** Formats a plan for a terminal. @param notCounted why rows are not counted, if they are not */
+/** Formats a plan for a terminal. @param notCounted the reason rows are not counted, if they are not */
 export function planText(
   { statements, checks, api, partners, undecided, dependents, database, keys }: PlanWithKeys,
   notCounted: string | undefined,

@@ -32,7 +32,7 @@ const formatOption = () =>
   new Option('--format <format>', 'default: from the file extension').choices(formatNames);
 const collect = (value: string, previous: readonly string[]): readonly string[] => [...previous, value];
 
-/** Adds the commands `export` and `import`. */
+/** Adds the `export` and `import` commands. */
 export function recordCommands(line: Line): void {
   const { program, run } = line;
   program
@@ -173,13 +173,13 @@ function resourceOf({ resources }: Instance, name: string): Resource {
   throw new UserError(`resource "${name}" does not exist${suggestion(name, names)}`);
 }
 
-/** Returns a caller for the command line with all grants in an organization. */
+/** Returns a caller with all grants in an organization, for CLI commands. */
 async function callerIn({ database }: Instance, slug: string) {
   const organization = await transaction(database, (tables) => organizationId(tables, slug));
   return commandCaller(organization);
 }
 
-/** Parses list parameters like `status=New`. @throws UserError if a parameter does not have a name */
+/** Parses list parameters, for example `status=New`. @throws UserError if a parameter has no name */
 function queryOf(parameters: readonly string[]): Record<string, readonly string[] | string> {
   const query: Record<string, string[]> = {};
   for (const parameter of parameters) {

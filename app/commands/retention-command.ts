@@ -10,7 +10,7 @@ import {
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 import type { Instance } from '../services.ts';
 
-/** Adds the command `prune`. */
+/** Adds the `prune` command. */
 export function pruneCommand({ program, run, withInstance }: CommandLine<Instance>): void {
   program
     .command('prune')

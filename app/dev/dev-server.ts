@@ -26,7 +26,7 @@ export interface DevServer extends Pick<Instance, 'resources' | 'database'> {
   readonly close: () => Promise<void>;
 }
 
-/** Debounce interval in milliseconds, because editors save in several steps. */
+/** Debounce interval, in milliseconds. Editors save in several steps. */
 const settleMs = 80;
 
 const unchangedNote = 'The previous definitions are still served.';
@@ -70,7 +70,7 @@ export async function startDevServer(config: Config, print: (text: string) => vo
    */
   let lastText: string | undefined;
 
-  /** Reads the saved files and serves them, or reports why that is not possible. */
+  /** Reads the saved files and serves them, or reports why they cannot be served. */
   const processEdits = async (): Promise<void> => {
     const startedAt = performance.now();
     const { sources, text } = await settledFiles(config);
@@ -196,7 +196,7 @@ async function settledFiles(config: Config): Promise<Files> {
 
 interface Files {
   readonly sources: readonly Source[];
-  /** All files as one text, for comparison. */
+  /** All files as a single string, for comparison. */
   readonly text: string;
 }
 

@@ -37,7 +37,7 @@ import { version } from '../version.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Returns why the last change to config.yaml was rejected, or undefined if it is in effect. */
+    /** Returns the reason the last change to config.yaml was rejected, or undefined if it is in effect. */
     settingsProblem: () => string | undefined;
   }
 }
@@ -85,8 +85,8 @@ type DescribedInstance = Pick<Instance, 'resources'> & { readonly config: Pick<C
 const noticesMs = 60_000;
 
 /**
- * Returns a logger for messages that every process would repeat. Only the process that runs background work writes
- * them.
+ * Returns a logger for messages that every process would otherwise repeat. Only the process that runs
+ * background work writes them.
  */
 const singleProcessLog = ({
   log,
@@ -114,7 +114,7 @@ export async function buildService(
     newSettings = file;
     if (background.isResponsible()) await logNotices();
   });
-  /** Logs notices about the settings file that has come into effect, once per file. */
+  /** Logs notices about a settings file that has come into effect, once per file. */
   async function logNotices(): Promise<void> {
     const file = newSettings;
     newSettings = undefined;

@@ -1,8 +1,8 @@
 /** Number of consecutive missed heartbeats after which a worker counts as hung. */
 const maxMissed = 5;
-/** Minimum time granted to a worker to start, in milliseconds, because loading the code on a busy machine is slow. */
+/** Minimum time that a worker has to start, in milliseconds. Loading the code is slow on a busy machine. */
 const minStartMs = 120_000;
-/** Number of heartbeats after which the kill of a worker no longer counts as recent. */
+/** Number of heartbeats after which a killed worker no longer counts as recently killed. */
 const killWindow = 12 * maxMissed;
 
 /** Returns the heartbeat interval for a worker timeout, both in milliseconds. */
@@ -13,8 +13,8 @@ export const missedAtStartFor = (limitMs: number): number =>
   Math.max(6 * maxMissed, Math.ceil(minStartMs / intervalFor(limitMs)));
 
 /**
- * Detects hung workers and whether replacing them helps. Counts heartbeats instead of measuring time, so that workers
- * can respond again after the machine was suspended.
+ * Detects hung workers and whether replacing them helps. Counts heartbeats instead of measuring time, so that
+ * workers can respond before they count as hung after the machine was suspended.
  */
 export interface Heartbeats<Worker> {
   readonly add: (worker: Worker) => void;
@@ -24,7 +24,10 @@ export interface Heartbeats<Worker> {
   readonly remove: (worker: Worker) => void;
   /** Counts a heartbeat. @returns hung workers to kill, and the other workers, which must be pinged */
   readonly beat: () => { readonly hung: readonly Worker[]; readonly others: readonly Worker[] };
-  /** Returns why the whole process should be restarted, or undefined if replacing workers is sufficient. */
+  /**
+   * Returns the reason the whole process should be restarted, or undefined if replacing workers is
+   * sufficient.
+   */
   readonly problem: () => string | undefined;
 }
 

@@ -7,7 +7,7 @@ import type { Config } from '../config.ts';
 /**
  * Starts listening.
  * @param prefix prefix of the environment variables for host and port, used in messages
- * @throws UserError with one line if listening fails
+ * @throws UserError with a one-line message if listening fails
  */
 export async function listen(
   app: { readonly listen: (address: Pick<Config, 'host' | 'port'>) => Promise<string> },

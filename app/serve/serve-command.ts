@@ -11,7 +11,7 @@ import { startService } from './service.ts';
 import { exampleResource, startupBanner } from './startup-banner.ts';
 import { stopOnSignals, stopService } from './stop.ts';
 
-/** Adds the command `serve`. */
+/** Adds the `serve` command. */
 export function serveCommand({ program, run }: CommandLine<Instance>): void {
   program
     .command('serve')

@@ -22,7 +22,8 @@ export interface RunningService extends Pick<Instance, 'resources' | 'database'>
 
 /**
  * Opens the instance and serves it.
- * @throws UserError with one line if it cannot be opened or served; everything opened so far is closed first
+ * @throws UserError with a one-line message if it cannot be opened or served; everything opened so far is
+ * closed first
  */
 export async function startService(
   config: Config,

@@ -12,7 +12,7 @@ export interface Stoppable {
   readonly delayMs: number;
   /** Stops the service. @returns whether all requests were completed */
   readonly stop: () => Promise<boolean>;
-  /** Called before a second signal ends the process. */
+  /** Called before a second signal terminates the process. */
   readonly abandon?: () => void;
 }
 
@@ -21,14 +21,14 @@ export const drainMs = 6_500;
 /** Time limit for closing the database, in milliseconds, because its server might not respond. */
 export const closeMs = 1_000;
 /**
- * Time within which a second signal is ignored, in milliseconds, because npm forwards signals that a terminal has
- * already sent.
+ * Period in which a second signal is ignored, in milliseconds, because npm forwards signals that a terminal
+ * has already sent.
  */
 const duplicateSignalMs = 1_000;
 
 /**
- * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal ends the
- * process immediately.
+ * Stops on SIGTERM and SIGINT with exit code 0, or 1 if requests had to be cut off. A second signal
+ * terminates the process immediately.
  */
 export function stopOnSignals({ drain, delayMs, stop, abandon }: Stoppable): void {
   let startedAt: number | undefined;

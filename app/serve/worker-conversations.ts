@@ -12,7 +12,10 @@ export const sendMessage = (worker: Worker, message: SupervisorMessage): void =>
   if (worker.isConnected()) worker.send(message);
 };
 
-/** Waits for a worker's message of this kind. @throws the worker's error if it fails, or UserError if it exits */
+/**
+ * Waits for a message of one kind from a worker.
+ * @throws the worker's error if it fails, or UserError if it exits
+ */
 export function waitForMessage<Kind extends WorkerMessage['kind']>(
   worker: Worker,
   kind: Kind,
@@ -30,7 +33,7 @@ export function waitForMessage<Kind extends WorkerMessage['kind']>(
   return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
 }
 
-/** Sends a question to a worker. @returns its response, or undefined after a timeout */
+/** Sends a request to a worker. @returns its response, or undefined after a timeout */
 export async function ask<Kind extends 'report' | 'metrics'>(
   worker: Worker,
   question: SupervisorMessage & { readonly kind: Kind },

@@ -23,7 +23,7 @@ export type WorkerMessage =
   | { readonly kind: 'listening'; readonly url: string; readonly example: string }
   /** The worker runs background work. `demo` is set if it created the demo organization. */
   | { readonly kind: 'leading'; readonly demo: Demo | undefined }
-  /** The worker cannot serve and exits. */
+  /** The worker cannot serve and is exiting. */
   | { readonly kind: 'failed'; readonly message: string; readonly isUsers: boolean }
   | { readonly kind: 'task'; readonly name: string }
   | { readonly kind: 'pong' }

@@ -24,7 +24,8 @@ export interface WorkerPool {
   /** Starts missing workers, and from then on replaces workers that exit. */
   readonly replaceTheDead: () => void;
   /**
-   * Returns why the whole process should be restarted, or undefined if it works or replacing workers is sufficient.
+   * Returns the reason the whole process should be restarted, or undefined if it works or replacing workers
+   * is sufficient.
    */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;

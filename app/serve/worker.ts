@@ -16,7 +16,7 @@ const send = (message: WorkerMessage, onSent?: () => void): void => {
   process.send?.(message, undefined, undefined, () => onSent?.());
 };
 
-/** Message handlers of a serving worker. Pings are answered even before the worker serves. */
+/** Message handlers of a serving worker. Pings are answered even before the worker starts serving. */
 type Handlers = {
   [Kind in Exclude<SupervisorMessage['kind'], 'ping'>]: (message: SupervisorMessage & { kind: Kind }) => void;
 };

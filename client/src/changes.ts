@@ -12,7 +12,7 @@ export const kindsOfChange = (record: Kinds): Kinds => ({
   record,
 });
 
-/** Returns a function that returns the number types of a change, depending on its resource. */
+/** Returns a function that maps a change to its number types, based on its resource. */
 export const changeKinds =
   (resources: Readonly<Record<string, ResourceInfo>>) =>
   ({ resource }: Readonly<Record<string, unknown>>): Kinds => {

@@ -15,7 +15,7 @@ import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** The types of a resource. The type of a feature that the resource does not have is `never`. */
+/** The types of a resource. Features that the resource does not have are `never`. */
 export interface ResourceTypes {
   readonly record: { readonly id: bigint };
   readonly input: object;
@@ -67,11 +67,11 @@ export interface Selection<F extends string, E extends string> extends CallOptio
 export interface ListQuery<R extends ResourceTypes, F extends string, E extends string>
   extends ListFilters<R>,
     Selection<F, E> {
-  /** The previous page's `next`. All other options must be the same as for that page. */
+  /** The previous page's `next`. All other options must be the same as for the previous page. */
   readonly cursor?: string;
-  /** Page number, starting at 1. Prefer `cursor`, because pages shift during concurrent writes. */
+  /** Page number, starting at 1. Prefer `cursor`, because pages shift if records are written concurrently. */
   readonly page?: number;
-  /** Requests the number of records on all pages, returned in `total`. */
+  /** Requests the total number of records on all pages, which is returned as `total`. */
   readonly count?: 'exact' | 'estimated';
 }
 
@@ -96,7 +96,8 @@ export interface WriteOptions extends CallOptions {
 
 export interface CreateOptions extends CallOptions {
   /**
-   * Key that prevents repeated requests, for example after a crash, from creating duplicates. Default: a random text.
+   * Key that prevents repeated requests, for example after a crash, from creating duplicates. Default: a
+   * random string.
    */
   readonly idempotencyKey?: string;
 }
@@ -235,7 +236,7 @@ export class Records<R extends ResourceTypes> {
     yield* walk((cursor) => this.list<F, E>({ ...query, ...(cursor !== undefined && { cursor }) }));
   }
 
-  /** Returns a record. @throws NotFoundError */
+  /** Returns a record. @throws NotFoundError if it does not exist */
   get<const F extends FieldOf<R> = FieldOf<R>, const E extends ReferenceOf<R> = never>(
     id: Id,
     selection: Selection<F, E> = {},
@@ -293,7 +294,7 @@ export class Records<R extends ResourceTypes> {
     }
   }
 
-  /** Deletes a record. @throws NotFoundError */
+  /** Deletes a record. @throws NotFoundError if it does not exist */
   async delete(id: Id, { ifMatch, signal }: WriteOptions = {}): Promise<void> {
     try {
       await this.#write('DELETE', this.#pathOf(id), undefined, {
@@ -307,7 +308,10 @@ export class Records<R extends ResourceTypes> {
     }
   }
 
-  /** Iterates over the changes to a record, newest first. The record can already be deleted. @throws NotFoundError */
+  /**
+   * Iterates over the changes to a record, newest first, even if the record has been deleted.
+   * @throws NotFoundError if neither the record nor any change to it exists
+   */
   async *history(id: Id, { signal }: CallOptions = {}): AsyncGenerator<Change<R>, void, undefined> {
     const change = kindsOfChange(this.#kinds);
     yield* walk((cursor) =>
@@ -493,8 +497,8 @@ export class Records<R extends ResourceTypes> {
 }
 
 /**
- * Converts filters to query parameters. @throws TypeError if a filter does not have a value, because the API would
- * ignore it
+ * Converts filters to query parameters.
+ * @throws TypeError if a filter has no value, because the API would ignore it
  */
 function filterParameters(where: object): URLSearchParams {
   const parameters = new URLSearchParams();
@@ -570,8 +574,8 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
 }
 
 /**
- * The records of each resource, keyed by the resource's name, and the other API calls. A resource takes precedence
- * over a call with the same name.
+ * The records of each resource, keyed by the resource's name, and the other API calls. If a resource and a
+ * call have the same name, the resource takes precedence.
  */
 export type ClientOf<T extends Readonly<Record<keyof T, ResourceTypes>>> = {
   readonly [Name in keyof T]: Records<T[Name]>;

@@ -45,7 +45,7 @@ export class ApiError extends CrmError {
   readonly more: number;
   /** Number of seconds to wait before a retry. */
   readonly retryAfter: number | undefined;
-  /** Report on the lines before the error, if an import failed midway. */
+  /** Report on the lines before the error, if an import failed partway through. */
   readonly report: unknown;
   /** Whether the response to an earlier attempt was lost. That attempt might have succeeded and caused this error. */
   isUncertain = false;
@@ -86,7 +86,7 @@ export class PreconditionFailedError extends ApiError {}
 /** 429: too many requests. */
 export class RateLimitedError extends ApiError {}
 
-/** Error classes, keyed by code. Errors with other codes are instances of ApiError. */
+/** Error classes by error code. Errors with other codes are instances of ApiError. */
 const classes: Partial<Record<string, typeof ApiError>> = {
   invalid_input: InvalidInputError,
   missing_reference: InvalidInputError,
@@ -101,7 +101,7 @@ const classes: Partial<Record<string, typeof ApiError>> = {
   rate_limited: RateLimitedError,
 } satisfies Partial<Record<ErrorCode, typeof ApiError>>;
 
-/** Creates the error for a rejecting response. */
+/** Creates the error for an error response. */
 export function apiError(status: number, headers: Headers, text: string): ApiError {
   const body = bodyOf(text) ?? { error: 'the response is not from the API', code: 'unknown' };
   return new (classes[body.code] ?? ApiError)(status, headers, body);

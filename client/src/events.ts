@@ -22,7 +22,7 @@ interface EventOfResource<Name extends string, R extends ResourceTypes> {
     readonly version: bigint;
     /** Names of the changed fields. */
     readonly changed: readonly (keyof R['record'] & string)[];
-    /** The record as of the time when the event was sent, or null if it was deleted. */
+    /** The record at the time when the event was sent, or null if it was deleted. */
     readonly record: R['record'] | null;
   };
 }
@@ -96,7 +96,7 @@ async function hasValidSignature(
   return false;
 }
 
-/** Decodes base64, or returns an empty array if the text is not valid. */
+/** Decodes base64, or returns an empty array if the string is not valid base64. */
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));

@@ -32,8 +32,8 @@ export interface CallOptions {
 }
 
 /**
- * When a request can be retried: `always` if it is idempotent; `refused` if it can be retried only after an error code
- * that guarantees that the request had no effect; or `never`.
+ * When a request can be retried: `always` because it is idempotent, `refused` only after an error code that
+ * guarantees that the request had no effect, or `never`.
  */
 export type Resend = 'always' | 'refused' | 'never';
 
@@ -56,7 +56,7 @@ export interface Request<T> extends CallOptions {
   readonly timeout?: number;
 }
 
-/** Sends a request. @throws CrmError @throws the reason of an aborted signal */
+/** Sends a request. @throws CrmError if it fails @throws the signal's reason if the signal is aborted */
 export type Send = <T>(request: Request<T>) => Promise<T>;
 
 /** Maximum wait before the first retry, in milliseconds. It doubles with each retry, up to `maxBackoffMs`. */
@@ -156,11 +156,11 @@ function canRetry(error: CrmError, resend: Resend): boolean {
 /** HTTP statuses of temporary errors. */
 const temporaryStatuses: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Returns the wait before a retry that the response requests, in milliseconds. */
+/** Returns the wait that the response requests before a retry, in milliseconds. */
 const requestedWaitMs = (error: CrmError): number =>
   ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
 
-/** Returns an additional, random wait in milliseconds, so that clients do not all retry at the same time. */
+/** Returns an additional random wait, in milliseconds, so that clients do not all retry at the same time. */
 const backoff = (attempts: number, maxWait: number): number =>
   Math.random() * Math.min(firstWaitMs * 2 ** (attempts - 1), maxBackoffMs, maxWait);
 

@@ -7,7 +7,7 @@ import { type Kinds, parse, stringify } from './json.ts';
 
 type Types<T> = Readonly<Record<keyof T, ResourceTypes>>;
 
-/** Actions by resource. `*` stands for every resource. */
+/** Actions by resource. `*` denotes every resource. */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
 /** The caller, as returned by `GET /auth/me`. */
@@ -42,7 +42,7 @@ export interface Me {
 export interface EventsQuery<Name extends string> extends CallOptions {
   /** An earlier page's `next`, or `now` to skip all changes so far. Default: the oldest change. */
   readonly after?: string;
-  /** Default: every resource that the caller is allowed to list. */
+  /** Resources whose changes are returned. Default: every resource that the caller is allowed to list. */
   readonly resources?: readonly Name[];
   /** Whether to wait for further changes until the signal is aborted, instead of stopping after the last change. */
   readonly follow?: boolean;
@@ -64,7 +64,7 @@ export interface SubscriptionInput {
   /** URL that events are sent to. */
   readonly url: string;
   readonly resources: readonly string[];
-  /** Default: all. */
+  /** Actions that trigger events. Default: all. */
   readonly actions?: readonly ('create' | 'update' | 'delete')[];
   /** Filters that a record must match, written as the query parameters of a list, for example `status=New`. */
   readonly filter?: string;
@@ -86,22 +86,24 @@ export interface Subscription extends Required<SubscriptionInput> {
 
 export interface Delivery {
   readonly id: bigint;
-  /** For example `update leads 5 v2`. */
+  /** Description of the event, for example `update leads 5 v2`. */
   readonly event: string;
   readonly status: DeliveryStatus | (string & {});
   readonly attempts: number;
-  /** Why the last attempt failed, or an empty string. */
+  /** The reason the last attempt failed, or an empty string. */
   readonly error: string;
   readonly queued_at: string;
   /** Method and headers of the last request. */
   readonly request: string;
-  /** Status line and headers of the last response, or an empty string without a response. */
+  /** Status line and headers of the last response, or an empty string if there was no response. */
   readonly response: string;
 }
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 
-/** Events to send again: the deliveries from one ID to another, or all changes after a cursor of the change feed. */
+/**
+ * Events to send again: the deliveries in a range of IDs, or all changes after a cursor of the change feed.
+ */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
 /** How long a request waits for changes, in seconds. This is the maximum that the instance allows. */
@@ -137,7 +139,7 @@ export class Subscriptions {
     return data;
   }
 
-  /** Returns a subscription. @throws NotFoundError */
+  /** Returns a subscription. @throws NotFoundError if it does not exist */
   get(id: Id, options: CallOptions = {}): Promise<Subscription> {
     return this.#call('GET', id, '', options, 'always');
   }
@@ -158,12 +160,12 @@ export class Subscriptions {
     });
   }
 
-  /** Changes, enables or disables a subscription. @throws NotFoundError */
+  /** Changes, enables or disables a subscription. @throws NotFoundError if it does not exist */
   update(id: Id, changes: SubscriptionChanges, options: CallOptions = {}): Promise<Subscription> {
     return this.#call('PATCH', id, '', options, 'always', changes);
   }
 
-  /** Deletes a subscription with its deliveries. @throws NotFoundError */
+  /** Deletes a subscription with its deliveries. @throws NotFoundError if it does not exist */
   async delete(id: Id, options: CallOptions = {}): Promise<void> {
     try {
       await this.#call('DELETE', id, '', options, 'always');
@@ -203,7 +205,10 @@ export class Subscriptions {
     return queued;
   }
 
-  /** Iterates over the deliveries of a subscription, newest first. @throws NotFoundError */
+  /**
+   * Iterates over the deliveries of a subscription, newest first.
+   * @throws NotFoundError if the subscription does not exist
+   */
   async *deliveries(
     id: Id,
     { status, ...options }: CallOptions & { readonly status?: DeliveryStatus } = {},
@@ -275,7 +280,7 @@ export function instanceCalls<T extends Types<T>>(
         path: '/events',
         query,
         resend: 'always',
-        // The timeout must be longer than the time that the instance waits for changes.
+        // The timeout must be longer than the instance waits for changes.
         ...(follow && { timeout: 2 * waitSeconds * 1000 }),
         read: read<EventsPage<T>>(page),
       });

@@ -1,4 +1,4 @@
-// JSON with exact numbers: 64-bit integers are bigints, decimals are strings.
+// JSON with exact numbers: 64-bit integers are bigints, and decimals are strings.
 
 /**
  * The types of the numbers in a JSON value, keyed by member name. The kinds of an array are the kinds of its elements.
@@ -21,7 +21,10 @@ class NumberText {
   }
 }
 
-/** JSON functions that preserve the source text of numbers. TypeScript's libraries do not declare them yet. */
+/**
+ * JSON functions that preserve the source text of numbers. TypeScript's type definitions do not include them
+ * yet.
+ */
 const exact = JSON as unknown as {
   readonly rawJSON: (text: string) => unknown;
   readonly parse: (
@@ -38,7 +41,10 @@ export function requireExactNumbers(): void {
   );
 }
 
-/** Parses a JSON text. Numbers without a kind become JavaScript numbers. @throws SyntaxError */
+/**
+ * Parses JSON. Numbers without a kind become JavaScript numbers.
+ * @throws SyntaxError if the text is not valid JSON
+ */
 export const parse = (text: string, kinds: Kinds): unknown =>
   decode(
     exact.parse(text, (_, value, { source }) =>
@@ -48,8 +54,8 @@ export const parse = (text: string, kinds: Kinds): unknown =>
   );
 
 /**
- * Converts the numbers in a parsed value. Does so in place, because copying records would take longer than parsing
- * them.
+ * Converts the numbers in a parsed value. Modifies the value in place, because copying records would take
+ * longer than parsing them.
  */
 function decode(value: unknown, kinds: Kind): unknown {
   const kind = typeof kinds === 'function' && isObject(value) ? kinds(value) : kinds;
@@ -67,8 +73,9 @@ function decode(value: unknown, kinds: Kind): unknown {
 }
 
 /**
- * Adds a `toJSON` method with which `JSON.stringify` writes exact numbers. Without it, a bigint throws a TypeError and
- * a decimal is written as a string. It is not enumerable, so that copies and comparisons ignore it.
+ * Adds a `toJSON` method that makes `JSON.stringify` write exact numbers. Without it, a bigint throws a
+ * TypeError and a decimal is written as a string. It is not enumerable, so that copies and comparisons ignore
+ * it.
  */
 function makeSerializable(object: Record<string, unknown>, kinds: Kinds): void {
   Object.defineProperty(object, 'toJSON', {

@@ -15,7 +15,7 @@ import {
 import { buildEntity } from './entity.ts';
 import { type AddedResponses, type Fragment, openApiFragment } from './openapi.ts';
 
-/** A compiled resource with everything that its requests need, computed once at startup. */
+/** A compiled resource with everything needed to handle its requests, computed once at startup. */
 export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;
@@ -29,7 +29,7 @@ export interface Resource {
 }
 
 /**
- * Compiles checked definitions, which must include every resource to which another resource refers.
+ * Compiles checked definitions. They must include every resource that another resource refers to.
  * @param prefix path of the API, for the OpenAPI description
  * @param effects effects that run with every write
  * @param added responses that modules add to every operation, for the OpenAPI description
@@ -52,7 +52,7 @@ export function compileResource(
         projections,
         items: itemTable(definition.fields.filter(({ readOnly }) => !readOnly)),
         effects,
-        // Including retired fields, because their foreign keys still exist.
+        // Includes retired fields, because their foreign keys still exist.
         referrers: definitions.flatMap(({ name, fields, retired }) =>
           [...fields, ...retired]
             .filter(({ to }) => to === definition.name)

@@ -11,7 +11,7 @@ import { declareIndexes } from '../tables/index.ts';
  * organization's record.
  */
 export function buildEntity(definition: ResourceDefinition): EntitySchema {
-  // Must come first, because MikroORM orders the primary key's columns like the properties.
+  // Must come first, because MikroORM orders the primary key's columns by property order.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
   // Retired fields are no longer written, so new records must not require a value.

@@ -3,7 +3,7 @@ import type { Field } from '../fields/index.ts';
 import { bodyRules } from '../records/index.ts';
 import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 
-/** A sample record from a YAML file, with some of its fields. */
+/** A sample record from a YAML file, with a subset of its fields. */
 export type Sample = Readonly<Record<string, unknown>>;
 
 /**
@@ -36,7 +36,6 @@ export function recordExamples(
   };
 }
 
-/** Formats a value as a CSV cell. */
 const cell = (value: unknown): string =>
   typeof value === 'string' ? `"${value.replaceAll('"', '""')}"` : String(value ?? '');
 

@@ -105,7 +105,7 @@ async function* statementsOf(resource: Resource): AsyncGenerator<readonly [strin
     for (const query of queries) {
       const statement = compiled.statement(await compiled.plan(inputOf(query, bodyFor(operation, body))));
       if (statement?.lane === 'scan') {
-        // If an index does not serve the filter, the plan is the same for every order and page.
+        // If no index supports the filter, the plan is the same for every order and page.
         const { sort: _, dir: __, page: ___, ...filters } = query;
         const kind = Object.keys(filters).join(' ');
         if (scans.has(kind)) continue;

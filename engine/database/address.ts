@@ -16,7 +16,7 @@ export interface Host {
   /** Host name, IP address, or folder of a Unix socket. */
   readonly host: string;
   readonly port: number;
-  /** TLS options in order of preference; false stands for an unencrypted connection. */
+  /** TLS options in order of preference; false means an unencrypted connection. */
   readonly encryption: readonly (ConnectionOptions | false)[];
 }
 
@@ -58,12 +58,12 @@ const parameters = [
 type Parameters = Partial<Record<(typeof parameters)[number], string>>;
 const targets: readonly SessionTarget[] = ['any', 'read-write', 'primary'];
 
-/** Returns whether a text is the URI of a PostgreSQL server. */
+/** Returns whether a string is a PostgreSQL connection URI. */
 export const isAddress = (text: string): boolean => /^postgres(ql)?:\/\/./.test(text);
 
 /**
- * Parses a connection URI like libpq, with support for several hosts, and reads the certificates it names.
- * @throws UserError with one line if any part of the URI is not supported; nothing is ignored
+ * Parses a connection URI as libpq does, including multiple hosts, and reads the certificates it references.
+ * @throws UserError with a one-line message if any part of the URI is not supported. No part is ignored.
  */
 export function parseAddress(text: string): Address {
   const parts = uri.exec(text)?.groups;
@@ -103,7 +103,7 @@ export function parseAddress(text: string): Address {
 export const describeAddress = ({ hosts, database }: Address): string =>
   `${hosts.map(describeHost).join(',')}/${database ?? ''}`;
 
-/** Formats host and port as in a URI. */
+/** Formats a host and port as they appear in a URI. */
 export const describeHost = ({ host, port }: Pick<Host, 'host' | 'port'>): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
@@ -129,7 +129,7 @@ function query(text: string): Parameters {
     const key = parameters.find((parameter) => parameter === name);
     if (key === undefined) {
       const similar = parameters.find((parameter) => leven(parameter, name) < 3);
-      // Other text is not shown, because it might be part of the password.
+      // Other names are not shown, because they might be part of the password.
       const quotedName = /^[a-z_]{1,60}$/i.test(name) ? ` "${name}"` : '';
       throw new UserError(
         `unknown parameter${quotedName}${similar === undefined ? '' : `. Did you mean "${similar}"?`}`,
@@ -175,8 +175,9 @@ type Names = Readonly<Partial<Record<'ipv6' | 'name' | 'port', string>>>;
 const modes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
 /**
- * Returns the encryption options for a host, in the order of libpq's sslmode. If a root certificate is
- * configured, every mode verifies the certificate chain, but only verify-full verifies the host name.
+ * Returns the encryption options for a host, in the order that libpq uses for its sslmode. If a root
+ * certificate is configured, every mode verifies the certificate chain, but only verify-full verifies the
+ * host name.
  */
 function tls(parameters: Parameters): (host: string) => Host['encryption'] {
   const { sslrootcert: root, sslcert, sslkey } = parameters;

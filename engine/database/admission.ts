@@ -36,15 +36,15 @@ const cancellableLanes: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
 
 /** Limits of an {@link Admission}. */
 export interface AdmissionLimits {
-  /** Concurrency limits by lane. A statement must fit all limits of its lane; lanes can share a limit. */
+  /** Concurrency limits by lane. A statement must satisfy all limits of its lane; lanes can share a limit. */
   readonly lanes: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
   /** Limit on statements waiting in a lane. */
   readonly queue: LaneLimit;
   /** Limit on unread response bytes. */
   readonly bytes: LaneLimit;
   /**
-   * Maximum wait, in milliseconds. If this process stalled during a wait, the wait is extended once by this
-   * time.
+   * Maximum wait, in milliseconds. If this process stalled during a wait, the wait is extended once by the
+   * same amount.
    */
   readonly waitMs: number;
 }
@@ -53,8 +53,8 @@ export interface AdmissionLimits {
 export interface Admission {
   /**
    * Runs work when the organization gets a slot. Waiting organizations take turns.
-   * @throws HttpError 503 `overloaded` if too many statements are waiting or the wait is too long; 400 if the
-   * client of a read has disconnected
+   * @throws HttpError 503 `overloaded` if too many statements are waiting or the wait takes too long; 400 if
+   * the client of a read has disconnected
    */
   readonly run: <T>(lane: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
@@ -68,11 +68,11 @@ export interface Admission {
   readonly load: () => AdmissionLoad;
 }
 
-/** Load of a lane in running and waiting statements. */
+/** The running and waiting statements of a lane. */
 export interface LaneLoad {
   readonly lane: AdmissionLane;
   readonly running: number;
-  /** Maximum concurrency; lanes can share it. */
+  /** Maximum concurrency, which can be shared with other lanes. */
   readonly limit: number;
   readonly waiting: number;
   /**
@@ -81,7 +81,7 @@ export interface LaneLoad {
    */
   readonly organizations: number;
   readonly limited: number;
-  /** Number of waiting statements from the organization that has the most. */
+  /** Largest number of waiting statements from a single organization. */
   readonly longestQueue: number;
   /** Statements rejected since startup because the queue was full, and because the wait was too long. */
   readonly queueFull: number;
@@ -91,19 +91,19 @@ export interface LaneLoad {
 /** Load of an {@link Admission}. */
 export interface AdmissionLoad {
   readonly lanes: readonly LaneLoad[];
-  /** Bytes held in memory for readers, and their limit. */
+  /** Bytes held in memory for readers, and the limit on them. */
   readonly bytes: number;
   readonly byteLimit: number;
 }
 
-/** Delay of a timer that indicates a stalled process, in milliseconds. */
+/** Timer delay that indicates a stalled process, in milliseconds. */
 const stallMs = 100;
 
 interface QueuedWork {
   readonly start: () => void;
 }
 
-/** Creates the {@link Admission} for this process. Each process has its own. */
+/** Creates this process's {@link Admission}. Each process has its own. */
 export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits): Admission {
   const gates = new Map(
     [...new Set(Object.values(lanes).flat())].map((limit) => [limit, counter()] as const),
@@ -115,7 +115,7 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
     size: 0,
     queueFull: 0,
     timedOut: 0,
-    // Organizations in scheduling order. An organization that was served moves to the end.
+    // Organizations in scheduling order. After an organization is served, it moves to the end.
     byOrganization: new Map<string, QueuedWork[]>(),
   }));
   const queueOf = Object.fromEntries(queues.map((queue) => [queue.lane, queue])) as Record<

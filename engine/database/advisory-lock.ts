@@ -7,7 +7,7 @@ const pollMs = 100;
 
 /**
  * Runs work in a transaction on one node at a time. Other nodes wait indefinitely. The transaction holds the
- * lock, which is therefore released however the transaction ends and also works through a pooler. Nodes do
+ * lock, so the lock is released however the transaction ends, and it also works through a pooler. Nodes do
  * not wait inside a transaction, because the wait would be subject to `lock_timeout` and would occupy a
  * connection that the working node might need.
  * @param lock any number, identical on every node

@@ -17,7 +17,10 @@ export interface ConnectionLimits {
   readonly becameReadOnly: () => void;
 }
 
-/** Time for the server to cancel a statement after its limit, or to close a connection, in milliseconds. */
+/**
+ * Time allowed for the server to cancel a statement after its limit, or to close a connection, in
+ * milliseconds.
+ */
 const graceMs = 1000;
 
 /** SQLSTATE of a write to a read-only server. The connection is no longer usable. */
@@ -52,7 +55,7 @@ export interface ClientPool {
 }
 
 /**
- * Creates a {@link ClientPool}, whose connections limit the time for connecting, running a statement and
+ * Creates a {@link ClientPool} whose connections enforce time limits for connecting, running statements and
  * closing. The server's own limits do not help if the server or the network stops responding.
  */
 export function createClientPool({
@@ -155,7 +158,7 @@ export function createClientPool({
         this.#stopListening = undefined;
       });
       connection.on('errorMessage', ({ code }: { code?: string }) => {
-        // Disconnecting is deferred until the statement has received its error.
+        // Disconnection is deferred until the statement has received its error.
         if (code !== readOnlyState) return;
         setImmediate(() => {
           this.#terminate('the server is read-only');
@@ -236,7 +239,7 @@ export function createClientPool({
       const terminateIfRunning = () => {
         if (isStillRunning()) this.#terminate('no response in time');
       };
-      // First reads data that arrived while this process was busy.
+      // Data that arrived while this process was busy is read first.
       setImmediate(() => {
         if (!isStillRunning()) return;
         void this.#cancel();

@@ -7,7 +7,7 @@ import type { TextRows } from './database.ts';
 import { codes, columns, firstColumnOffset, frames, headLength, type MessageHandler } from './frames.ts';
 import { RecordsReader } from './records-reader.ts';
 
-/** pg's connection with internals that are missing from its types. */
+/** pg's connection, including internals that are missing from its types. */
 export type PgConnection = pg.Connection & {
   readonly stream: Socket;
   ssl: ConnectionOptions | false;
@@ -18,7 +18,7 @@ const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfi
 
 /** A connection that keeps rows as bytes until they are needed as text. */
 export class FramedConnection extends PgConnection {
-  /** Handles every message instead of pg. */
+  /** Handles every message in place of pg. */
   onMessage: MessageHandler | undefined;
   /** Buffer for the current statement's rows. */
   readonly output = new ByteOutput();
@@ -53,7 +53,7 @@ class DataRow {
   }
 }
 
-/** pg's query with internals that are missing from its types. */
+/** pg's query, including internals that are missing from its types. */
 interface PgQuery extends pg.Submittable {
   _canceledDueToError: unknown;
   handleDataRow(row: DataRow): void;

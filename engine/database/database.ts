@@ -47,9 +47,9 @@ export interface WriteBatcher {
   readonly accepts: (statement: Runnable, organization: string) => boolean;
   /**
    * Runs an accepted statement.
-   * @returns its rows, or undefined if the batch failed without writing anything, so that the statement must
-   * run on its own
-   * @throws Error if the connection was lost, so that the outcome is unknown
+   * @returns its rows, or undefined if the batch failed without writing anything, in which case the statement
+   * must run on its own
+   * @throws Error if the connection was lost, in which case the outcome is unknown
    */
   readonly run: (statement: Runnable) => Promise<TextRows | undefined>;
   /**
@@ -83,7 +83,10 @@ export interface Replicas {
    * acknowledged before this call, otherwise it can lag behind the primary up to the configured limit
    */
   readonly find: (organization: string, canWrite: boolean) => Promise<ReadServer | undefined>;
-  /** Returns why each replica is unused, by its hosts and database; undefined for replicas in use. */
+  /**
+   * Returns the reason each replica is not in use, keyed by its hosts and database. The reason is undefined
+   * for replicas in use.
+   */
   readonly status: () => Readonly<Record<string, string | undefined>>;
 }
 
@@ -121,7 +124,9 @@ export interface Database extends ReadServer {
    * set it.
    */
   reportRejection?: (requestId: string, cause: unknown) => void;
-  /** Resolves if writes can no longer be stored, so that the process must exit. Otherwise never settles. */
+  /**
+   * Resolves if writes can no longer be stored, in which case the process must exit. Otherwise never settles.
+   */
   readonly lost?: Promise<Error>;
   /**
    * Copies a snapshot of the embedded database to a path that must not exist. Other work waits while the

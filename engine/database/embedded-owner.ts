@@ -7,10 +7,10 @@ import { copyCluster } from './folder.ts';
 import { socketFolder, socketName, socketPort } from './socket-path.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** Time for a busy server to accept a connection, in milliseconds. */
+/** Time allowed for a busy server to accept a connection, in milliseconds. */
 const connectTimeoutMs = 10_000;
 
-/** Interval of statements that keep a transaction alive while files are copied, in milliseconds. */
+/** Interval between statements that keep a transaction alive while files are copied, in milliseconds. */
 const keepAliveMs = 2000;
 
 /** Returns whether a running server owns the data folder and serves its database on a socket. */

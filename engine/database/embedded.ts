@@ -21,7 +21,7 @@ import type { DatabaseConfig } from './variables.ts';
 /**
  * Opens the embedded database (PGlite) in the data folder.
  * @param release releases the folder's lock; called when the database is closed
- * @throws UserError with one line if the folder is unusable
+ * @throws UserError with a one-line message if the folder is unusable
  */
 export async function openEmbedded(
   config: DatabaseConfig,

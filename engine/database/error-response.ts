@@ -3,7 +3,7 @@ const [message, state, table, constraint, column, where] = [0x4d, 0x43, 0x74, 0x
 
 /** A server error, with pg's property names. */
 export interface ServerError extends Error {
-  /** SQLSTATE. */
+  /** The SQLSTATE of the error. */
   readonly code: string;
   readonly table: string | undefined;
   readonly constraint: string | undefined;

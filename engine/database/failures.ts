@@ -23,14 +23,15 @@ export function violatedConstraint(cause: unknown): string | undefined {
 }
 
 /**
- * SQLSTATEs for violated rules: integrity constraints (class 23), data changes by triggers (27), and errors
+ * SQLSTATEs for violated rules: integrity constraints (class 23), triggered data changes (27), and errors
  * raised by triggers with the default code (P0001), with `assert` (P0004), or with a code from class 45,
  * which no standard defines.
  */
 const ruleStates = /^(?:23|27|45)...$|^P000[14]$/;
 
 /**
- * Matches names of constraints created by the engine. Violating one of them indicates an error in the engine.
+ * Matches names of constraints created by the engine. A violation of one of them indicates a bug in the
+ * engine.
  */
 const engineKeys = /^crm_|_(?:pkey|foreign|filled)$/;
 
@@ -64,10 +65,10 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lostCodes.test(String(code)) || lostMessages.test(String(message));
 }
 
-/** Start of the error if the file with the password cannot be read. */
+/** Start of the error message if the password file cannot be read. */
 export const unreadablePassword = 'Connection terminated: the password file';
 
-/** Reasons for failures without a SQLSTATE, by the start of the driver's message. */
+/** Reasons for failures without a SQLSTATE, keyed by the start of the driver's message. */
 const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['timeout exceeded when trying to connect', 'no_connection_in_time'],
   ['timeout expired', 'connect_timeout'],
@@ -99,7 +100,7 @@ export const isStatementTimeout = (cause: unknown): boolean => sqlState(cause) =
 
 /**
  * Converts a driver's error to an HttpError: 503 if the database cancelled the statement, 400 if an
- * operator's rule rejected a write, otherwise 500. Clients can retry after 500 and 503.
+ * operator's rule rejected a write, and 500 otherwise. Clients can retry after 500 and 503.
  */
 export function databaseFailure(cause: unknown): HttpError {
   const state = sqlState(cause);

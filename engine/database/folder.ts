@@ -143,8 +143,8 @@ const intervalMs = 250;
 
 /**
  * Watches files of an open cluster that PostgreSQL writes in place and never replaces. The files are kept
- * open because the inode of an open file is not reused, so an equal inode number means that the file is the
- * same.
+ * open because the inode of an open file is not reused. An unchanged inode number therefore means that the
+ * file is the same.
  */
 export function watchFolder(folder: string): FolderWatch {
   const files = ['lock', 'pgdata/PG_VERSION', 'pgdata/global/pg_control'].map((name) => {

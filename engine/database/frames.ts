@@ -1,7 +1,7 @@
 /** Handles one protocol message. `start` and `end` delimit the body of the message. */
 export type MessageHandler = (code: number, bytes: Buffer, start: number, end: number) => void;
 
-/** Type codes of the server messages that are read here. */
+/** Type codes of the server messages that are parsed here. */
 export const codes = {
   dataRow: 0x44,
   error: 0x45,

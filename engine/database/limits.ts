@@ -84,7 +84,7 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
       list: [list],
       deep: [list],
       scan: [list, { perOrganization: atLeastOne(scans / 2), total: scans }],
-      // Exports do not use the list connections, because they can take longer than a page.
+      // Exports do not use the list connections, because they can take longer than a page does.
       export: [record, { perOrganization: 1, total: 2 }],
       stream: [streams(config)],
       // Modules run transactions, which wait for locks like writes.

@@ -7,7 +7,7 @@ import { createFolder } from './folder.ts';
 /** Releases a lock. Further calls do nothing. */
 export type Release = () => void;
 
-/** Reasons for data folder errors, more specific than those from {@link fileReason}. */
+/** Reasons for data folder errors, more specific than the reasons from {@link fileReason}. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',

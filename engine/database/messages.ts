@@ -22,7 +22,7 @@ export class Messages {
     this.#end(start);
   }
 
-  /** Binds a prepared statement to text values. Results are text. */
+  /** Binds a prepared statement to text values. Results are returned as text. */
   bind(name: string, values: readonly BoundValue[]): void {
     const texts = values.map((value) =>
       value === null || typeof value === 'string' ? value : arrayText(value),

@@ -9,9 +9,9 @@ import type { DatabaseConfig } from './variables.ts';
 const pollMs = 50;
 
 /**
- * Opens the configured database: PostgreSQL if DATABASE_URL is set, otherwise the embedded one, through a
- * running server if there is one.
- * @throws UserError with one line if the database does not respond or its folder is in use
+ * Opens the configured database: PostgreSQL if DATABASE_URL is set, otherwise the embedded database, through
+ * its server if one is running.
+ * @throws UserError with a one-line message if the database does not respond or its folder is in use
  */
 export async function openDatabase(
   config: DatabaseConfig,
@@ -32,7 +32,7 @@ export async function openDatabase(
  * Locks the data folder for this process. A starting server locks the folder before it opens its socket, and
  * a command locks it briefly. This function waits for both unless this process will serve the database.
  * @returns undefined if a running server owns the folder and is reachable
- * @throws UserError with one line if the folder is otherwise in use, or unusable
+ * @throws UserError with a one-line message if the folder is otherwise in use, or unusable
  */
 async function holdFolder(config: DatabaseConfig): Promise<Release | undefined> {
   const end = performance.now() + config.connectTimeoutMs;

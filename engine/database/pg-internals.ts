@@ -4,7 +4,7 @@ import type { PgConnection } from './connection.ts';
 
 /**
  * Internals of pg that are missing from its types. The version of pg is pinned, and fault tests cover all of
- * them.
+ * these internals.
  */
 export interface PgInternals {
   host: string;
@@ -20,14 +20,14 @@ export interface PgInternals {
 /** Returns the internals of a client. */
 export const pgInternals = (client: pg.ClientBase): PgInternals => client as unknown as PgInternals;
 
-/** Disconnects without a message to the server. Pending statements fail. */
+/** Disconnects without notifying the server. Pending statements fail. */
 export function disconnect(client: pg.ClientBase): void {
   pgInternals(client).connection.stream.destroy();
 }
 
 /**
- * Cancels a connection's statement over a separate connection. Until that connection closes, the request can
- * cancel the next statement instead.
+ * Cancels a connection's statement over a separate connection. Until that connection closes, the request
+ * might cancel the next statement instead.
  * @returns a promise that resolves when the separate connection has closed, or after the timeout
  */
 export async function cancelStatement(client: pg.ClientBase, timeoutMs: number): Promise<void> {

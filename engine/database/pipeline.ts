@@ -27,16 +27,16 @@ interface SentStatement {
   readonly rows: TextRows[number][];
   /** For merged lists, the index of the current call. */
   callIndex: number | undefined;
-  /** Size of the statement's rows in bytes; for merged lists, the size of the current call's rows. */
+  /** Size of the statement's rows in bytes; for merged lists, only the rows of the current call. */
   size: number;
   /** SQLSTATE of the statement's error; empty if a row could not be read. */
   errorState: string | undefined;
 }
 
 /**
- * Rows of a statement, or the reason for their absence. `late` (a time limit was exceeded) and `refused`
- * (the statement failed) mean that nothing was written. `lost` means that the connection ended before the
- * result, so the outcome is unknown.
+ * Rows of a statement, or the reason for their absence. `late` (a time limit was exceeded) and `refused` (the
+ * statement failed) mean that nothing was written. `lost` means that the connection was lost before the
+ * result arrived, so the outcome is unknown.
  */
 export type PipelineResult = TextRows | 'late' | 'refused' | 'lost';
 
@@ -60,9 +60,9 @@ const checkIntervalMs = 10;
 const slowChecks = 3;
 /** Number of checks after which statements prefer a less busy connection. */
 const longChecks = 2;
-/** Time for which lists are not merged after they were slow or failed together, in milliseconds. */
+/** How long lists are sent separately after they were slow or failed together, in milliseconds. */
 const unmergedMs = 1000;
-/** Size at which a statement's rows delay other statements, in bytes. */
+/** Minimum total size of rows, in bytes, with which a statement counts as delaying others. */
 const largeBytes = 256 * 1024;
 
 /**
@@ -137,7 +137,9 @@ export class Pipeline {
     return this.#isInFrontFor(slowChecks);
   }
 
-  /** Returns whether at least this many consecutive checks found the same pending statement first. */
+  /**
+   * Returns whether at least this many consecutive checks found the same statement at the front of the queue.
+   */
   #isInFrontFor(checks: number): boolean {
     return this.#frontChecks >= checks && this.#frontStatement === this.#sent[this.#firstPending];
   }
@@ -317,7 +319,7 @@ export class Pipeline {
     this.#silentChecks = this.#responded || this.pending === 0 ? 0 : this.#silentChecks + 1;
     this.#responded = false;
     if (this.#silentChecks * checkIntervalMs < this.#limitMs) return;
-    // First reads data that arrived while this process was busy.
+    // Data that arrived while this process was busy is read first.
     setImmediate(() => {
       if (!this.#responded) this.close();
     });

@@ -14,8 +14,8 @@ import type { Pipeline, PipelineOptions } from './pipeline.ts';
  */
 const count = 2;
 /**
- * Time for which a late statement, or an organization that delayed others, uses the pool, in milliseconds. It
- * doubles up to a maximum if the delay recurs soon.
+ * How long a late statement, or an organization that delayed others, must use the pool, in milliseconds. The
+ * time doubles up to a maximum if the delay soon recurs.
  */
 const [excludeMs, maxExcludeMs] = [1000, 30_000];
 

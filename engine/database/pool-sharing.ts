@@ -22,8 +22,8 @@ interface PoolSharing {
 
 /**
  * Lets pools share the available connections if the server grants fewer than configured. If a pool's
- * connection attempt is rejected, the other pool gives up a connection. Otherwise the pool would fail until
- * the other pool closed one by itself.
+ * connection attempt is rejected, the other pool gives up a connection. Otherwise, the pool would fail until
+ * the other pool closed a connection by itself.
  */
 export function sharePools({ records, lists, otherConnections: besides, timeoutMs }: PoolSharing): void {
   const maxima = { records: records.options.max, lists: lists.options.max };

@@ -19,8 +19,8 @@ import type { DatabaseConfig } from './variables.ts';
 import { createWriteBatcher } from './write-batcher.ts';
 
 /**
- * Time for busy connections to finish at shutdown, and then for cancelling their statements, in milliseconds.
- * The sum is shorter than the shutdown timeout of the process.
+ * Time allowed for busy connections to finish at shutdown, and then for their statements to be cancelled, in
+ * milliseconds. The sum is shorter than the process's shutdown timeout.
  */
 const closeMs = 400;
 
@@ -29,13 +29,13 @@ const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
 /** Time limits of a write batch and of its waits for locks, in milliseconds. A commit has no time limit. */
 const [batchMs, batchLockMs] = [1000, 50];
-/** Additional time for the server to report that it cancelled a write, in milliseconds. */
+/** Additional time allowed for the server to report that it cancelled a write, in milliseconds. */
 const graceMs = 1000;
 
 /**
  * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for
  * other statements. Additional connections are pipelined for short statements and write batches.
- * @throws UserError with one line if the server does not respond
+ * @throws UserError with a one-line message if the server does not respond
  */
 export async function openPostgres(
   config: DatabaseConfig,
@@ -135,7 +135,7 @@ export async function openPostgres(
   };
 }
 
-/** Waits for work for a limited time. @returns whether it finished */
+/** Waits a limited time for work to finish. @returns whether it finished */
 async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<boolean>((resolve) => {

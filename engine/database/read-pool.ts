@@ -10,7 +10,7 @@ import type { DatabaseConfig } from './variables.ts';
 
 /** Time limits of a pipelined statement and of its waits for locks, in milliseconds. */
 const [pipelinedMs, pipelinedLockMs] = [250, 50];
-/** Additional time for the server to report that it cancelled a statement, in milliseconds. */
+/** Additional time allowed for the server to report that it cancelled a statement, in milliseconds. */
 const graceMs = 500;
 
 /** Connections to one server for reads: a pool for lists, and pipelines for short statements. */

@@ -8,8 +8,8 @@ import { findServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
 /**
- * The primary's position in its write-ahead log, in bytes, and the time of the position on this process's
- * clock, in milliseconds.
+ * The primary's position in its write-ahead log, in bytes, and the time at which the primary was at this
+ * position, in milliseconds on this process's clock.
  */
 export interface WalPosition {
   readonly at: number;
@@ -24,7 +24,7 @@ export interface Replica {
   readonly name: string;
   /** Returns the replica's connections, or undefined if it must not be used. */
   readonly server: (maxLagMs: number) => ReadServer | undefined;
-  /** Returns why it must not be used, or undefined if it can be used. */
+  /** Returns the reason it must not be used, or undefined if it can be used. */
   readonly problem: (maxLagMs: number) => string | undefined;
   /** Waits briefly for the replica to reach a position. @returns whether the replica has reached it */
   readonly reaches: (bytes: number) => Promise<boolean>;
@@ -38,9 +38,9 @@ export interface Replica {
  * milliseconds.
  */
 const [waitMs, pollMs] = [20, 1];
-/** Time for a server to report its position, in milliseconds. */
+/** Time allowed for a server to report its position, in milliseconds. */
 export const replicaTimeoutMs = 500;
-/** Maximum number of the primary's positions that are remembered until the replica reaches them. */
+/** Maximum number of primary positions remembered until the replica reaches them. */
 const maxPositions = 1000;
 
 export const identitySql = `(select system_identifier from pg_control_system()) || '/' || current_database()`;
@@ -87,7 +87,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     return readPool;
   }
 
-  /** Reads the replica's state. @returns why it is unusable regardless of its position */
+  /** Reads the replica's state. @returns the reason it is unusable, whatever its position, if there is one */
   async function readState(expectedIdentity: string | undefined): Promise<string | undefined> {
     const server = await connect();
     const [row] = (server && (await queryServer(server, state))) ?? [];

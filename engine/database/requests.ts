@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** The context of a request for the statements that its handler runs. */
+/** Request context for the statements that the request's handler runs. */
 export class RequestScope {
   readonly #owner: () => string;
   readonly #listeners = new Set<() => void>();
@@ -8,7 +8,8 @@ export class RequestScope {
 
   /**
    * Creates the scope.
-   * @param owner returns the ID of the organization to which its statements are charged; empty while unknown
+   * @param owner returns the ID of the organization charged for its statements, or an empty string while it
+   * is unknown
    */
   constructor(owner: () => string) {
     this.#owner = owner;
@@ -42,7 +43,7 @@ export class RequestScope {
 
 interface Context {
   readonly request: RequestScope;
-  /** Whether the work has an admission slot, so that its statements can run immediately. */
+  /** Whether the work has an admission slot, in which case its statements can run immediately. */
   readonly isAdmitted: boolean;
   /**
    * Whether other requests wait for the same result. If so, the work must not be cancelled when its own
@@ -91,8 +92,8 @@ export function slotState(): 'held' | 'needed' | 'none' {
 }
 
 /**
- * Returns the organization for which the current work needs a slot; empty if unknown, or undefined if it does
- * not need one.
+ * Returns the organization for which the current work needs a slot, an empty string if it is unknown, or
+ * undefined if no slot is needed.
  */
 export function slotOwner(): string | undefined {
   return slotState() === 'needed' ? contexts.getStore()?.request.owner : undefined;
@@ -107,7 +108,7 @@ export function cancellingRequest(): RequestScope | undefined {
   return context?.isShared === false ? context.request : undefined;
 }
 
-/** Runs a generator in the context of the current request, regardless of the context that reads it. */
+/** Runs a generator in the context of the current request, whatever the context of its consumer. */
 export function boundToRequest<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   const runInContext = AsyncLocalStorage.snapshot();
   const generator: AsyncGenerator<T> = {

@@ -16,8 +16,8 @@ export interface RouteCandidate {
 export interface TrialResult {
   readonly candidate: RouteCandidate;
   /**
-   * Whether a pooler is in use, so that statements run in a different server process than the one connected
-   * to.
+   * Whether a pooler is in use, in which case statements run in a different server process than the one
+   * connected to.
    */
   readonly pooled: boolean;
   /** The search path of the session. */
@@ -27,9 +27,9 @@ export interface TrialResult {
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * Returns the candidate for new connections. If there are several, it is determined again after {@link
-   * forget}.
-   * @throws Error like {@link find}
+   * Returns the candidate for new connections. If there are several, it is determined again after
+   * {@link forget}.
+   * @throws Error as {@link find} does
    */
   readonly candidate: () => Promise<RouteCandidate>;
   /**
@@ -107,7 +107,8 @@ export function route({ hosts, target }: Address, login: pg.ClientConfig, timeou
         return await tryCandidate(candidate, signal);
       } catch (cause) {
         lastError = cause;
-        // The options differ only in encryption. Other rejections, for example of the password, would recur.
+        // The options differ only in encryption. Other rejections, for example of a wrong password, would
+        // recur.
         const state = sqlState(cause);
         if (state !== undefined && state !== encryptionRejected) break;
       }

@@ -46,8 +46,8 @@ function startupMessage(): Buffer {
 /**
  * Serves the embedded database to PostgreSQL clients on this machine, on a Unix socket in the data folder
  * that only its owner can open. All clients share one session with the server. A connection uses the session
- * for one statement or transaction at a time, and the session is reset afterwards. Does nothing where Unix
- * sockets are not supported (on Windows and some volumes).
+ * for one statement or transaction at a time, and the session is reset afterwards. Does nothing if Unix
+ * sockets are not supported (on Windows and on some volumes).
  * @param run runs messages in the same way as the server itself
  * @param onTerminated called when PGlite has terminated
  * @returns a function that rolls back open transactions and closes the socket
@@ -123,7 +123,7 @@ function startup(socket: Socket, greeting: Buffer, session: Session): (chunk: Bu
   };
 }
 
-/** A client connection, whose messages run in order while it holds the database session. */
+/** A client connection. Its messages run in order while it holds the database session. */
 class Session {
   readonly #client: PGlite;
   readonly #run: RunMessages;

@@ -12,7 +12,7 @@ export const socketName = `.s.PGSQL.${socketPort}`;
  */
 const pointerName = 'socket-folder';
 
-/** Maximum length of a socket path that every system supports, in bytes. */
+/** Maximum socket path length that every system supports, in bytes. */
 const longestPath = 103;
 
 /** Prefix of private folders for sockets outside the data folder. */
@@ -57,5 +57,5 @@ export function prepareSocket(dataFolder: string): PreparedSocket {
 
 const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= longestPath;
 
-/** Names in a data folder that belong to its socket. */
+/** Names of the socket's files in a data folder. */
 export const socketNames: readonly string[] = [socketName, pointerName];

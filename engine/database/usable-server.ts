@@ -26,7 +26,7 @@ export interface UsableServer {
 /**
  * Connects once to find a usable server and to detect a pooler.
  * @param connectionTimeoutMillis time limit for connecting
- * @throws UserError with one line if no server is usable
+ * @throws UserError with a one-line message if no server is usable
  */
 export async function findServer(
   config: DatabaseConfig,

@@ -9,15 +9,15 @@ const count = 2;
 /** Maximum number of statements in a batch, and of characters in their values. */
 const [maxStatements, maxCharacters] = [32, 64 * 1024];
 /**
- * Time for which a slow or failing organization uses the pool, and the duration from which a write is slow,
- * in milliseconds.
+ * How long a slow or failing organization uses the pool, and the duration from which a write is considered
+ * slow, in milliseconds.
  */
 const [excludeMs, slowMs] = [1000, 50];
 
 /** A statement waiting for its batch. */
 interface QueuedWrite {
   readonly statement: Runnable;
-  /** Key of the record that the statement changes; empty if it creates a record. */
+  /** Key of the record that the statement changes, or an empty string if it creates a record. */
   readonly record: string;
   readonly size: number;
   readonly resolve: (rows: TextRows | undefined) => void;

@@ -21,7 +21,7 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem } from './sources.ts';
 import { readUniques } from './unique.ts';
 
-/** The location of a field: its file and its path in the file. */
+/** The location of a field: its file and its path within the file. */
 interface FieldLocation {
   readonly parsed: ValidatedSource;
   readonly path: readonly string[];
@@ -108,7 +108,7 @@ function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: Yam
   }
 }
 
-/** Checks that singulars are distinct, because they name the schemas of the API description. */
+/** Checks that singulars are distinct, because they name the schemas in the API description. */
 function checkSingulars(drafts: readonly Draft[], issues: YamlIssue[]): void {
   const owners = new Map<string, Draft>();
   for (const item of drafts) {
@@ -241,8 +241,8 @@ function formatLocation({ parsed, path }: FieldLocation): string {
 }
 
 /**
- * Returns a function that reports issues in a field. An unknown type is reported at the value, all other issues at the
- * key.
+ * Returns a function that reports issues in a field. An unknown type is reported at the value, and all other
+ * issues at the key.
  */
 const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>

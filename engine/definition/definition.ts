@@ -52,7 +52,7 @@ export interface RawField extends RawRename {
   readonly sensitive?: boolean;
 }
 
-/** The content of a YAML file (resource.schema.json). */
+/** Contents of a YAML file (resource.schema.json). */
 export interface RawResource extends RawRename {
   /** The resource that the file extends. If set, all other keys and the types of existing fields are optional. */
   readonly extends?: string;
@@ -79,6 +79,6 @@ export interface RequiredField {
   readonly types: readonly FieldTypeName[];
   /** Whether the field must be writable. Writes to read-only fields are ignored. */
   readonly writable?: true;
-  /** The `lookup` with which the integration finds records. */
+  /** The `lookup` that the integration uses to find records. */
   readonly lookup?: Lookup;
 }

@@ -7,8 +7,9 @@ import { resourceSchema } from './schema.ts';
 import { commonName, fileStem, reservedTableNames } from './sources.ts';
 
 /**
- * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the instance a
- * schema that only allows names defined by the instance. Ignores the parts of files that cannot be parsed.
+ * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the
+ * instance a schema that allows only names defined by the instance. Ignores the parts of files that cannot be
+ * parsed.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
@@ -53,7 +54,6 @@ interface FileField extends NamedField {
 
 /** A resource file that may be invalid. */
 interface File {
-  /** The file name without its extension. */
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
@@ -107,7 +107,7 @@ const sharedFieldsOf = ({ common }: File['data'], shared: readonly FileField[]):
 
 const namesOf = (fields: readonly NamedField[]): string[] => fields.map(({ name }) => name);
 
-/** Returns the schema of a file that only allows names defined by the instance. */
+/** Returns the schema of a file, which allows only names defined by the instance. */
 function schemaOf(
   { data, baseName, fields }: File & { readonly fields: readonly FileField[] },
   resources: readonly (File & { readonly fields: readonly FileField[] })[],
@@ -157,15 +157,15 @@ function requireIdentity(shared: readonly string[]): JsonSchema {
   };
 }
 
-/** Returns the condition that a key is true. */
+/** Returns a condition that requires a key to be true. */
 const isTrue = (key: string): JsonSchema => hasKey(key, true);
-/** Returns the condition that a key is present. */
+/** Returns a condition that requires a key to be present. */
 const isPresent = (key: string): JsonSchema => ({ required: [key] });
 const constrainKeys = (keys: readonly string[], schema: JsonSchema | false): JsonSchema =>
   Object.fromEntries(keys.map((key) => [key, schema]));
-/** Returns schema properties that forbid these keys. */
+/** Returns schema properties that forbid the given keys. */
 const forbid = (...keys: string[]): JsonSchema => constrainKeys(keys, false);
-/** Returns schema properties that forbid the value true for these keys. */
+/** Returns schema properties that forbid the value true for the given keys. */
 const forbidTrue = (...keys: string[]): JsonSchema => constrainKeys(keys, { const: false });
 
 /** Dependencies between the keys that declare a rename of a field or resource. */

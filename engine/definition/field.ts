@@ -198,7 +198,7 @@ function defaultHint(value: string | number | boolean, isValid: (value: unknown)
   return isLiteral && isValid(JSON.parse(value)) ? `. Write ${value} without quotes.` : '';
 }
 
-/** Returns the reason why a pattern is invalid, or undefined. */
+/** Returns the reason a pattern is invalid, or undefined if it is valid. */
 function findPatternIssue(pattern: string): string | undefined {
   try {
     RE2JS.compile(pattern);

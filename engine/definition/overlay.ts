@@ -12,9 +12,10 @@ const fixedKeys = ['name', 'common', 'renamed_from', 'alias', 'deprecated', 'sun
 export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.name ?? fileStem(file);
 
 /**
- * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are added,
- * except that a filter replaces the existing filter for the same field. All other keys are replaced.
- * @param isBroken returns whether the file with this name is invalid and its issues have already been reported
+ * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are
+ * added, except that a filter replaces the existing filter for the same field. All other keys are replaced.
+ * @param isBroken returns whether the file with the given name is invalid and its issues have already been
+ * reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],

@@ -58,7 +58,7 @@ function groupsOf({ unique = [] }: RawResource): readonly (readonly string[])[] 
 }
 
 /**
- * Returns the reason why a field cannot be unique, or undefined.
+ * Returns the reason a field cannot be unique, or undefined if it can.
  * @param isAlone whether the field is unique on its own
  */
 function findIssue(field: Field, isAlone: boolean): string | undefined {

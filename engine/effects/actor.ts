@@ -8,16 +8,18 @@ export interface AuditConfig {
 /** The author of a change, as recorded in the change log. */
 export interface Actor {
   readonly kind: 'user' | 'key' | 'command' | 'partner';
-  /** ID of the user or key, or null for the command line and partners. */
+  /** ID of the user or key, or null for CLI commands and partners. */
   readonly id: string | null;
-  /** The user's email address or the key's name, or null for the command line and partners. */
+  /** The user's email address or the key's name, or null for CLI commands and partners. */
   readonly name: string | null;
   readonly requestId: string | null;
   /** Whether the instance records changes. */
   readonly audited: boolean;
 }
 
-/** Returns the actor for changes made on the command line, which also creates the demo organization. */
+/**
+ * Returns the actor for changes made by CLI commands, including the one that creates the demo organization.
+ */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,

@@ -13,11 +13,11 @@ export interface WriteInput {
 /** The caller of a write, with the ID of the request. */
 export interface EffectCaller {
   readonly principal: {
-    /** `command` stands for the command line, `partner` for a partner endpoint. */
+    /** `command` denotes a CLI command, `partner` a partner endpoint. */
     readonly kind: 'key' | 'user' | 'command' | 'partner';
-    /** ID of the key or user as decimal text, or null for the command line and partners. */
+    /** ID of the key or user as decimal text, or null for CLI commands and partners. */
     readonly actor: string | null;
-    /** The key's name or the user's email address, or null for the command line and partners. */
+    /** The key's name or the user's email address, or null for CLI commands and partners. */
     readonly name: string | null;
   };
   readonly requestId: string;
@@ -52,7 +52,8 @@ export interface Effect {
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
   /**
-   * Returns an INSERT statement that runs before the export of a list. Absent if the effect does not apply to exports.
+   * Returns an INSERT statement that runs before a list is exported. Absent if the effect does not apply to
+   * exports.
    */
   readonly ofExport?: (context: {
     readonly resource: string;

@@ -2,7 +2,7 @@ import type { Variable, VariableValues } from '../config/index.ts';
 import { changeLog } from './change-log.ts';
 import type { Effect } from './effect.ts';
 
-/** All effects by name, which is also the configuration key of their variable. */
+/** All effects, keyed by the configuration key of their variable. */
 export const effects = { audit: changeLog } as const satisfies Readonly<Record<string, Effect>>;
 
 type EffectName = keyof typeof effects;
@@ -19,6 +19,6 @@ export const effectVariables = Object.fromEntries(
 /** Tables of all effects. */
 export const effectTables = effectList.flatMap(([, { tables }]) => tables);
 
-/** Returns the effects that the configuration enables. */
+/** Returns the effects enabled by the configuration. */
 export const enabledEffects = (config: VariableValues<typeof effectVariables>): readonly Effect[] =>
   effectList.flatMap(([name, effect]) => (config[name] ? [effect] : []));

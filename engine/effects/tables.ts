@@ -31,7 +31,7 @@ declare module '../tables/index.ts' {
       /** Distinguishes the database from its restored copies. */
       source: string;
       started_at: Generated<Date>;
-      /** Time before which retention may have deleted rows. */
+      /** Retention may have deleted rows older than this time. */
       pruned_before: Generated<Date>;
     };
   }

@@ -3,7 +3,7 @@ import { jsonString } from './encode.ts';
 import { indexedLength, indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
 import type { FieldOptions, FieldType } from './type.ts';
 
-/** Returns whether PostgreSQL can store a text. It rejects U+0000 and lone surrogates. */
+/** Reports whether PostgreSQL can store a string. It rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 /** Number of leading characters by which texts are sorted. The limit keeps cursors short. */

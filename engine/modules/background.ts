@@ -30,7 +30,7 @@ export interface PeriodicTask {
   readonly runNow: () => void;
 }
 
-/** A process's background work, with functions for the code that manages the process. */
+/** A process's background work, including functions for the code that manages the process. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process responsible for background work. */
   readonly start: () => void;

@@ -1,7 +1,7 @@
 /** A part of an instance that `crm doctor` can check. */
 export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
 
-/** A problem or a probably unintended setting, and how to fix it. */
+/** A problem or a setting that is probably unintended, and how to fix it. */
 export interface Finding {
   /** Location: a variable, a line of a file, a folder, a table or an organization. */
   readonly location: string;
@@ -9,7 +9,7 @@ export interface Finding {
   readonly message: string;
   /** A sentence that says how to fix the problem. */
   readonly advice: string;
-  /** Set if everything works, but the setting is probably unintended. */
+  /** Set if everything works but the setting is probably unintended. */
   readonly isNote?: true;
 }
 
@@ -20,7 +20,7 @@ export interface Finding {
 export interface DoctorCheck<Subject = unknown> {
   /** Subject of the check in a few words, for example "time". */
   readonly name: string;
-  /** Parts passed to the check. The check is skipped if any of these parts is unavailable. */
+  /** Parts passed to the check. The check is skipped if any of them is unavailable. */
   readonly needs: readonly DoctorSubject[];
   readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
 }

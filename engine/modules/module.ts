@@ -8,7 +8,7 @@ import type { CommandLine } from './command-line.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * A part of an instance other than records, in a folder of its own.
+ * A part of an instance other than records, in its own folder.
  * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need
@@ -34,7 +34,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly register?: (app: FastifyInstance, services: Services) => void | Promise<void>;
   /** Adds the module's pages to the admin UI. */
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
-  /** Its metrics. */
+  /** The module's metrics. */
   readonly metrics?: (services: Services) => readonly Metrics[];
   /**
    * Adds the module's commands to the command line. Imports their code lazily, because the service does not need it.

@@ -6,7 +6,7 @@ import { fileReason, UserError } from '../errors.ts';
 
 /** Destination for the output of an export command. */
 export interface CommandOutput {
-  /** File to write, or undefined for standard output. */
+  /** File to write to, or undefined for standard output. */
   readonly file: string | undefined;
   /** Whether to replace an existing file. */
   readonly force?: true | undefined;

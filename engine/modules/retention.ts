@@ -15,8 +15,8 @@ export interface RetentionRule {
   /** Name that messages use for the rows, for example "old events". */
   readonly label: string;
   /**
-   * Steps, each of which deletes a batch of rows and returns its size. After a full {@link retentionBatch}, the step
-   * runs again.
+   * Steps, each of which deletes a batch of rows and returns its size. After deleting a full
+   * {@link retentionBatch}, the step runs again.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
@@ -55,7 +55,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows in the order of the `order` column.
+ * Deletes a batch of rows, in the order of the `order` column.
  * @param key columns of the primary key
  * @param condition selects the rows to delete
  * @returns the number of rows deleted

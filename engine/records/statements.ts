@@ -314,7 +314,7 @@ export const effectsOf = (
     )
     .join('');
 
-/** The properties of the written resource that effects use. */
+/** Properties of the written resource that are used by effects. */
 interface EffectTarget extends Pick<OperationContext, 'effects'> {
   readonly definition: Pick<OperationContext['definition'], 'name'>;
   readonly projection: Pick<Projection, 'loggedColumns'>;

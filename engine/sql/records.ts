@@ -6,7 +6,10 @@ import { copyBytes, type OutputField, type RowWriter, valuesSize } from './outpu
 /** Format in which several records are returned: elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
-/** The columns selected by a statement: a record's columns, each named like its field, and additional columns. */
+/**
+ * The columns selected by a statement: a record's columns, each with the name of its field, and additional
+ * columns.
+ */
 export interface SelectedColumns {
   readonly fields: readonly OutputField[];
   /** Names of the additional columns, which are text. */

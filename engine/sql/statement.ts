@@ -2,7 +2,7 @@ import type { ParameterText } from '../fields/index.ts';
 import { identifier } from './names.ts';
 import { type RecordWriter, recordWriter, type SelectedColumns } from './records.ts';
 
-/** A placeholder's value, which is text, null, or a list for `any(…)`. */
+/** A placeholder's value: text, null, or a list for `any(…)`. */
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
@@ -20,8 +20,8 @@ export type BoundValue = ParameterText | readonly ParameterText[];
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
 /**
- * SQL with a request's values. PostgreSQL caches the plan of a named statement, but plans an unnamed statement each
- * time.
+ * SQL with a request's values. PostgreSQL caches the plan of a named statement, but plans an unnamed
+ * statement for each execution.
  */
 export interface Statement {
   readonly name: string;
@@ -54,8 +54,8 @@ export interface BatchStatement {
 }
 
 /**
- * Returns the placeholder ("$1", "$2", …) for a value of the input. Returns the same placeholder for the same function,
- * so a value that is used twice is only sent once.
+ * Returns the placeholder ("$1", "$2", …) for an input value. Returns the same placeholder for the same
+ * function, so a value that is used twice is only sent once.
  */
 export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
@@ -75,9 +75,10 @@ export const inputIndex = `${inputs}."_number"::text`;
 /** Functions and options that build a statement's batch form. */
 export interface BatchForm<Input> {
   /**
-   * Returns the SQL that follows the common table expression with the inputs, namely additional expressions, each with
-   * a leading comma, and the main statement. The first column of its rows must be {@link inputIndex}. Placeholders
-   * refer to columns of the inputs. The batch form must use the same placeholders in the same order as the single form.
+   * Returns the SQL that follows the common table expression with the inputs: additional expressions, each
+   * with a leading comma, and the main statement. The first column of its rows must be {@link inputIndex}.
+   * Placeholders refer to columns of the inputs. The batch form must use the same placeholders in the same
+   * order as the single form.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
   /** Additional columns for the inputs, each with a trailing comma. */
@@ -89,9 +90,10 @@ export interface BatchForm<Input> {
 }
 
 /**
- * Prepares a statement. Its text and parameters are written together, so that parameter positions cannot get out of
- * step, for example `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
- * @param name unique for the text, or empty for an unnamed statement
+ * Prepares a statement. Its text and parameters are written together, so that parameter positions cannot get
+ * out of step, for example:
+ * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
+ * @param name a name that is unique to the text, or an empty string for an unnamed statement
  * @param selectedColumns the selected columns, if its rows are records
  * @param many builds the batch form, if the statement has one
  */

@@ -17,7 +17,7 @@ export const identity = {
   generated: 'by default as identity',
 };
 
-/** Returns a column and its foreign key. */
+/** Returns a column with its foreign key. */
 export function link(column: string, to: string, options: Record<string, unknown> = {}): Properties {
   return {
     [column]: { ...bigintColumn, persist: false, nullable: options.nullable === true },
@@ -33,7 +33,7 @@ export function link(column: string, to: string, options: Record<string, unknown
   };
 }
 
-/** Returns the column `<name>_id` and its foreign key to a row of the same organization. */
+/** Returns the column `<name>_id` with its foreign key to a row of the same organization. */
 export function tenantLink(
   table: string,
   name: string,
@@ -63,9 +63,9 @@ export function tenantLink(
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /**
- * Placement of a table in a database distributed by organization (`crm citus`) if the table's rows are not stored with
- * the organization's other rows. `everywhere` replicates small tables that are read before the organization is known.
- * `coordinator` is for tables with statements across all organizations.
+ * Placement of a table in a database distributed by organization (`crm citus`), if the table's rows are not
+ * stored with the organization's other rows. `everywhere` replicates small tables that are read before the
+ * organization is known. `coordinator` is for tables with statements across all organizations.
  */
 export type Placement = 'everywhere' | 'coordinator';
 
@@ -102,7 +102,7 @@ export const resourceColumns = (entity: EntitySchema): readonly string[] =>
 export const resourcePaths = (entity: EntitySchema): readonly string[] =>
   resourcePathsByTable.get(entity) ?? [];
 
-/** The columns of a table that can contain personal data, and how to erase it. */
+/** The columns of a table that can contain personal data, and how to erase the data. */
 export interface PersonalData {
   /** Name that messages use for the rows. */
   readonly label: string;

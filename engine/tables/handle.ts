@@ -30,7 +30,7 @@ export function tablesOf(database: Database): Tables {
   return tables;
 }
 
-/** Runs work in a transaction, once the request's organization has a slot. */
+/** Runs work in a transaction as soon as the request's organization has a slot. */
 export const transaction = <T>(
   { orm, admission }: Pick<Database, 'orm' | 'admission'>,
   work: (tables: Tables) => Promise<T>,
@@ -57,7 +57,7 @@ export async function runForId(tables: Tables, { text, values }: Statement): Pro
 /** Runs a statement and rolls it back. @returns its error, including errors of deferred constraints, or undefined */
 export type Attempt = (statement: Statement) => Promise<unknown>;
 
-/** Runs work with a function that tries single statements. Rolls back everything afterwards. */
+/** Runs work with a function that tries individual statements. Rolls back everything afterwards. */
 export async function tryStatements<T>(
   database: Pick<Database, 'orm' | 'admission'>,
   work: (attempt: Attempt) => Promise<T>,
@@ -98,7 +98,8 @@ function admittedDialect({ orm, admission }: Database): Dialect {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
       const useConnection = (connection: DatabaseConnection) =>
         new Promise<void>((release) => {
-          // Runs statements in this async context, because it owns the slot and the caller's context does not.
+          // Runs statements in this async context because this context owns the slot and the caller's does
+          // not.
           const runInContext = AsyncLocalStorage.snapshot();
           const admittedConnection: AdmittedConnection = {
             executeQuery: (query) => runInContext(() => connection.executeQuery(query)),

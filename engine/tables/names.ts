@@ -5,10 +5,10 @@ import { isStorable } from '../fields/index.ts';
 const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
 /**
- * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they must be a
- * single line and must not affect how the text around them is displayed.
+ * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they
+ * must be a single line and must not affect how the text around them is displayed.
  * @param label the beginning of the error message, for example "the name"
- * @throws UserError if it cannot be stored and displayed
+ * @throws UserError if the name cannot be stored and displayed
  */
 export function displayName(input: string, label: string): string {
   const name = input.trim();

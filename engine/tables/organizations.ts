@@ -25,7 +25,7 @@ export async function findOrganization(
   tables: Tables,
   slug: string | undefined,
 ): Promise<string | undefined> {
-  // PostgreSQL does not accept text with U+0000.
+  // PostgreSQL rejects strings that contain U+0000.
   if (slug?.includes('\0')) return undefined;
   const base = tables.selectFrom('crm_organizations as o').select('o.id').limit(1);
   const query =
@@ -54,7 +54,10 @@ export async function organizationSlugs(tables: Tables): Promise<string[]> {
   return rows.map(({ slug }) => slug);
 }
 
-/** Returns an organization's slugs, the current one first. Empty if the organization does not exist. */
+/**
+ * Returns an organization's slugs, starting with the current one, or an empty array if the organization does
+ * not exist.
+ */
 export async function slugsOf(tables: Tables, id: string): Promise<readonly string[]> {
   const rows = await tables
     .selectFrom('crm_organizations as o')
@@ -71,7 +74,7 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
 
 /**
  * Returns the ID of the organization with a slug.
- * @throws UserError if it does not exist
+ * @throws UserError if no organization has the slug
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {
   const id = await findOrganization(tables, slug);

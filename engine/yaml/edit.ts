@@ -54,7 +54,7 @@ const endingOf = (text: string): string => (text.includes('\r\n') ? '\r\n' : '\n
 /** Inserts a line after the line on which a node ends. */
 function insertAfterLine(text: string, { end, indentation }: NodeEnd, line: string): string {
   const ending = endingOf(text);
-  // A multi-line text ends after its line break.
+  // A multi-line string ends after its line break.
   const lineBreak = text[end - 1] === '\n' ? end - 1 : text.indexOf('\n', end);
   const before = lineBreak === -1 ? `${text}${ending}` : text.slice(0, lineBreak + 1);
   return `${before}${' '.repeat(indentation)}${line}${ending}${lineBreak === -1 ? '' : text.slice(lineBreak + 1)}`;
@@ -69,7 +69,6 @@ function insertInBrackets(text: string, collection: Node, last: Node | undefined
   return `${text.slice(0, start)}${open}${space}${item}${space}${close}${text.slice(end)}`;
 }
 
-/** Appends lines to a text. */
 function append(text: string, ...lines: readonly string[]): string {
   const ending = endingOf(text);
   const before = text === '' || text.endsWith('\n') ? text : `${text}${ending}`;

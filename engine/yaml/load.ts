@@ -13,11 +13,11 @@ import {
 import { UserError } from '../errors.ts';
 import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
-/** A YAML text, with the file name used in messages. */
+/** YAML text, with the file name used in messages. */
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** The reason why the file could not be read. */
+  /** The reason the file could not be read. */
   readonly issue?: YamlIssue;
   /** Whether the file is part of the engine, so that instances extend it instead of editing it. */
   readonly isShipped?: boolean;
@@ -26,9 +26,9 @@ export interface Source {
 /** An issue in a YAML file. */
 export interface YamlIssue {
   readonly file: string;
-  /** 1-based. */
+  /** Line number, starting at 1. */
   readonly line: number;
-  /** 1-based. */
+  /** Column number, starting at 1. */
   readonly column: number;
   readonly message: string;
 }

@@ -7,12 +7,12 @@ export const implies = (condition: Schema, consequence: Schema): Schema => ({
   then: consequence,
 });
 
-/** Returns the condition that a key has a value. */
+/** Returns a condition that requires a key to have a value. */
 export const hasKey = (key: string, value: unknown): Schema => ({
   required: [key],
   properties: { [key]: { const: value } },
 });
 
-/** Returns a schema that accepts only these words. Without words, it rejects every value. */
+/** Returns a schema that accepts only the given words. Without words, it rejects every value. */
 export const oneOfSchema = (words: readonly string[]): Schema =>
   words.length > 0 ? { enum: words } : { not: {} };

@@ -15,14 +15,15 @@ export type AlternativeFor = (
   value?: unknown,
 ) => string | undefined;
 
-/** Skips the meta-schema, which would slow down each start. Strict mode rejects unknown keywords anyway. */
+/** Skips the meta-schema, which would slow down every start. Strict mode rejects unknown keywords anyway. */
 const withoutMetaSchema = { validateSchema: false } as const;
 
-/** Skips code optimization, which takes longer than it saves because each file is checked once. */
+/** Skips code optimization, which takes longer than it saves, because each file is checked only once. */
 const withoutOptimization = { code: { optimize: false } } as const;
 
 /**
- * Compiles a JSON Schema into a check for YAML files. A subschema's `x-expected` completes "<key> must be …".
+ * Compiles a JSON Schema into a check for YAML files. A subschema's `x-expected` completes the message
+ * "<key> must be …".
  */
 export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undefined): Shape<T> {
   const validate = new Validator({
@@ -91,7 +92,7 @@ const pathOf = (pointer: string): (string | number)[] =>
     .slice(1)
     .map((step) => (/^\d+$/.test(step) ? Number(step) : step.replaceAll('~1', '/').replaceAll('~0', '~')));
 
-/** Escapes a step of a JSON Pointer. */
+/** Escapes a segment of a JSON Pointer. */
 const escapePointer = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** Keywords of a subschema that are used in messages. */
@@ -188,7 +189,7 @@ function unknownKey(
 const missingSpacePattern = /^([\w-]+):(\S.*)$/;
 const missingSpaceMessage = (key: string): string => `missing space after the colon in "${key}"`;
 
-/** Returns the known key that an unknown key probably misspells. */
+/** Returns the known key that an unknown key is probably a misspelling of. */
 const findIntendedKey = (key: string, { properties = {} }: Subschema): string | undefined =>
   missingSpacePattern.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
 
@@ -226,7 +227,7 @@ const typeWords = (types: unknown): string =>
     .map((type) => typeNames[String(type)] ?? String(type))
     .join(' or ');
 
-/** Describes a value of the wrong type. Adds advice, or the same value in the right type. */
+/** Describes a value of the wrong type. Adds advice, or the same value written in the right type. */
 function describeActual({ schema, parentSchema, data }: ErrorObject, advice: string | undefined): string {
   const hint =
     advice === undefined
@@ -235,7 +236,10 @@ function describeActual({ schema, parentSchema, data }: ErrorObject, advice: str
   return data === null || data === undefined ? `, but is empty${hint}` : `, not ${formatValue(data)}${hint}`;
 }
 
-/** Suggests the same value in the right type. @param pattern a regular expression that texts must match */
+/**
+ * Suggests the same value written in the right type.
+ * @param pattern a regular expression that strings must match
+ */
 function alternativeHint(data: unknown, [type, ...others]: readonly string[], pattern: unknown): string {
   if (others.length > 0 || data === undefined || typeof data === 'object') return '';
   const text = String(data);
@@ -249,7 +253,7 @@ function alternativeHint(data: unknown, [type, ...others]: readonly string[], pa
   return type === 'integer' && /^\d+$/.test(text) ? `. Write ${text} without quotes.` : '';
 }
 
-/** Completes "<key> must …" for a limit of the schema. */
+/** Completes the message "<key> must …" for a schema limit. */
 function limitWords({ keyword, params, message }: ErrorObject): string {
   const limit = Number(params.limit);
   const items = `item${limit === 1 ? '' : 's'}`;

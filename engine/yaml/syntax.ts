@@ -1,6 +1,6 @@
 import { CST, type Document, isMap, isScalar, Lexer, type YAMLError } from 'yaml';
 
-/** A syntax issue, with its offset in the text and a message that says how to fix it. */
+/** A syntax issue, with its offset in the text and a message that explains how to fix it. */
 export interface SyntaxIssue {
   readonly offset: number;
   readonly message: string;
@@ -19,7 +19,7 @@ export const tooDeep = 'the file is nested too deeply';
 
 const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
-/** Returns a text's syntax issues in order, up to the first issue that makes the rest unreadable. */
+/** Returns the syntax issues of a text in order, up to the first issue that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {
@@ -83,7 +83,7 @@ function toIssue(text: string, document: Document, { code, pos, message }: YAMLE
   }
 }
 
-/** Shortens a text for a message. */
+/** Shortens text for a message. */
 const shorten = (text: string): string => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
 
 /** Returns the rest of a value on its line, without delimiters. */
@@ -111,7 +111,10 @@ function duplicateKeyMessage(text: string, document: Document, offset: number): 
 
 const lineOf = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
-/** Describes an unexpected ": ", which is caused by a missing comma before a key or by a text that needs quotes. */
+/**
+ * Describes an unexpected ": ", which is caused by a missing comma before a key or by a string that needs
+ * quotes.
+ */
 function colonIssue(text: string, start: number): SyntaxIssue {
   const offset = start + (/^ */.exec(text.slice(start))?.[0].length ?? 0);
   if (text.slice(offset, offset + 2) === '- ') {
@@ -130,7 +133,7 @@ function colonIssue(text: string, start: number): SyntaxIssue {
       };
 }
 
-/** A bracket or quote that is open at an offset. */
+/** A bracket or quote that is still open at an offset. */
 interface OpenBracket {
   readonly offset: number;
   readonly sign: string;
@@ -141,7 +144,7 @@ interface OpenBracket {
 /** Control characters that the lexer uses as tokens of their own. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
-/** Returns the innermost bracket or quote that is open at an offset, if any. */
+/** Returns the innermost bracket or quote that is still open at an offset, if any. */
 function findOpenBracket(text: string, end: number): OpenBracket | undefined {
   const open: OpenBracket[] = [];
   let offset = 0;

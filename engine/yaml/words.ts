@@ -21,7 +21,7 @@ const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g
 /** Sorts letters, so that words with transposed letters are equal. */
 const sortLetters = (word: string): string => [...word].sort().join('');
 
-/** Returns `. Did you mean "…"?` if a candidate is close, otherwise an empty string. */
+/** Returns `. Did you mean "…"?` if a candidate is close, or an empty string otherwise. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const candidate = nearest(word, candidates);
   return candidate === undefined ? '' : didYouMean(candidate);
@@ -30,9 +30,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
 /** Maximum number of listed candidates. */
 const maxListed = 12;
 
-/**
- * Returns a {@link suggestion}. If no candidate is close and there are only a few, returns a list of the candidates.
- */
+/** Returns a {@link suggestion}. If no candidate is close and there are only a few, lists the candidates. */
 export function suggestionOrList(word: string, candidates: readonly string[]): string {
   const hint = suggestion(word, candidates);
   if (hint !== '' || candidates.length === 0 || candidates.length > maxListed) return hint;

@@ -4,8 +4,9 @@ import { clusterSetting, type Database } from '../../engine/database/index.ts';
 import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts';
 
 /**
- * SQL expression for a text that identifies the database. The text changes when the database is restored or moved, or
- * when a replica is promoted, because transaction IDs then restart or some transactions are missing.
+ * SQL expression for a string that identifies the database. The string changes when the database is restored
+ * or moved, or when a replica is promoted, because transaction IDs then restart or some transactions are
+ * missing.
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 

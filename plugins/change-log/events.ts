@@ -147,7 +147,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   rejectOtherMethods(app, feedPath, ['GET', 'HEAD']);
 }
 
-/** Returns a signal that is aborted when the client disconnects before the response is complete. */
+/** Returns a signal that aborts when the client disconnects before the response is complete. */
 function disconnectSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
   const disconnection = new AbortController();
   const abort = () => disconnection.abort();

@@ -15,7 +15,7 @@ export interface Watched {
   readonly background: string[];
   /** Statements sent while holding a slot. */
   readonly inside: string[];
-  /** Acquired slots, as kind of work and organization. */
+  /** Acquired slots, each with its kind of work and organization. */
   readonly slots: string[];
   /** Number of bytes read by each statement or transaction. */
   readonly bytes: number[];
@@ -39,7 +39,7 @@ export async function watchAdmission({ database }: Instance): Promise<Watched> {
   const note = (text: string, state = slotState()) => {
     lists[state].push(text);
   };
-  /** Replaces a method until the watch ends. */
+  /** Replaces a method until watching ends. */
   const replace = (target: object, name: string, make: (original: Anything) => Anything): void => {
     const original = Reflect.get(target, name) as Anything;
     const own = Object.hasOwn(target, name);
@@ -140,7 +140,7 @@ function watchEmbedded(
   }
 }
 
-/** Returns the total length of the texts and bytes in a result. */
+/** Returns the total length of the strings and bytes in a result. */
 function sizeOf(result: unknown): number {
   if (typeof result === 'string') return result.length;
   if (ArrayBuffer.isView(result)) return result.byteLength;

@@ -23,7 +23,7 @@ const digits = (max: number) =>
 /** Any JSON number as text: long, tiny or huge, with or without a fraction and an exponent. */
 export const jsonNumber: Arbitrary<string> = fc.oneof(
   edgyInteger.map(String),
-  // The database would keep their trailing zero, which other notations of the same numbers do not have.
+  // The database would keep the trailing zero, which other notations of the same number do not have.
   fc.constantFrom('10e-001', '-1697840e-001'),
   fc
     .double({ noDefaultInfinity: true, noNaN: true })
@@ -84,8 +84,8 @@ const wellFormed = fc
   .filter((text) => text.isWellFormed() && !text.includes('\0'));
 
 /**
- * JSON texts by JSON format, or by JSON type if the type has no format. Other types are represented by their
- * examples.
+ * JSON values as text, by JSON format, or by JSON type if the type has no format. Other types are represented
+ * by their examples.
  */
 const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
   int32: fc.integer().map(String),
@@ -102,7 +102,7 @@ const byFormat: Readonly<Record<string, Arbitrary<string>>> = {
 /** IDs that references can use, by target resource. */
 export type KnownIds = Readonly<Record<string, readonly string[]>>;
 
-/** Returns a JSON text that the field most likely accepts. */
+/** Returns the JSON text of a value that the field most likely accepts. */
 function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
   if (to !== undefined) return fc.constantFrom('null', ...(ids[to] ?? []));
   const generated = byFormat[String(type.json.format ?? type.json.type)];
@@ -110,13 +110,13 @@ function rightValue({ type, to }: Field, ids: KnownIds): Arbitrary<string> {
   return generated === undefined ? values : fc.oneof(values, generated, generated);
 }
 
-/** Returns a JSON text that the field rejects. */
+/** Returns the JSON text of a value that the field rejects. */
 const wrongValue = ({ type }: Field): Arbitrary<string> =>
   fc.oneof(fc.constantFrom(...wrongValues(type)), oddJson);
 
 /**
- * Returns POST and PUT bodies: some writable fields are valid, others absent or null. Occasionally a value is
- * invalid, a key read-only or unknown, or a key is repeated.
+ * Returns POST and PUT bodies: some writable fields are valid, and others are absent or null. Occasionally, a
+ * value is invalid, a key is read-only or unknown, or a key is repeated.
  * @param wrong additional invalid entries, for example references to another organization's records
  */
 export function bodyText(

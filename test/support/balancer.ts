@@ -22,7 +22,7 @@ export interface Balancer {
   readonly close: () => Promise<void>;
 }
 
-/** Interval of the readiness checks. */
+/** Interval between readiness checks, in milliseconds. */
 const checkMs = 100;
 
 export async function startBalancer(): Promise<Balancer> {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 export interface Certificates {
   /** The certificate authority that signed the server and client certificates. */
   readonly authority: string;
-  /** A certificate authority that signed neither of them. */
+  /** A certificate authority that signed neither certificate. */
   readonly stranger: string;
   /** Valid for `localhost`, but not for an IP address. */
   readonly server: { readonly cert: string; readonly key: string };

@@ -8,7 +8,7 @@ export const publicUrl = 'https://crm.example';
 export interface Sends {
   readonly provider: string;
   readonly type: string;
-  /** Sizes of an accepted and a rejected delivery, in bytes. */
+  /** Sizes of an accepted delivery and of a rejected one, in bytes. */
   readonly sizes: readonly [accepted: number, rejected: number];
   readonly handshake: boolean;
   /** Returns a delivery with one event, which contains a message if the provider supports messages. */

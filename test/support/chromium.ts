@@ -12,7 +12,10 @@ const usualPaths = [
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ];
 
-/** Returns the path of the system's Chromium: CHROMIUM_PATH or the usual path. Returns undefined if it is missing. */
+/**
+ * Returns the path of the system's Chromium: CHROMIUM_PATH or the usual path. Returns undefined if Chromium
+ * is not installed.
+ */
 export function chromiumPath(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   return (given === undefined || given === '' ? usualPaths : [given]).find((path) => existsSync(path));

@@ -1,4 +1,4 @@
-// Test support: a client as its users get it, packed and installed next to a program.
+// Test support: a client as its users receive it, packed and installed next to a program.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ export interface Installed {
   readonly folder: string;
   /** The package's files. */
   readonly files: readonly string[];
-  /** Writes programs and compiles them with each available compiler into the folder `compiled`. */
+  /** Writes programs and compiles them with each available compiler into the `compiled` folder. */
   readonly compile: (programs: Readonly<Record<string, string>>) => Promise<void>;
   readonly remove: () => void;
 }

@@ -1,4 +1,4 @@
-// CPU time limits for tests. They do not depend on what other processes do on the machine.
+// CPU time limits for tests. They do not depend on other processes on the machine.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { Database } from '../../engine/database/database.ts';
@@ -10,7 +10,7 @@ import { calibrate } from './hostile/work.ts';
  */
 export function takes<T>(limitMs: number, work: () => T): T {
   const [ms, result] = threadCpuOf(work);
-  // A slow or busy machine takes longer for everything.
+  // Everything takes longer on a slow or busy machine.
   const slowness = ms < limitMs ? 1 : Math.max(1, calibrationMs() / typicalMs);
   assert.ok(
     ms < limitMs * slowness,
@@ -35,8 +35,8 @@ export async function cpuOf(work: () => unknown): Promise<number> {
 }
 
 /**
- * Returns the CPU time in milliseconds that this process and the database server spend on the work. The server's part is
- * only known on Linux; elsewhere it counts as none.
+ * Returns the CPU time in milliseconds that this process and the database server spend on the work. The
+ * server's share is known only on Linux and counts as zero elsewhere.
  */
 export async function cpuWithServer(database: Database, work: () => Promise<unknown>): Promise<number> {
   const processes = async () => {
@@ -62,15 +62,15 @@ function serverCpuMs(pid: string): number {
 
 /** CPU time of a calibration loop on a typical machine, in milliseconds. */
 const typicalMs = 10;
-/** Runs of `calibrate` in a calibration loop. */
+/** Number of `calibrate` runs in a calibration loop. */
 const runs = 5;
 
-/** Returns the CPU time in milliseconds that a calibration loop takes in this process. */
+/** Returns the CPU time that a calibration loop takes in this process, in milliseconds. */
 const calibrationMs = (): number => runs * calibrate();
 
 /**
- * Checks that work costs this process at most as much CPU time as this number of calibration loops, which run before
- * and after it. The result does not depend on other processes or the machine's speed.
+ * Checks that work costs this process at most as much CPU time as the given number of calibration loops,
+ * which run before and after it. The result does not depend on other processes or on the machine's speed.
  */
 export async function takesAtMost(loops: number, work: () => Promise<unknown>): Promise<void> {
   const before = calibrationMs();

@@ -1,10 +1,10 @@
-// A test file's process for CLI commands. It is started with the first command.
+// A test file's process for CLI commands. It is started by the first command.
 import { type ChildProcess, fork } from 'node:child_process';
 import { after } from 'node:test';
 import type { TextRows } from '../../engine/database/database.ts';
 import type { Command, Ended, Query } from './commands.ts';
 
-/** A command that takes longer hangs. */
+/** Time after which a command is considered hung, in milliseconds. */
 export const limitMs = 120_000;
 
 /** Returns the environment variables that a process needs, without any that configure the service. */
@@ -32,7 +32,7 @@ after(() => child?.disconnect());
 export const runCommand = async (command: Command): Promise<Ended> => (await outcomeOf(command)) as Ended;
 
 /**
- * Runs a query on the database that the environment configures.
+ * Runs a query on the database configured by the environment.
  * @throws if it fails
  */
 export const runQuery = async (environment: Query['environment'], query: string): Promise<TextRows> =>

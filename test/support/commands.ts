@@ -53,7 +53,8 @@ async function outcome({ args, environment, cwd, input }: Command): Promise<Ende
   };
   process.exitCode = 0;
   try {
-    // Each specifier loads a new module, so the command line starts afresh. Its imports are already loaded.
+    // Each specifier loads a new module, so the command line starts from scratch. Its imports are already
+    // loaded.
     await import(`${commandLine}?${started++}`);
   } catch (cause) {
     if (cause !== exited) throw cause;

@@ -1,4 +1,4 @@
-// Test support: a copy of an organization's records, maintained only with the change feed.
+// Test support: a copy of an organization's records, maintained using only the change feed.
 import assert from 'node:assert/strict';
 import type { Answer } from './instance.ts';
 
@@ -25,7 +25,7 @@ export class Copy {
     this.#get = get;
   }
 
-  /** Reads the feed until writing is done and no more changes follow. */
+  /** Reads the feed until writing has finished and there are no more changes. */
   async follow(isDone: () => boolean): Promise<void> {
     for (;;) {
       const wasDone = isDone();

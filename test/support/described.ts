@@ -1,4 +1,5 @@
-// Checks every response that a test receives against the API description. The runner collects the responses seen.
+// Checks every response that a test receives against the API description. The runner collects the responses
+// that occurred.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +22,7 @@ interface Response {
 
 /** The service behind a URL. */
 interface Served {
-  /** Equal for equal descriptions. */
+  /** Identical for identical descriptions. */
   readonly key: string;
   /** Whether this is the shipped API, which the tests must cover completely. */
   readonly shipped: boolean;
@@ -29,13 +30,13 @@ interface Served {
   readonly resources: readonly Resource[];
 }
 
-/** HTTP's own headers and those of every response, which operations do not describe. */
+/** HTTP's own headers and the headers of every response, which operations do not describe. */
 const transport =
   /^(access-control-.*|cache-control|connection|content-encoding|content-length|content-type|date|keep-alive|transfer-encoding|vary|x-content-type-options|accept-patch)$/;
 
 const served = new Map<string, Served>();
 const made = new Map<string, Promise<Description>>();
-/** Statuses and codes that the shipped API describes, and those that occurred. */
+/** Statuses and codes described by the shipped API, and those that occurred. */
 const described = new Set<string>();
 const seen = new Set<string>();
 
@@ -157,7 +158,7 @@ export class Description {
     const isHead = method === 'HEAD' && known.includes('get');
     const name = isHead ? 'get' : method.toLowerCase();
     if (!known.includes(name)) {
-      // Other methods get 405, which is described with the path's methods.
+      // Other methods receive 405, which is described for the path's methods.
       if (status !== 405) return;
       seen.add('405 method_not_allowed');
       for (const other of known) seen.add(keyOf(other, template, 405));
@@ -255,7 +256,7 @@ export function ajvFor(options: Options = {}): Ajv2020 {
 export const inAjv = (part: unknown, id = 'api'): unknown =>
   JSON.parse(JSON.stringify(part).replaceAll('"$ref":"#/', `"$ref":"${id}#/`));
 
-/** Makes all fields of a projection required: a request without `fields` gets every field. */
+/** Makes all fields of a projection required, because a request without `fields` returns every field. */
 const withWholeRecords = (schemas: Json): Json =>
   Object.fromEntries(
     Object.entries(schemas).map(([name, schema]) => {
@@ -264,7 +265,7 @@ const withWholeRecords = (schemas: Json): Json =>
     }),
   );
 
-// The runner reads the responses seen by each file.
+// The runner reads the responses recorded by each file.
 const folder = process.env.TEST_TEMPLATES;
 if (folder !== undefined) {
   process.once('exit', () => {

@@ -8,7 +8,7 @@ export const types: readonly (readonly [name: string, type: FieldType])[] =
 export const stored = types.filter(([, type]) => type.columns !== undefined);
 export const computed = types.filter(([, type]) => type.columns === undefined);
 
-/** The first type that references records, and the first whose text can be joined into other records. */
+/** The first type that references records, and the first type whose text can be joined into other records. */
 export const referring = stored.find(([, type]) => type.refers)?.[0] ?? '';
 export const textual = stored.find(([, type]) => type.text !== undefined)?.[0] ?? '';
 
@@ -16,7 +16,7 @@ export const textual = stored.find(([, type]) => type.text !== undefined)?.[0] ?
 export const line = (field: string, typeName: string, options = '') =>
   `  ${field}: { type: ${typeName}${options} }`;
 
-/** Returns the keys that a type requires to be a valid nullable field of the resource `loose`. */
+/** Returns the keys that a type needs to be a valid nullable field of the `loose` resource. */
 export const needs = (type: FieldType): string =>
   type.joins
     ? `, through: n_${referring}, show: [n_${textual}]`
@@ -69,15 +69,15 @@ const edges: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns JSON texts that a type must accept. For references only null, because other IDs depend on the stored
- * records.
+ * Returns the JSON texts of values that a type must accept. For references, this is only null, because other
+ * IDs depend on the stored records.
  */
 export function valuesOf({ json, examples, refers }: FieldType): string[] {
   const more = refers ? [] : (edges[String(json.format ?? json.type)] ?? []);
   return [...new Set([...examples.map((example) => JSON.stringify(example)), ...more])];
 }
 
-/** Texts by JSON format that are just outside what the format allows. */
+/** Strings by JSON format that are just outside what the format allows. */
 export const beyond: Readonly<Record<string, readonly string[]>> = {
   'date-time': [
     '2026-03-01T24:00:00Z',
@@ -107,7 +107,7 @@ export const beyond: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** One JSON text of each kind. */
+/** The JSON text of one value of each kind. */
 export const kinds: Readonly<Record<string, string>> = {
   string: '"some text"',
   number: '7',
@@ -116,7 +116,9 @@ export const kinds: Readonly<Record<string, string>> = {
   array: '[]',
 };
 
-/** Returns JSON texts of every other kind, and numbers and texts outside the type's range. */
+/**
+ * Returns the JSON texts of values of every other kind, and of numbers and strings outside the type's range.
+ */
 export function wrongValues({ json }: FieldType): string[] {
   const kind = json.type === 'integer' ? 'number' : String(json.type);
   const wrong = Object.entries(kinds)

@@ -15,11 +15,14 @@ export interface World {
 
 /** A fault and how to cause it. */
 export interface Fault {
-  /** Causes the fault and ends it. */
+  /** Causes the fault, then ends it. */
   readonly strike: (world: World) => Promise<void>;
   /** Number of repetitions. */
   readonly rounds: number;
-  /** Maximum number of acknowledged writes before each fault. The same number follows the last fault. */
+  /**
+   * Maximum number of acknowledged writes before each fault. The same number of writes follows the last
+   * fault.
+   */
   readonly writes: number;
 }
 
@@ -31,7 +34,7 @@ export interface Outcome extends Findings {
 
 const clients = 8;
 
-/** Runs a fault on a working service and compares the stored records with the acknowledged writes. */
+/** Injects a fault into a working service and compares the stored records with the acknowledged writes. */
 export async function runFault(
   { strike, rounds, writes }: Fault,
   environment: Environment,
@@ -67,7 +70,7 @@ export async function runFault(
     await acknowledge(writes);
     await load.stop();
     const gaps = load.gaps();
-    // What is stored after the first start must still be stored after the second.
+    // Data stored after the first start must still be stored after the second.
     await service.kill();
     await world.restart();
     const findings = await load.check(service, key);
@@ -78,7 +81,7 @@ export async function runFault(
   }
 }
 
-/** Returns how much of a gap lies outside the faults. */
+/** Returns how much of a gap is outside the faults. */
 function beyond(
   [from, to]: readonly [number, number],
   faults: readonly (readonly [number, number])[],

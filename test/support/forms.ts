@@ -1,4 +1,4 @@
-// A browser without scripts. It keeps cookies, finds the forms on a page and submits them like a browser.
+// A browser without scripts. It keeps cookies, finds the forms on a page and submits them as a browser does.
 import assert from 'node:assert/strict';
 import { type Answer, type Instance, type Organization, send } from './instance.ts';
 import type { Person } from './people.ts';
@@ -26,7 +26,7 @@ export interface Visitor {
   readonly token: (page: string) => Promise<string>;
 }
 
-/** Characters by their HTML entity. */
+/** Characters, keyed by HTML entity. */
 const entities: Readonly<Record<string, string>> = {
   '&amp;': '&',
   '&lt;': '<',

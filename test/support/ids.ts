@@ -1,4 +1,4 @@
-// Aligned IDs: rows in different tables with the same ID, as they occur in any database that is old enough.
+// Aligned IDs: rows in different tables that have the same ID, as happens in any database that is old enough.
 import { sql } from 'kysely';
 import { tablesOf } from '../../engine/tables/handle.ts';
 import type { Instance } from './instance.ts';

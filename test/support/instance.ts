@@ -27,7 +27,7 @@ import { type Content, copyFolder } from './templates.ts';
 
 export type Driver = 'embedded' | 'postgresql';
 
-/** Drivers tested in this run: both, or the one that TEST_DRIVERS names. */
+/** Drivers tested in this run: both, or the one named by TEST_DRIVERS. */
 export const drivers = (['embedded', 'postgresql'] as const satisfies Driver[]).filter(
   (driver) => (process.env.TEST_DRIVERS ?? driver) === driver,
 );

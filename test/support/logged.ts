@@ -2,8 +2,9 @@
 import { search } from './secrets.ts';
 
 /**
- * Returns the log entries written during the work, one object per line. The service's LOG_LEVEL must include them.
- * @param work gets a function that returns the entries so far
+ * Returns the log entries written during the work, one object per line. The service's LOG_LEVEL must include
+ * them.
+ * @param work receives a function that returns the entries so far
  */
 export async function logged(
   work: (lines: () => Record<string, unknown>[]) => Promise<unknown>,

@@ -1,6 +1,7 @@
-// Cheap password hashing for tests, which test/run.ts loads before a test file. argon2 uses a hundredth of the
-// memory, but states the service's parameters in the hash. Tests of the real cost enable it explicitly. Hashes
-// without the salt prefix below, for example from a service in another process, are verified at their stated cost.
+// Cheap password hashing for tests, which test/run.ts loads before a test file. argon2 uses a hundredth of
+// the memory, but the hash states the service's parameters. Tests of the real cost enable it explicitly.
+// Hashes without the salt prefix below, for example from a service in another process, are verified at the
+// cost that they state.
 import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { isMainThread } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-// Test support: parses /metrics like Prometheus.
+// Test support: parses /metrics as Prometheus does.
 
 /** A sample. */
 export interface Sample {

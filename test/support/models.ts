@@ -61,7 +61,7 @@ export async function modelWith(driver: Driver) {
       rmSync(last.file);
       rmSync(last.file.replace(/\.ts$/, '.json'), { force: true });
     },
-    /** Returns every record as in responses. */
+    /** Returns every record as it appears in responses. */
     records: async (name: string): Promise<readonly unknown[]> => {
       const resource = resources.find((each) => each.name === name);
       if (resource === undefined) throw new Error(name);

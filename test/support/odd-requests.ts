@@ -1,4 +1,5 @@
-// Requests from careless and hostile clients, over real sockets, because Node's fetch would repair many of them.
+// Requests from careless and hostile clients. They are sent over real sockets, because Node's fetch would
+// repair many of them.
 import { Agent, request as httpRequest } from 'node:http';
 import fc, { type Arbitrary } from 'fast-check';
 import type { Resource } from '../../engine/compile/compile.ts';
@@ -339,7 +340,7 @@ export function oddRequests(
 export const inOneLine = ({ method, path, headers, body, chunked }: OddRequest): string =>
   `${method} ${path.slice(0, 300)} ${JSON.stringify(headers).slice(0, 500)} ${chunked ? 'chunked ' : ''}${JSON.stringify(body?.toString('latin1').slice(0, 500))}`;
 
-/** Sends requests over a few keep-alive connections, like long-lived clients. */
+/** Sends requests over a few keep-alive connections, as long-lived clients do. */
 export function sender(url: string): { send: (odd: OddRequest) => Promise<Answer>; close: () => void } {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   const { hostname, port } = new URL(url);

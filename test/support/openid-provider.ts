@@ -15,7 +15,7 @@ export interface OpenIdProvider {
   readonly secret: string;
   /** Registers an instance as a client, with its redirect URL. */
   readonly serve: (redirect: string) => Promise<void>;
-  /** Sets the subject of the next login, or undefined for a user who cancels it. */
+  /** Sets the subject of the next login, or undefined to simulate a user who cancels it. */
   readonly comes: (subject: string | undefined, account?: Account) => void;
   /** Follows a login from its first URL to the redirect URL. */
   readonly follow: (address: string) => Promise<URL>;

@@ -10,13 +10,13 @@ export interface ReceivedSpan {
   readonly id: string;
   readonly parent: string;
   readonly name: string;
-  /** 2 is a server span, 3 a client span. */
+  /** Kind of span: 2 is a server span, 3 is a client span. */
   readonly kind: number;
-  /** Nanoseconds since 1970. */
+  /** Start time, in nanoseconds since 1970. */
   readonly start: bigint;
   readonly end: bigint;
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** 2 is an error. */
+  /** Status code: 2 is an error. */
   readonly status: number;
   /** Attributes of the sender's resource. */
   readonly resource: Readonly<Record<string, string | number>>;
@@ -61,7 +61,7 @@ export async function startCollector(): Promise<Collector> {
 
 type Field = Buffer | bigint;
 
-/** Returns a message's fields by field number. */
+/** Returns a message's fields, keyed by field number. */
 function fieldsOf(message: Buffer): Map<number, Field[]> {
   const fields = new Map<number, Field[]>();
   let at = 0;

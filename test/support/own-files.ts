@@ -1,4 +1,4 @@
-// Test support: a test's own definitions and migrations, as a maintainer has them after cloning.
+// Test support: a test's own copy of the definitions and migrations, as in a maintainer's clone.
 import assert from 'node:assert/strict';
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export function ownFiles() {
   return {
     path,
     environment: { RESOURCES_DIR: join(path, 'resources'), MIGRATIONS_DIR: join(path, 'migrations') },
-    /** Replaces a text in a file. Fails if the file does not contain it. */
+    /** Replaces text in a file. Fails if the file does not contain it. */
     edit: (name: string, from: string | RegExp, to: string) => {
       const text = readFileSync(file(name), 'utf8');
       const changed = text.replace(from, to);

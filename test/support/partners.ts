@@ -1,4 +1,4 @@
-// Settings files for tests, and signatures of providers, implemented independently of the service.
+// Settings files for tests, and providers' signatures, implemented independently of the service.
 import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { command, fresh } from './people.ts';
 /** A settings file in a temporary folder, which is removed after the tests. */
 export interface SettingsFile {
   readonly path: string;
-  /** Environment with CRM_CONFIG. */
+  /** Environment that sets CRM_CONFIG. */
   readonly environment: Readonly<Record<string, string>>;
   /** Overwrites the file with YAML text or a value. */
   readonly write: (settings: string | object) => void;
@@ -34,7 +34,10 @@ process.once('exit', () => {
   for (const folder of folders) folder.remove();
 });
 
-/** Creates a settings file. @param environment additional variables, such as secrets referenced in the file */
+/**
+ * Creates a settings file.
+ * @param environment additional variables, for example secrets referenced in the file
+ */
 export function settingsFile(
   settings: string | object,
   environment: Readonly<Record<string, string>> = {},
@@ -184,7 +187,7 @@ export async function inboxOf({ database }: Instance, { id }: Pick<Added, 'id'>)
     .execute();
 }
 
-/** Returns an integer in a response as text, because IDs have 64 bits. */
+/** Returns an integer in a response as text, because IDs are 64-bit integers. */
 export function integerIn({ text }: Answer, key: string): string {
   const digits = new RegExp(`"${key}":(\\d+)`).exec(text)?.[1];
   return digits ?? assert.fail(`no integer ${key} in ${text}`);

@@ -1,4 +1,4 @@
-// Users: creating them, logging them in, and requests that fetch would repair before sending.
+// Users: creates them, logs them in, and sends requests that fetch would repair.
 
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
@@ -17,7 +17,7 @@ import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.t
 import { describeLike } from './described.ts';
 import { type Answer, type Call, type Instance, send } from './instance.ts';
 
-/** The tests' own actions are attributed to the command line. */
+/** Changes made by the tests themselves are attributed to the command line. */
 export const command = ({ config }: Pick<Instance, 'config'>): Actor => commandLine(config);
 
 /** A user with a login. */
@@ -144,7 +144,8 @@ export interface Node {
 }
 
 /**
- * Starts a second node. On PostgreSQL it has its own connections; the embedded database only supports one process.
+ * Starts a second node. On PostgreSQL, it has its own connections; the embedded database supports only one
+ * process.
  */
 export async function secondNode(
   { config, resources, database, driver, url: first }: Instance,
@@ -211,14 +212,16 @@ export function exchange(
   });
 }
 
-/** Returns what a response reveals to a caller, without the parts that differ between responses. */
+/** Returns what a response reveals to a caller, excluding the parts that differ between responses. */
 export const told = ({ status, headers, text }: Answer) => ({
   status,
   text: text.replace(/"request_id":"[^"]*"/, ''),
   headers: [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id'),
 });
 
-/** Returns every row of every table as text, without the times of last use, which are updated occasionally. */
+/**
+ * Returns every row of every table as text, excluding the times of last use, which are updated occasionally.
+ */
 export async function dump({ database }: Instance): Promise<string> {
   const tables = tablesOf(database);
   const { rows } = await sql<{ name: string }>`

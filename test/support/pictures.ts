@@ -1,4 +1,5 @@
-// Screenshots for visual comparison: at widths of 1280 and 390, light and dark, in the folder that SCREENSHOTS names.
+// Screenshots for visual comparison, in the folder named by SCREENSHOTS: at widths of 1280 and 390 pixels, in
+// light and dark mode.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';

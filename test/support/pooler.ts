@@ -9,7 +9,7 @@ const program = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin
   existsSync(path),
 );
 
-/** Why pooler tests cannot run on this machine, or false if they can. */
+/** The reason pooler tests cannot run on this machine, or false if they can. */
 export const noPooler = program === undefined && 'no PgBouncer: install the package pgbouncer';
 
 /** A running PgBouncer. */
@@ -50,7 +50,7 @@ export async function startPooler(
     file,
     `[databases]\n* = host=127.0.0.1 port=${server.port}\n[pgbouncer]\n${lines.join('\n')}\n`,
   );
-  // PgBouncer does not run as root. PostgreSQL does not either, and its package has created a user.
+  // PgBouncer does not run as root. Neither does PostgreSQL, whose package has created a user.
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
   const pooler = spawn(String(program), [...user, file], { stdio: 'ignore' });
   const ended = new Promise((resolve) => pooler.once('exit', resolve));

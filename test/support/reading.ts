@@ -26,7 +26,10 @@ export function exact(text: string): Exact {
 /** Parses a record's JSON without rounding. */
 export const exactRecord = (text: string): ExactRecord => exact(text) as ExactRecord;
 
-/** Returns the JSON text of an object from its values' JSON texts, which need not be JavaScript numbers. */
+/**
+ * Returns the JSON text of an object, given the JSON texts of its values, which need not be representable in
+ * JavaScript.
+ */
 export const objectText = (parts: Iterable<readonly [key: string, json: string]>): string =>
   `{${[...parts].map(([key, json]) => `${JSON.stringify(key)}:${json}`).join(',')}}`;
 
@@ -55,7 +58,7 @@ export function compareNumbers(a: string, b: string): number {
 
 const sign = (difference: bigint | number): number => (difference < 0 ? -1 : difference > 0 ? 1 : 0);
 
-/** Compares texts by code point, as PostgreSQL's "C" collation does for UTF-8. */
+/** Compares strings by code point, as PostgreSQL's "C" collation does for UTF-8. */
 const compareText = (a: string, b: string): number =>
   sign(Buffer.compare(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8')));
 
@@ -87,7 +90,7 @@ export const dataOf = (answer: Answer): readonly ExactRecord[] =>
   exactRecord(answer.text).data as readonly ExactRecord[];
 
 /**
- * Reads a list page by page like a client, until a page has fewer than 20 records.
+ * Reads a list page by page, as a client does, until a page has fewer than 20 records.
  * @param query without `page`
  */
 export async function walk(

@@ -53,7 +53,7 @@ export async function startReceiver() {
     received,
     /** Returns the events received at a path. */
     at: (path: string) => received.filter((event) => event.path === path),
-    /** Sets the behaviour for a path. */
+    /** Sets the behavior for a path. */
     behave: (path: string, behaviour: Behaviour) => behaviours.set(path, behaviour),
     close: async () => {
       server.closeAllConnections();

@@ -58,7 +58,7 @@ export function kindOf({
   return format;
 }
 
-/** Returns every resource with each of its writable fields of a kind. */
+/** Returns every resource with each of its writable fields of one kind. */
 export const fieldsOf = (kind: ReturnType<typeof kindOf>) =>
   definitions.flatMap((definition) =>
     writable(definition)
@@ -78,7 +78,7 @@ const samples = {
 
 /**
  * Returns a field value other than the default, as JSON text.
- * @param mark prefix of every text
+ * @param mark prefix of every string
  * @param ids targets of references; null for no target
  */
 export function sample(field: Field, mark: string, ids: Ids = {}): string {
@@ -87,7 +87,7 @@ export function sample(field: Field, mark: string, ids: Ids = {}): string {
   return kind === 'string' ? JSON.stringify(`${mark} ${field.name}`) : samples[kind];
 }
 
-/** Returns a body with a value for every writable field, see {@link sample}. */
+/** Returns a body with a value for every writable field (see {@link sample}). */
 export const fullBody = (definition: ResourceDefinition, mark: string, ids: Ids = {}): string =>
   objectText(writable(definition).map((field) => [field.name, sample(field, mark, ids)]));
 
@@ -122,7 +122,7 @@ export interface Pair {
   readonly betaIds: Ids;
 }
 
-/** Part of every text in organization beta's records. */
+/** Part of every string in the records of the organization beta. */
 export const secret = 'secret-of-beta';
 
 export async function twoOrganizations(instance: Instance): Promise<Pair> {
@@ -136,7 +136,7 @@ export async function twoOrganizations(instance: Instance): Promise<Pair> {
   };
 }
 
-/** Creates one complete record of every resource. References point to records created before. */
+/** Creates one complete record of every resource. References point to records created earlier. */
 export async function oneOfEach(instance: Instance, key: string, mark: string): Promise<Ids> {
   const ids: Record<string, string> = {};
   for (const definition of referredFirst) {
@@ -157,7 +157,7 @@ function depth({ fields, name }: ResourceDefinition): number {
   return targets.length === 0 ? 0 : 1 + Math.max(...targets.map(depth));
 }
 
-/** An ID without a record. */
+/** An ID that no record has. */
 export const missing = '987654321987';
 
 /** Returns everything in a response that must be the same for a missing record and another organization's record. */

@@ -7,14 +7,17 @@ import type { Answer, Call, Instance } from './instance.ts';
 export interface Scenario {
   /** Name of the caller's key in {@link Callers}; absent for unauthenticated requests. */
   readonly as?: string;
-  /** Method and path, for example `PUT /api/v1/leads/1`. `{name}` is replaced with a value known by then. */
+  /**
+   * Method and path, for example `PUT /api/v1/leads/1`. `{name}` is replaced with a named value that is
+   * already known.
+   */
   readonly does: string;
   readonly with?: Call['body'];
   readonly headers?: Call['headers'];
   readonly gets: number;
   /** Required parts of the JSON body. */
   readonly has?: Readonly<Record<string, unknown>>;
-  /** Keys that the JSON body must not have, or texts that it must not contain. */
+  /** Keys that the JSON body must not have, or strings that it must not contain. */
   readonly without?: readonly string[];
   /** Additional checks. */
   readonly and?: (answer: Answer) => void | Promise<void>;
@@ -74,7 +77,7 @@ export function assertErrorShape(answer: Answer): void {
   assert.deepEqual(Object.keys(others), []);
   assert.ok(Object.hasOwn(errorCodes, String(code)), `${code} is not an error code`);
   assert.ok(fields === undefined || Array.isArray(fields));
-  // At most 100 fields are listed; `more` is the number of omitted ones.
+  // At most 100 fields are listed, and `more` is the number of omitted fields.
   if (more !== undefined) assert.deepEqual([typeof more, (fields as unknown[]).length], ['number', 100]);
   assert.match(String(request_id), /^[\w.:-]+$/);
   assert.equal(request_id, answer.headers.get('x-request-id'));

@@ -94,7 +94,7 @@ export async function openScreens(instance: Instance): Promise<Screens> {
         filter: '',
       }),
     );
-    // Paused forever, so that its state does not change.
+    // Paused indefinitely, so that its state does not change.
     await sql`update crm_event_subscriptions set paused_until = 'infinity' where id = ${made.id}::bigint`.execute(
       tablesOf(database),
     );

@@ -17,7 +17,7 @@ export const secretIn = ({ text }: Pick<Answer, 'text'>): string =>
 
 /**
  * Sets up an authenticator app with the forms.
- * @returns its secret, the used code and the recovery codes
+ * @returns its secret, the code used and the recovery codes
  */
 export async function setUpApp(
   browser: Visitor,

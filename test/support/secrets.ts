@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 
-/** Patterns that must not occur in a log: secrets by their format, and those that tests use. */
+/** Patterns that must not occur in a log: secrets recognized by their format, and secrets used by tests. */
 const secrets: Readonly<Record<string, RegExp>> = {
   'an API key': /[A-Za-z0-9]_[A-Za-z0-9]{8,12}_[A-Za-z0-9]{40,}/,
   'a token': /eyJ[\w-]{10,}\.[\w-]*\.[\w-]+/,
@@ -15,7 +15,7 @@ const secrets: Readonly<Record<string, RegExp>> = {
     /correct horse battery staple|a long enough password|one of their own|a-password-typed|the[- ](?:inbound[- ]secret|secret[- ]of[- ]inbound)/,
 };
 
-/** Returns the names of the secrets in a text. */
+/** Returns the names of the secrets that occur in a text. */
 export const secretsIn = (text: string): string[] =>
   Object.entries(secrets).flatMap(([what, pattern]) => {
     const found = pattern.exec(text);
@@ -26,7 +26,7 @@ export const secretsIn = (text: string): string[] =>
 
 const found: string[] = [];
 
-/** Searches output for secrets. A secret fails the test file. */
+/** Searches output for secrets. The test file fails if one is found. */
 export function search(text: string): void {
   if (text !== '') found.push(...secretsIn(text));
 }

@@ -1,7 +1,10 @@
 // Observes the statements that reach the database, without changing the engine.
 import type { Database, Runnable } from '../../engine/database/database.ts';
 
-/** Periodic and authentication statements: API key lookup, change feed lag, and new events for subscriptions. */
+/**
+ * Periodic statements and statements for authentication: API key lookup, change feed lag, and new events for
+ * subscriptions.
+ */
 const ofTheInstance = ['api_key', 'ledger_lag', 'events_look'];
 
 /** Returns the statements that requests run during the work, in order. */
@@ -21,7 +24,7 @@ export async function recordStatements(
   return made;
 }
 
-/** Replaces the function that runs statements during the work. */
+/** Replaces the function that runs statements while the work runs. */
 export async function replacingRun(
   database: Database,
   replace: (run: Database['run']) => Database['run'],

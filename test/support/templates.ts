@@ -19,7 +19,7 @@ import type pg from 'pg';
 
 /** A template's content: its key, and how to fill a new database with it. */
 export interface Content {
-  /** Any text that is equal for equal content. */
+  /** A string that is equal for equal content. */
   readonly key: string;
   /** Fills a new database and closes it. The environment configures the database as it does for the service. */
   readonly fill: (environment: Readonly<Record<string, string>>) => Promise<void>;
@@ -45,7 +45,7 @@ export async function copyFolder(content: Content, to: string): Promise<void> {
   cpSync(await templateFolder(content), to, { recursive: true });
 }
 
-/** PostgreSQL's own template databases. They make up two thirds of the files and are never opened. */
+/** PostgreSQL's own template databases. They account for two thirds of the files and are never opened. */
 const unopened = /\/pgdata\/base\/[14]$/;
 
 /**
@@ -61,8 +61,8 @@ async function templateFolder({ key, fill }: Content): Promise<string> {
 }
 
 /**
- * Creates an embedded database without tables. It takes longest of all templates, so it is kept between runs until
- * PGlite or the code that opens it changes.
+ * Creates an embedded database without tables. Because this takes longer than all other templates, it is kept
+ * between runs until PGlite or the code that opens it changes.
  * @returns its folder, which must not be modified
  */
 export async function clusterFolder(): Promise<string> {
@@ -71,14 +71,15 @@ export async function clusterFolder(): Promise<string> {
   const kept = join(project, 'node_modules/.cache/crm-cluster', hashOf(texts.join()));
   const parent = dirname(kept);
   mkdirSync(parent, { recursive: true });
-  // Other complete folders belong to other versions. One created today might be in use by another checkout.
+  // Other complete folders belong to other versions. A folder created today might be in use by another
+  // checkout.
   for (const name of existsSync(kept) ? [] : readdirSync(parent)) {
     const other = join(parent, name);
     const isOld = statSync(other).mtimeMs < Date.now() - 24 * 3_600_000;
     if (!name.includes('-') && isOld) rmSync(other, { recursive: true, force: true });
   }
   return folderOnce(kept, async (data) => {
-    // Imported late, because the runner needs nothing else of the service.
+    // Imported lazily, because the runner needs nothing else from the service.
     const { readConfig } = await import('../../app/config.ts');
     const { openDatabase } = await import('../../engine/database/open.ts');
     await (await openDatabase(readConfig({ DATA_DIR: data }), [])).close();

@@ -1,4 +1,5 @@
-// Test support: a resource with fields that are unique alone and in combination. The shipped resources have none.
+// Test support: a resource with fields that are unique alone and in combination. The shipped resources do not
+// have such fields.
 import type { Source } from '../../engine/yaml/load.ts';
 
 export const people: Source = {

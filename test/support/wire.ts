@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 /** A connection to the service. */
 export interface Wire {
   readonly send: (bytes: string | Uint8Array) => void;
-  /** Returns the text received so far. Latin-1 represents bytes. */
+  /** Returns the text received so far, with bytes decoded as Latin-1. */
   readonly text: () => string;
   /** Resolves when the service has closed the connection. */
   readonly ended: Promise<void>;

@@ -1,5 +1,5 @@
-// Load on a service, with a ledger of every write. Acknowledged writes must be stored; unacknowledged writes might
-// be.
+// Generates load on a service and keeps a ledger of every write. Acknowledged writes must be stored, and
+// unacknowledged writes might be.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Instance } from './instance.ts';
 import { type ExactRecord, exactRecord, numberText, walk } from './reading.ts';
@@ -8,7 +8,10 @@ import { type ExactRecord, exactRecord, numberText, walk } from './reading.ts';
 interface Entry {
   readonly name: string;
   id: string;
-  /** Versions that can be stored, or undefined for no record. There are several if a response was missing. */
+  /**
+   * Versions that might be stored; undefined represents a missing record. There are several if a response was
+   * lost.
+   */
   states: readonly (number | undefined)[];
 }
 
@@ -25,11 +28,11 @@ export interface Findings {
   readonly acknowledged: number;
   /** Number of requests without a successful response. */
   readonly failed: number;
-  /** Acknowledged writes that are not stored as they were sent. */
+  /** Acknowledged writes that are not stored as sent. */
   readonly lost: readonly string[];
   /** Records that are stored twice or were never sent. */
   readonly doubled: readonly string[];
-  /** Responses that no fault explains, for example 400. */
+  /** Responses that no fault can explain, for example 400. */
   readonly wrong: readonly string[];
 }
 
@@ -46,7 +49,7 @@ export interface Load {
   readonly check: (service: Pick<Instance, 'call'>, key: string) => Promise<Findings>;
 }
 
-/** A request that takes longer hangs. */
+/** Time after which a request is considered hung, in milliseconds. */
 const waitMs = 20_000;
 const shortestGapMs = 20;
 const path = '/api/v1/leads';
@@ -92,7 +95,7 @@ export function startLoad(target: () => Target, clients: number): Load {
       if (response.status === 404) lost.push(`${method} ${id}: ${text}`);
       else if (response.status < 500) wrong.push(`${method} ${id}: ${response.status} ${text}`);
     } catch {
-      // Disconnected, rejected or timed out: the fault as a client sees it.
+      // Disconnected, rejected or timed out, which is how a client sees the fault.
     }
     counts.failed++;
     await pause(100);

@@ -8,12 +8,12 @@ import { assertErrorShape } from './scenario.ts';
 
 /** Writes by organization alpha. */
 export interface Writes {
-  /** Sends POST, and PUT of alpha's record of the resource. */
+  /** Sends a POST request, and a PUT request for alpha's record of the resource. */
   readonly both: (
     definition: ResourceDefinition,
     call: Call,
   ) => Promise<readonly [post: Answer, put: Answer]>;
-  /** Checks that both return a 400 error of the usual shape that passes an additional check. */
+  /** Checks that both return a 400 error with the usual shape and pass an additional check. */
   readonly refused: (
     definition: ResourceDefinition,
     call: Call,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Maximum number of characters of an ID, so that it fits into an index in any script. */
+/** Maximum number of characters in an ID. An ID of this length fits into an index in any script. */
 const maxLength = 200;
 
 /**

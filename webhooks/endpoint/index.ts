@@ -1,4 +1,4 @@
-// Endpoint: shared parts of the partner endpoints, such as secrets, request bodies and access to records.
+// Endpoint: shared parts of the partner endpoints, for example secrets, request bodies and access to records.
 // May import engine, plugins, settings.
 
 export { stringFields } from './body.ts';

@@ -1,4 +1,4 @@
-/** Returns the own property with an untrusted name, but never an inherited property. */
+/** Returns an object's own property with an untrusted name, but never an inherited property. */
 export const ownProperty = <T>(
   record: Readonly<Record<string, T>> | undefined,
   name: string,

@@ -6,7 +6,7 @@ const isEqual = (a: string, b: string): boolean =>
   timingSafeEqual(hash('sha256', a, 'buffer'), hash('sha256', b, 'buffer'));
 
 /**
- * Returns whether a text is one of the secrets. All secrets are compared, so that timing does not reveal
+ * Returns whether a string is one of the secrets. All secrets are compared, so that timing does not reveal
  * which one matched.
  */
 export const matchesAnySecret = (candidate: string, secrets: readonly string[]): boolean =>

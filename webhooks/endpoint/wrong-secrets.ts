@@ -4,8 +4,8 @@ import { errors, type HttpError } from '../../engine/errors.ts';
 import { failureCounter, networkOf } from '../../plugins/access/rate-limiting/index.ts';
 
 /**
- * Maximum number of wrong secrets per IP address and endpoint within the time window. Additional wrong secrets get
- * 429.
+ * Maximum number of wrong secrets per IP address and endpoint within the time window. Further wrong secrets
+ * receive 429.
  */
 const maxWrong = 100;
 

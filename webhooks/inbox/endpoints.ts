@@ -102,7 +102,7 @@ function integrationOf({ integration }: FastifyRequest): OpenIntegration {
   return integration;
 }
 
-/** Returns the challenge if the verify token is correct, otherwise undefined. */
+/** Returns the challenge if the verify token is correct, or undefined otherwise. */
 function challengeOf(
   { verifyTokenHash }: OpenIntegration,
   query: Readonly<Record<string, unknown>>,

@@ -6,7 +6,7 @@ import { partnerStatus } from './status.ts';
 
 type Line = CommandLine<{ readonly config: SettingsConfig; readonly database: Database }>;
 
-/** Adds the command `partners`. */
+/** Adds the `partners` command. */
 export function partnerCommands(line: Line): void {
   line.program
     .command('partners')

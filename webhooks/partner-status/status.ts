@@ -12,7 +12,7 @@ export interface EndpointStatus {
   readonly path: string;
   /** An endpoint that is `off` responds with 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** Why the endpoint cannot work even though it has a secret, or an empty string if it can. */
+  /** The reason the endpoint cannot work even though it has a secret, or an empty string if it can. */
   readonly problem: string;
   /** Slug of the endpoint's organization, or null if each request specifies it. */
   readonly organization: string | null;
@@ -71,7 +71,7 @@ export async function partnerStatus(tables: Tables, settings: Settings): Promise
   ];
 }
 
-/** Returns why an organization cannot send messages, or an empty string if it can. */
+/** Returns the reason an organization cannot send messages, or an empty string if it can. */
 function senderProblem({ messaging }: Settings, slug: string): string {
   const sender = ownProperty(messaging, slug);
   if (sender === undefined) return `messaging has no sender for "${slug}"`;

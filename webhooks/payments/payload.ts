@@ -65,7 +65,8 @@ function eventIdOf(providerId: string, raw: Buffer): string {
 }
 
 /**
- * Truncates a text and removes characters that PostgreSQL cannot store, so that they do not cause a payment to fail.
+ * Truncates text and removes characters that PostgreSQL cannot store, so that these characters do not cause a
+ * payment to fail.
  */
 export const withoutUnstorable = (text: string): string =>
   text.slice(0, 1000).toWellFormed().replaceAll('\0', '');

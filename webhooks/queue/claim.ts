@@ -32,7 +32,7 @@ export interface ClaimRequest {
   /** Organizations and owners to skip. */
   readonly excludedOrganizations: readonly string[];
   readonly excludedOwners: readonly string[];
-  /** The organization of the previous claim's last item. Organizations with a greater ID come first. */
+  /** The organization of the previous claim's last item. Organizations with a higher ID come first. */
   readonly after: string;
 }
 
@@ -161,7 +161,7 @@ export async function claim<Row>(
 
 /** Result of processing an item. */
 export interface ItemOutcome {
-  /** Why it failed, or an empty string if it succeeded. */
+  /** The reason it failed, or an empty string if it succeeded. */
   readonly reason: string;
   /** Delay before the next attempt, in milliseconds. Absent if the item succeeded or will not be retried. */
   readonly retryMs?: number;

@@ -17,7 +17,7 @@ const families: Readonly<Record<string, Family>> = {
 
 /**
  * Creates the metrics of a queue.
- * @param name the value of the label "queue"
+ * @param name the value of the `queue` label
  */
 export const queueMetrics = (database: Database, name: string, { table, owner }: Queue): Metrics => ({
   families,

@@ -37,7 +37,7 @@ export interface Queue {
   readonly claims: string;
   /** Seconds after which another node can claim the item. Must exceed the maximum processing time. */
   readonly leaseSeconds: number;
-  /** Maximum number of items that a node processes concurrently, and also claims with one statement. */
+  /** Maximum number of items that a node processes concurrently or claims with one statement. */
   readonly concurrency: number;
   readonly batch: number;
 }

@@ -19,7 +19,7 @@ export interface QueueRow {
   id: Generated<string>;
   /** ID of the event, unique per owner. */
   event_id: string;
-  /** waiting, done or dead. */
+  /** `waiting`, `done` or `dead`. */
   status: Generated<string>;
   attempts: Generated<number>;
   next_at: Generated<Date>;

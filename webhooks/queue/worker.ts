@@ -7,7 +7,7 @@ import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
 import { type Slots, slots } from './slots.ts';
 
-/** Interval of polling for items that other nodes have queued or whose retry is due, in milliseconds. */
+/** Polling interval for items that other nodes have queued or whose retry is due, in milliseconds. */
 const pollMs = 1000;
 
 /**

@@ -1,6 +1,6 @@
 import type { SenderSettings, Settings } from '../settings/index.ts';
 
-/** A message to send: a text, or a provider template with its parameters. */
+/** A message to send: plain text, or a provider template with its parameters. */
 export interface Outgoing {
   readonly to: string;
   readonly text: string;

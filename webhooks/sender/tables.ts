@@ -12,7 +12,7 @@ declare module '../../engine/tables/index.ts' {
       /** `sent` or `failed`; a sent message later becomes `delivered` or `read`. */
       status: string;
       provider_id: string | null;
-      /** Why sending failed. */
+      /** The reason sending failed. */
       error: string | null;
       created_at: Generated<Date>;
     };

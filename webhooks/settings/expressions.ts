@@ -2,7 +2,8 @@ import handlebars from 'handlebars';
 import { ExactNumber } from '../../engine/fields/index.ts';
 
 /**
- * Evaluates texts that contain `{{path}}` against untrusted data: only own properties, no HTML escaping, no helpers.
+ * Evaluates strings that contain `{{path}}` against untrusted data: only own properties, no HTML escaping, no
+ * helpers.
  */
 const engine = handlebars.create();
 const helpers = Object.keys(engine.helpers);

@@ -16,7 +16,7 @@ export interface Log {
 export interface LiveSettings {
   /** The current settings, immutable. */
   readonly current: Settings;
-  /** Why the latest version of the file was rejected, or undefined if it is in use. */
+  /** The reason the latest version of the file was rejected, or undefined if it is in use. */
   readonly problem: string | undefined;
   /** Reloads the file. If it is invalid, logs the error and keeps the previous settings. */
   readonly reload: () => Promise<void>;

@@ -46,7 +46,7 @@ export async function readSettingsFile(config: SettingsConfig): Promise<Settings
   return parseSettingsFile(source, config.environment);
 }
 
-/** Like {@link readSettings}, but parses a text. */
+/** Like {@link readSettings}, but parses a string. */
 export const parseSettings = (source: Source, environment: Environment): Settings =>
   parseSettingsFile(source, environment).settings;
 
@@ -113,7 +113,7 @@ const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonl
 /** Matches a reference to a variable. The second group is empty if the closing brace is missing. */
 const reference = /\$\{([^}]*)(\}?)/g;
 
-/** Replaces `${NAME}` with the variable's value in all texts, and removes blank secrets. */
+/** Replaces `${NAME}` with the variable's value in all strings, and removes blank secrets. */
 function resolveReferences(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
     return value.replace(reference, (_, name: string) =>
@@ -129,11 +129,11 @@ function resolveReferences(value: unknown, environment: Environment, key = ''): 
   );
 }
 
-/** Returns the names of the variables referenced by a text. */
+/** Returns the names of the variables referenced in a string. */
 export const variableReferences = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name = '']) => name);
 
-/** Returns whether a text still contains non-blank characters after its references are resolved. */
+/** Returns whether a string still contains non-blank characters after its references are resolved. */
 export const isNotBlank = (text: string, environment: Environment): boolean =>
   String(resolveReferences(text, environment)).trim() !== '';
 
@@ -197,7 +197,7 @@ function checkResolved(parsed: Parsed, environment: Environment, issues: YamlIss
   }
 }
 
-/** Minimum length of a secret, so that it cannot be guessed. */
+/** Minimum length of a secret. Shorter secrets could be guessed. */
 export const shortestSecret = 16;
 
 /** Checks the length of all endpoint secrets after resolving references. Blank secrets are ignored. */

@@ -12,7 +12,9 @@ export type Secrets = readonly string[];
 /** Authentication scheme of a payment hook. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
 
-/** A customer's payment hook in config.yaml. Texts that contain `{{…}}` are evaluated against the payload. */
+/**
+ * A customer's payment hook in config.yaml. Strings that contain `{{…}}` are evaluated against the payload.
+ */
 export interface RawPayment {
   readonly organization: string;
   readonly verify: { readonly scheme?: Scheme; readonly header: string; readonly secrets: Secrets };
@@ -54,7 +56,7 @@ export interface Settings {
   readonly graph: { readonly base_url: string; readonly version: string; readonly timeout_ms: number };
   /** Whether the instance is read-only, for maintenance. */
   readonly read_only: boolean;
-  /** Which users can create organizations in the browser. */
+  /** Users allowed to create organizations in the browser. */
   readonly new_organizations: NewOrganizations;
   readonly quotas: QuotaSettings;
   /** Public origin of the instance, or an empty string. */

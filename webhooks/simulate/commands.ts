@@ -43,7 +43,7 @@ export interface SimulateInstance {
 
 type Line = CommandLine<SimulateInstance>;
 
-/** Adds the command `simulate`. */
+/** Adds the `simulate` command. */
 export function simulateCommands(line: Line): void {
   line.program
     .command('simulate <provider>')

@@ -45,8 +45,8 @@ export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
   /**
-   * Returns identical bytes whenever it is called for the same event, because an event without an ID is identified by
-   * the digest of its bytes.
+   * Returns identical bytes for every call with the same event, because an event without an ID is identified
+   * by the digest of its bytes.
    */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
@@ -79,8 +79,8 @@ export function paymentScript(entry: Payment): Script {
 }
 
 /**
- * Sets a value at the path of an expression such as `{{a.b.c}}`. Uses the first path if the expression contains
- * several.
+ * Sets a value at the path of an expression, for example `{{a.b.c}}`. Uses the first path if the expression
+ * contains several.
  */
 function put(payload: Record<string, unknown>, expression: string | undefined, value: unknown): void {
   const path = /\{\{\{?\s*([\w.[\]-]+)\s*\}?\}\}/.exec(expression ?? '')?.[1]?.split('.') ?? [];

@@ -70,7 +70,7 @@ export async function simulate(
   return { results, eventIds: [...ids] };
 }
 
-/** Result of a delivery: the response status, or the reason why no response was received, and the duration. */
+/** Result of a delivery: the response status, or the reason no response was received, and the duration. */
 interface DeliveryResult {
   readonly result: string;
   readonly ms: number;

@@ -10,7 +10,7 @@ export interface Script extends Simulation {
 export interface StepResult {
   readonly step: string;
   readonly sent: number;
-  /** Number of deliveries by response status, or by the reason why no response was received. */
+  /** Number of deliveries by response status, or by the reason no response was received. */
   readonly answers: Readonly<Record<string, number>>;
   /** Median response time in milliseconds. */
   readonly p50_ms: number;

@@ -8,7 +8,7 @@ import { tickets } from '../secrets/index.ts';
 import { findOrLinkUser, type ProviderClaims } from './linking.ts';
 import { isAvailable, type ProviderSettings, providers } from './providers.ts';
 
-/** The services that logins at providers need. */
+/** Services required for logging in through a provider. */
 export interface OpenIdServices extends IdentityServices {
   readonly login: () => ReturnType<IdentityServices['login']> & {
     readonly providers: Readonly<Record<string, ProviderSettings>>;
@@ -43,7 +43,7 @@ class LoginFailure extends Error {
 const unreachableFailure = ({ name }: ProviderSettings, cause: unknown): LoginFailure =>
   new LoginFailure(502, `${name} cannot be reached. Try again, or log in with your password.`, cause);
 
-/** Registers the pages for logins at providers. */
+/** Registers the pages for logging in through a provider. */
 export function openIdPages(
   app: FastifyInstance,
   { config, database, secrets, login }: OpenIdServices,

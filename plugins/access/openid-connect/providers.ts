@@ -23,7 +23,7 @@ export interface ProviderSettings {
   };
 }
 
-/** Reports whether users can log in at a provider. */
+/** Reports whether users can log in through a provider. */
 export const isAvailable = ({ name, issuer, client_id, client_secret }: ProviderSettings): boolean =>
   [name, issuer, client_id, client_secret].every((text) => text.trim() !== '') && URL.canParse(issuer);
 

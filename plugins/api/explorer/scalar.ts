@@ -40,8 +40,8 @@ export function renderInWorker(): Promise<RenderedExplorer> {
 }
 
 /**
- * Increases the contrast of Scalar's small texts. On narrow screens, moves a button that covers the request URL and
- * shows the response above the parameters.
+ * Increases the contrast of Scalar's small text. On narrow screens, moves a button that covers the request
+ * URL and shows the response above the parameters.
  */
 const styles = `
 .light-mode {

@@ -51,7 +51,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
   };
 }
 
-/** The use of a name by an API key. */
+/** One use of a name by an API key. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
 /** Writes the time of the last use for each name. */

@@ -17,7 +17,7 @@ import { type VerifiedBackup, verifyBackup } from './walk.ts';
 
 type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;
 
-/** Adds the commands `backup`, `restore` and `move`. */
+/** Adds the `backup`, `restore` and `move` commands. */
 export function backupCommands(line: Line): void {
   const { program, run } = line;
   program

@@ -18,7 +18,7 @@ import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './r
 /** Configuration of backups. */
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
-/** Tables that describe files on one machine, and so are not backed up. */
+/** Tables that describe files on one machine and are therefore not backed up. */
 export const excludedTables: readonly string[] = ['crm_backups'];
 
 /** Returns the names of the tables in a backup of a database with these migrations. */

@@ -76,7 +76,7 @@ export async function* linesOf(file: string): BackupLines {
   try {
     const source = createReadStream(file, { highWaterMark: 256 * 1024 });
     const gunzip = createGunzip({ chunkSize: 256 * 1024 });
-    // This makes a read error end the loop over the decompressed data, too.
+    // A read error must also end the loop over the decompressed data.
     source.on('error', (cause) => gunzip.destroy(cause));
     for await (const chunk of source.pipe(gunzip) as AsyncIterable<Buffer>) {
       const lines: string[] = [];

@@ -33,7 +33,7 @@ export interface Count {
   readonly digest: string;
 }
 
-/** The last line of a backup, with which the lines before it are verified. */
+/** The last line of a backup, used to verify the lines before it. */
 export interface BackupEnd {
   readonly end: {
     readonly tables: Readonly<Record<string, Count>>;

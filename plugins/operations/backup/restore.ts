@@ -25,10 +25,10 @@ import { compare, verifyBackup } from './walk.ts';
 /** Configuration required for a restore. */
 export type RestoreConfig = BackupConfig & AuditConfig;
 
-/** Which credentials from the time of the backup remain valid. */
+/** Options that determine which credentials from the time of the backup remain valid. */
 export interface RestoreOptions {
   readonly keys: 'disable' | 'keep';
-  /** Whether sessions, reset links and open invitations are ended or kept. */
+  /** Whether sessions, reset links and open invitations are invalidated or kept. */
   readonly logins: 'end' | 'keep';
 }
 
@@ -170,8 +170,8 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
 }
 
 /**
- * Drops foreign keys, so that rows can be loaded in any order. @returns the foreign keys, which the caller must create
- * again
+ * Drops foreign keys, so that rows can be loaded in any order.
+ * @returns the foreign keys, which the caller must recreate
  */
 async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {
   const { rows } = await sql<ForeignKey>`

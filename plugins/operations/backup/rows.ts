@@ -41,7 +41,7 @@ export async function backupColumns(tables: Tables, names: readonly string[]): P
   }));
 }
 
-/** Yields the rows of a table in batches. Each row is a JSON array that contains its values as texts. */
+/** Yields the rows of a table in batches. Each row is a JSON array that contains its values as strings. */
 export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): BackupLines {
   const values = columns.map(([column]) => `${quote(column)}::text`).join(', ');
   await run(

@@ -16,7 +16,7 @@ export interface BackupRun {
 const retentionDays = 90;
 
 /**
- * Returns the last successful backup and the last finished one. Each of them is undefined if there is no such backup.
+ * Returns the last successful backup and the last finished one. Each is undefined if no such backup exists.
  */
 export async function lastBackups(
   tables: Tables,
@@ -95,7 +95,7 @@ export async function recordRun(
   return bytes;
 }
 
-/** Returns why a backup failed. The text does not contain any data from the database. */
+/** Returns the reason a backup failed. The text does not contain any data from the database. */
 export const reasonOf = (cause: unknown): string =>
   cause instanceof UserError
     ? cause.message

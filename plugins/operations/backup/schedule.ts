@@ -12,9 +12,9 @@ import { reasonOf, recordRun } from './runs.ts';
 import { withSnapshot } from './snapshot.ts';
 import { verifyBackup } from './walk.ts';
 
-/** Settings for when backups are created and which backups are kept (`backups` in config.yaml). */
+/** Schedule and retention of backups (`backups` in config.yaml). */
 export interface BackupSettings {
-  /** Folder for scheduled backups. If it is an empty string, no backups are created. */
+  /** Folder for scheduled backups. If it is an empty string, no backups are scheduled. */
   readonly folder: string;
   readonly every_hours: number;
   /** Maximum number of backups, and their maximum age in days. The last backup is always kept. */

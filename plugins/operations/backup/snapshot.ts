@@ -8,7 +8,7 @@ import type { BackupConfig } from './dump.ts';
 /** A model without tables, for statements that name their tables themselves. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** Age, in milliseconds, at which a folder counts as abandoned because its process has ended. */
+/** Age, in milliseconds, from which a folder counts as abandoned by a process that has exited. */
 const abandonedMs = 86_400_000;
 
 /**

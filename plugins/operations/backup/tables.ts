@@ -21,7 +21,7 @@ declare module '../../../engine/tables/index.ts' {
       file: string;
       /** Null unless the backup succeeded. */
       bytes: string | null;
-      /** Why the backup failed; null if it succeeded or is in progress. */
+      /** The reason the backup failed, or null if it succeeded or is in progress. */
       error: string | null;
     };
   }

@@ -12,7 +12,7 @@ import {
 
 /** Receives the contents of a backup. */
 export interface BackupVisitor {
-  /** Receives a batch of rows of a table. Each row is a JSON array of texts. */
+  /** Receives a batch of rows of a table. Each row is a JSON array of strings. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }
 

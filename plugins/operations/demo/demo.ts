@@ -13,7 +13,7 @@ import { createUser, generatePassword } from '../../access/identity/index.ts';
 import { profileId } from '../../access/profiles/index.ts';
 import { createOrganization } from '../../tenants/organizations/index.ts';
 
-/** Data about the demo organization that the first start created, to be shown once. */
+/** Data about the demo organization created by the first start, to be shown once. */
 export interface Demo {
   readonly organization: string;
   readonly email: string;
@@ -23,15 +23,15 @@ export interface Demo {
 
 /** A file of sample records (samples/*.yaml). */
 interface Samples {
-  /** Date that stands for today. Times in the file are shifted by whole days accordingly. */
+  /** Date that represents today. Times in the file are shifted by whole days accordingly. */
   readonly as_of: string;
   readonly records: readonly Sample[];
 }
 
 export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
 /**
- * Key of the advisory lock with which only one of several nodes that start on an empty database creates the
- * organization.
+ * Key of the advisory lock that ensures that only one of several nodes starting on an empty database creates
+ * the organization.
  */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;

@@ -1,4 +1,4 @@
-// Doctor: general checks of `crm doctor`: machine, data folder, variables and database server.
+// Doctor: general checks for `crm doctor`, of the machine, data folder, variables and database server.
 // May import engine.
 
 export { doctorModule } from './module.ts';

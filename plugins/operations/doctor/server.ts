@@ -12,7 +12,7 @@ import { transaction } from '../../../engine/tables/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly config: DatabaseConfig; readonly database: Database }>;
 
-/** Returns the values of a query's first row as texts. Null becomes an empty string. */
+/** Returns the values of a query's first row as strings. Null becomes an empty string. */
 async function firstRow({ run }: Database, text: string): Promise<readonly string[]> {
   const [row = []] = await run({ name: '', text, values: [] });
   return row.map((value) => String(value ?? ''));
@@ -113,7 +113,7 @@ const connectionLimits = onServer('connections', async ({ config, database }) =>
   );
 });
 
-/** Reports whether connections go through a pooler, in which case writes are not grouped. */
+/** Reports whether connections go through a pooler, in which case writes are not batched. */
 const isPooled = ({ writeBatcher }: Database): boolean => writeBatcher === undefined;
 
 const pooler = onServer('pooler', async ({ config, database }) => {

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { isLoopback } from '../../../engine/loopback.ts';
 import { singleLine } from '../../../engine/tables/index.ts';
 
-/** How email is sent (`mail` in config.yaml). Blank values count as absent. */
+/** Email settings (`mail` in config.yaml). Blank values count as absent. */
 export interface MailSettings {
   readonly from: string;
   /**
@@ -103,7 +103,7 @@ export async function transportOf(settings: MailSettings) {
   });
 }
 
-/** Returns the configured server, or undefined. */
+/** Returns the configured server, or undefined if none is configured. */
 function serverOf({ url, host, port, user, password }: MailSettings) {
   if (url.trim() !== '') {
     if (!URL.canParse(url)) return undefined;

@@ -17,7 +17,7 @@ export function mailTemplate(path: string): (to: string, data: object) => Mail {
   };
 }
 
-/** Returns a copy of template data in which every text is reduced to a single line. */
+/** Returns a copy of template data with every string reduced to a single line. */
 function singleLines(value: unknown): unknown {
   if (typeof value === 'string') return singleLine(value);
   if (Array.isArray(value)) return value.map(singleLines);

@@ -5,14 +5,14 @@ export interface ReadinessSubjects {
   readonly probe: Probe;
   /** Names of the migrations that this version needs. */
   readonly migrations: readonly string[];
-  /** Returns why the last change to config.yaml was rejected, or undefined if it is in effect. */
+  /** Returns the reason the last change to config.yaml was rejected, or undefined if it is in effect. */
   readonly settingsProblem: () => string | undefined;
   readonly isDraining: () => boolean;
   /** The state of replicas is reported but does not affect readiness, because reads can use the primary. */
   readonly replicas?: Replicas | undefined;
 }
 
-/** The reason why each check failed, in a few words, or undefined if the check passed. */
+/** The reason each check failed, in a few words, or undefined if the check passed. */
 export interface Readiness {
   readonly database: string | undefined;
   readonly migrations: string | undefined;
@@ -24,16 +24,17 @@ export interface Readiness {
 export interface ProcessReport {
   readonly checks: Readiness;
   /**
-   * The reason why each replica is excluded, or null if the replica is used. Absent if no replicas are configured.
+   * The reason each replica is excluded, or null if the replica is used. Absent if no replicas are
+   * configured.
    */
   readonly replicas?: Readonly<Record<string, string | null>>;
 }
 
 /** State of an instance, as reported by the admin port. */
 export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
-  /** The reason why each check failed, in a few words, or undefined if the check passed. */
+  /** The reason each check failed, in a few words, or undefined if the check passed. */
   readonly checks: Readiness & { readonly workers?: string | undefined };
-  /** Numbers of serving processes and of configured processes. */
+  /** Number of serving processes, and number of configured processes. */
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 

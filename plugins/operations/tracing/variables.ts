@@ -34,8 +34,8 @@ const ratio: Variable<number> = {
 };
 
 /**
- * Environment variables that configure tracing, as named by OpenTelemetry. Its library also reads other variables, for
- * example OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
+ * Environment variables that configure tracing, named as in OpenTelemetry. The OpenTelemetry library also
+ * reads other variables, for example OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
  */
 export const tracingVariables = {
   /** URL of the collector. Traces are sent to its path /v1/traces. */

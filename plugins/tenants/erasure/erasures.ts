@@ -29,7 +29,7 @@ export interface ErasureStatus {
   readonly searched: string;
 }
 
-/** Maximum number of an organization's searches and erasures in progress at the same time. */
+/** Maximum number of concurrent searches and erasures per organization. */
 const maxActive = 3;
 /** Retention periods of unconfirmed searches and of completed erasures, in minutes. */
 const [confirmMinutes, erasedMinutes] = [60, 24 * 60];

@@ -17,13 +17,13 @@ export interface HostileBody {
   readonly bytes: (limit: number) => Uint8Array;
   /** `Content-Encoding` header of the request. */
   readonly encoding?: 'gzip';
-  /** Maximum size before compression, in bytes, if it is lower than the route's limit. */
+  /** Maximum size before compression, in bytes, if it is smaller than the route's limit. */
   readonly most?: number;
 }
 
 /**
- * The body that a route expects: JSON of this shape, or a form with these fields. The values of `kept` names remain
- * unchanged.
+ * The body that a route expects: JSON of this shape, or a form with these fields. The values whose names are
+ * in `kept` are unchanged.
  */
 export interface Expected {
   readonly type: 'application/json' | 'application/x-www-form-urlencoded';
@@ -41,9 +41,9 @@ export interface ExpectedFile {
 const json = 'application/json';
 const form = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data; boundary=x';
-/** Maximum size of bodies whose lines are validated one by one. */
+/** Maximum size of bodies whose lines are validated one by one, in bytes. */
 const costlyBytes = 48 * 1024;
-/** One in this many bodies is also sent compressed. */
+/** One in this many bodies is also sent in compressed form. */
 const compressedEvery = 7;
 
 /** Content types of the bodies for routes that do not expect files. */
@@ -111,7 +111,7 @@ const body = (name: string, type: string, bytes: (limit: number) => string | Uin
   },
 });
 
-/** Puts each hostile value in all places of the shape. The places share the size limit. */
+/** Puts each hostile value in all positions of the shape. The positions share the size limit. */
 const jsonInPlace = ({ shape, kept }: Expected): HostileBody[] =>
   Object.entries(jsonValues).map(([name, value]) =>
     body(name, json, (limit) => {
@@ -136,7 +136,9 @@ function filled(shape: unknown, kept: readonly string[], value: () => string): s
   return `{${members.join(',')}}`;
 }
 
-/** Puts each hostile text alternately in all fields together and in one field of an otherwise valid form. */
+/**
+ * Puts each hostile string alternately in all fields together and in one field of an otherwise valid form.
+ */
 function formsInPlace({ shape, kept }: Expected): HostileBody[] {
   const right = Object.entries(shape as Record<string, string>);
   const free = right.map(([name]) => name).filter((name) => !kept.includes(name));

@@ -10,7 +10,7 @@ export interface Sent {
   readonly body: Uint8Array | undefined;
 }
 
-/** A response. `failed` is the reason why it is missing. */
+/** A response. `failed` is the reason it is missing. */
 export interface Got {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;

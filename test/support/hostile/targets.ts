@@ -17,7 +17,7 @@ export interface Target {
   readonly route: Route;
   readonly method: string;
   readonly path: string;
-  /** Routes of one kind share the work: each body is sent at full size to only one of them. */
+  /** Routes of one kind share the work: each body is sent at full size to only one of these routes. */
   readonly kind: string;
   readonly headers: (raw: Uint8Array, path: string) => Headers;
   readonly expected: Expected;
@@ -70,7 +70,7 @@ export interface FileTarget extends Omit<Target, 'expected'> {
 }
 
 /**
- * Returns the ways to send files to a route, which is none for most routes. API imports are dry runs, so that lines
+ * Returns the ways to send files to a route. Most routes have none. API imports are dry runs, so that lines
  * do not create rows.
  */
 export async function fileTargetsOf(world: World, route: Route): Promise<FileTarget[]> {
@@ -279,7 +279,7 @@ function payment(base: Target, { name, payload, headers }: (typeof customers)[nu
   };
 }
 
-/** Fails if the screens have a form that the rules above do not cover. */
+/** Fails if the admin UI has a form that the rules above do not cover. */
 export function assertKnown(targets: readonly Target[]): void {
   const reached = targets.map(({ path }) => path);
   for (const form of formNames) {

@@ -1,13 +1,16 @@
-// Test support: texts, JSON values and bodies that break parsers and patterns with more than linear running time.
+// Test support: strings, JSON values and bodies that break parsers and patterns whose running time is more
+// than linear.
 
-/** A text whose size is chosen later: `start` followed by repetitions of `unit`. */
+/** A string whose size is chosen later: `start` followed by repetitions of `unit`. */
 export interface LongText {
   readonly start?: string;
   readonly unit: string;
   readonly end?: string;
 }
 
-/** Texts that are disproportionately expensive for careless normalizing, trimming, matching or splitting. */
+/**
+ * Strings that are disproportionately expensive for careless normalizing, trimming, matching or splitting.
+ */
 export const texts: Readonly<Record<string, LongText>> = {
   'combining characters': { start: 'a', unit: '\u0301' },
   'unordered combining characters': { start: 'a', unit: '\u0315\u0300\u05ae' },
@@ -30,8 +33,8 @@ export const texts: Readonly<Record<string, LongText>> = {
 };
 
 /**
- * Encodes a long text within this number of bytes. Each part is encoded only once, because the texts have megabytes.
- * This is correct because adjacent parts never combine into one character.
+ * Encodes a long string, up to the given number of bytes. Each part is encoded only once, because the strings
+ * are megabytes in size. This is correct because adjacent parts never combine into one character.
  */
 function sized(
   { start = '', unit, end = '' }: LongText,
@@ -47,7 +50,7 @@ const inQuotes = (part: string): string => JSON.stringify(part).slice(1, -1);
 const jsonText = (text: LongText) => (bytes: number) => `"${sized(text, bytes - 2, inQuotes)}"`;
 
 const escaped = (text: string): string => new URLSearchParams({ '': text }).toString().slice(1);
-/** Returns a text encoded for a form, within this number of bytes. */
+/** Returns a string encoded for a form, up to the given number of bytes. */
 export const formText = (text: LongText, bytes: number): string => sized(text, bytes, escaped);
 
 const list = (item: string) => (bytes: number) =>
@@ -67,7 +70,7 @@ const keys = (name: (index: number) => string, most: number) => (bytes: number) 
   return `{${parts.join(',')}}`;
 };
 
-/** JSON values within a number of bytes, to replace one value in a body. */
+/** JSON values of up to a given number of bytes, to replace one value in a body. */
 export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonText(text)])),
   'a long integer': (bytes) => '1'.repeat(bytes),
@@ -88,7 +91,7 @@ export const jsonValues: Readonly<Record<string, (bytes: number) => string>> = {
   ),
 };
 
-/** Complete bodies of valid or nearly valid JSON within a number of bytes. */
+/** Complete bodies of valid or nearly valid JSON, of up to a given number of bytes. */
 export const jsonBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 keys': keys((index) => index.toString(36), 100_000),
   'a repeated key': keys(() => 'a', 200_000),
@@ -116,7 +119,7 @@ const pairs = (pair: (index: number) => string) => (bytes: number) => {
   return parts.join('&');
 };
 
-/** Complete forms within a number of bytes. */
+/** Complete forms, of up to a given number of bytes. */
 export const formBodies: Readonly<Record<string, (bytes: number) => string | Uint8Array>> = {
   '100,000 parameters': pairs((index) => `${index.toString(36)}=1`),
   'a repeated parameter': pairs(() => 'a=1'),
@@ -177,8 +180,8 @@ export const heads: Readonly<Record<string, Readonly<Record<string, string>>>> =
 interface HostileLines {
   readonly bytes: (bytes: number) => string | Uint8Array;
   /**
-   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size is
-   * enough.
+   * Whether each line is validated. A few bytes then cost as much as in any other record, so a smaller size
+   * is sufficient.
    */
   readonly isCostly?: true;
 }
@@ -194,7 +197,7 @@ const numberedNames = (bytes: number) => {
 };
 
 /**
- * Returns CSV within a number of bytes, with many columns, lines, cells or quotes.
+ * Returns CSV of up to a given number of bytes, with many columns, lines, cells or quotes.
  * @param field a field of the records
  */
 export const csvBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -222,7 +225,7 @@ export const csvBodies = (field: string): Readonly<Record<string, HostileLines>>
 });
 
 /**
- * Returns NDJSON within a number of bytes, with many lines, keys, values or texts.
+ * Returns NDJSON of up to a given number of bytes, with many lines, keys, values or strings.
  * @param field a field of the records
  */
 export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLines>> => ({
@@ -246,7 +249,7 @@ export const ndjsonBodies = (field: string): Readonly<Record<string, HostileLine
   nothing: { bytes: () => '' },
 });
 
-/** Form parts within a number of bytes, to follow a valid start. The boundary is `x`. */
+/** Form parts of up to a given number of bytes, to follow a valid start. The boundary is `x`. */
 export const multipartBodies: Readonly<Record<string, (start: string, bytes: number) => string>> = {
   'empty parts': (start, bytes) => repeated('--x\r\n\r\n\r\n', start)(bytes),
   'parts with a name': (start, bytes) =>

@@ -147,7 +147,6 @@ const closing = { connection: 'close' };
  * added.
  */
 export const errorEntries = {
-  /** The HTTP server rejected the request. */
   rejectedRequest: {
     status: 400,
     code: 'invalid_request',
@@ -166,14 +165,12 @@ export const errorEntries = {
   },
   /** The client disconnected before its request was complete, so it will not receive this response. */
   incompleteRequest: { status: 400, code: 'invalid_request', text: 'The request is incomplete' },
-  /** The body is not a JSON object sent as application/json. */
   invalidJson: {
     status: 400,
     code: 'invalid_json',
     meaning: 'The body is empty, not valid JSON, not an object, or sent with another content type.',
     detail: (reason: string) => ({ text: `Invalid JSON body: ${reason}` }),
   },
-  /** The body or one of its lines is not valid CSV in UTF-8. */
   invalidCsv: {
     status: 400,
     code: 'invalid_csv',
@@ -187,7 +184,6 @@ export const errorEntries = {
     meaning: 'A line of the body is longer than 1 MiB.',
     detail: (limit: number) => ({ text: `Line is longer than ${limit} bytes` }),
   },
-  /** Fields or parameters are invalid. */
   invalidFields: {
     status: 400,
     code: 'invalid_input',
@@ -221,7 +217,6 @@ export const errorEntries = {
     meaning: 'A header is malformed or cannot be used here.',
     detail: (name: string, message: string) => ({ text: `${name} ${message}` }),
   },
-  /** The body refers to records that do not exist in the organization. */
   missingReferences: {
     status: 400,
     code: 'missing_reference',
@@ -249,7 +244,6 @@ export const errorEntries = {
       };
     },
   },
-  /** A constraint or trigger that the operator added to the database rejected the record. */
   rejectedByDatabase: {
     status: 400,
     code: 'rejected_by_database',
@@ -290,7 +284,6 @@ export const errorEntries = {
       };
     },
   },
-  /** A member of several organizations did not select an organization with `?org=`. */
   organizationRequired: {
     status: 400,
     code: 'organization_required',
@@ -317,7 +310,6 @@ export const errorEntries = {
   },
   /** A login with a password failed. The text does not reveal why. */
   wrongPassword: { status: 401, code: 'unauthenticated', text: 'Wrong email or password', headers: bearer },
-  /** The password is correct, but the second factor is missing. */
   secondFactorRequired: {
     status: 401,
     code: 'second_factor_required',
@@ -333,7 +325,6 @@ export const errorEntries = {
     text: 'otp is wrong or has already been used',
     headers: bearer,
   },
-  /** The instance requires a second factor that the user has not set up. */
   secondFactorMissing: {
     status: 401,
     code: 'second_factor_missing',
@@ -342,7 +333,6 @@ export const errorEntries = {
     hint: 'Log in at /setup in a browser and set one up.',
     headers: bearer,
   },
-  /** The caller's profile does not grant the action on the object. */
   forbidden: {
     status: 403,
     code: 'forbidden',
@@ -368,14 +358,12 @@ export const errorEntries = {
     meaning: 'The caller is not a member of the organization, or the organization does not exist.',
     text: 'You are not a member of this organization',
   },
-  /** A write with a session cookie came from another origin. */
   crossSite: {
     status: 403,
     code: 'cross_site',
     meaning: 'A write with a session cookie came from another origin.',
     text: 'Writes with a session cookie are only allowed from pages of this origin',
   },
-  /** The resource does not exist. */
   notFound: {
     status: 404,
     code: 'not_found',
@@ -407,7 +395,6 @@ export const errorEntries = {
     text: 'Method not allowed',
     detail: (allow: string) => ({ hint: `Allowed methods: ${allow}`, headers: { allow } }),
   },
-  /** The body arrives too slowly. */
   requestTimeout: {
     status: 408,
     code: 'request_timeout',
@@ -417,7 +404,6 @@ export const errorEntries = {
   },
   /** The headers arrive too slowly. */
   headTimeout: { status: 408, code: 'request_timeout', text: 'request timeout' },
-  /** The first request with this Idempotency-Key is still running. */
   stillRunning: {
     status: 409,
     code: 'in_progress',
@@ -425,7 +411,6 @@ export const errorEntries = {
     text: 'The first request with this Idempotency-Key is still running',
     headers: retryAfter(1),
   },
-  /** Changes after the cursor may be missing. */
   cursorExpired: {
     status: 410,
     code: 'cursor_expired',
@@ -434,7 +419,6 @@ export const errorEntries = {
     text: 'Changes after this cursor may have been deleted',
     hint: 'Get a new cursor with after=now, read all records again, and then continue with the changes after the new cursor.',
   },
-  /** The record does not meet the conditions of the request, so nothing was written. */
   preconditionFailed: {
     status: 412,
     code: 'precondition_failed',
@@ -448,14 +432,12 @@ export const errorEntries = {
     meaning: 'The body exceeds the limit of the path.',
     detail: (limit: number) => ({ text: `The request body is larger than ${limit} bytes` }),
   },
-  /** The server does not support the expectation in `Expect`. */
   expectationFailed: {
     status: 417,
     code: 'expectation_failed',
     meaning: 'The server does not support the expectation in `Expect`.',
     text: 'the expectation cannot be met',
   },
-  /** The Idempotency-Key was used with a different body. */
   keyReused: {
     status: 422,
     code: 'idempotency_key_reused',
@@ -480,14 +462,12 @@ export const errorEntries = {
     hint: 'Try again later.',
     detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
   },
-  /** The request headers are too large. */
   headTooLarge: {
     status: 431,
     code: 'head_too_large',
     meaning: 'The request headers are too large.',
     text: 'request header fields too large',
   },
-  /** The server failed. */
   internal: {
     status: 500,
     code: 'internal',
@@ -495,7 +475,6 @@ export const errorEntries = {
     text: 'the server failed',
     detail: (cause: unknown) => ({ cause }),
   },
-  /** The database failed or cannot be reached. */
   database: {
     status: 500,
     code: 'database_failed',
@@ -504,21 +483,18 @@ export const errorEntries = {
     headers: retryAfter(5),
     detail: (cause: unknown) => ({ cause }),
   },
-  /** The partner endpoint's secret is not set on this instance. */
   notConfigured: {
     status: 501,
     code: 'not_configured',
     meaning: 'The endpoint has no secret on this instance.',
     text: 'This endpoint is not configured on this instance',
   },
-  /** The instance does not record changes. */
   notRecorded: {
     status: 501,
     code: 'not_recorded',
     meaning: 'The instance does not record changes.',
     text: 'This instance does not record changes',
   },
-  /** The provider rejected the message or did not respond. */
   sendFailed: {
     status: 502,
     code: 'send_failed',
@@ -526,7 +502,6 @@ export const errorEntries = {
     text: 'the message was not sent',
     detail: (cause: unknown) => ({ cause }),
   },
-  /** Too many requests are waiting in total or for the organization, or this request has waited too long. */
   overloaded: {
     status: 503,
     code: 'overloaded',
@@ -551,7 +526,6 @@ export const errorEntries = {
     hint: 'Try again later.',
     headers: retryAfter(60),
   },
-  /** The database canceled a statement that exceeded its statement or lock timeout. */
   tooSlow: {
     status: 503,
     code: 'too_slow',
@@ -560,7 +534,6 @@ export const errorEntries = {
     headers: retryAfter(5),
     detail: (cause: unknown) => ({ cause }),
   },
-  /** The process is draining before it stops. */
   draining: {
     status: 503,
     code: 'shutting_down',
@@ -568,7 +541,6 @@ export const errorEntries = {
     text: 'The server is shutting down',
     headers: { ...retryAfter(1), ...closing },
   },
-  /** The operator has made the instance read-only. */
   readOnly: {
     status: 503,
     code: 'read_only',

@@ -34,7 +34,7 @@ async function duplicateAdditions({ folder, files, patches }: Sequence): Promise
         if (key.startsWith(`${table}.`) && isDropped) firstAdditions.delete(key);
       }
     }
-    for (const key of addedColumns(await listedChanges(join(folder, file)))) {
+    for (const key of addedColumns(await listedChanges(join(folder, file), migration))) {
       const firstMigration = firstAdditions.get(key);
       firstAdditions.set(key, migration);
       if (firstMigration === undefined) continue;

@@ -69,37 +69,36 @@ export async function readMigration(
   config: DatabaseConfig,
   name: string,
 ): Promise<MigrationFile> {
-  const path = migrationPath(config, name);
-  const exported = await importMigration(path);
-  if (isList(exported)) {
-    for (const { kind } of exported.changes) {
-      if (!kindNames.includes(kind))
-        throw new UserError(`${path}: "${kind}" is not a kind of change${suggestion(kind, kindNames)}`);
-    }
-    return { changes: exported.changes, checksum: checksumOf(exported.changes) };
-  }
-  const Class = exported[name] ?? Object.values(exported)[0];
-  if (Class === undefined) throw new UserError(`${path} exports no migration`);
-  const migration = new Class(orm.em.getDriver(), orm.config);
+  const exported = await importMigration(migrationPath(config, name), name);
+  if (typeof exported !== 'function') return { changes: exported, checksum: checksumOf(exported) };
+  const migration = new exported(orm.em.getDriver(), orm.config);
   await migration.up();
   const statements = migration.getQueries().map(String);
   return { changes: statements.map(raw), checksum: checksumOf(statements) };
 }
 
-/** Returns the changes that a migration file lists; none if it contains hand-written statements. */
-export async function listedChanges(path: string): Promise<readonly Change[]> {
-  const exported = await importMigration(path);
-  return isList(exported) ? exported.changes : [];
+/**
+ * Returns the changes that a migration file lists; none if it contains hand-written statements.
+ * @throws UserError like {@link readMigration}
+ */
+export async function listedChanges(path: string, name: string): Promise<readonly Change[]> {
+  const exported = await importMigration(path, name);
+  return typeof exported === 'function' ? [] : exported;
 }
 
-/** Exports of a migration file: a list of changes, or a class with hand-written statements. */
-type MigrationExports = { readonly changes: readonly Change[] } | Readonly<Record<string, MigrationClass>>;
-
-const importMigration = async (path: string): Promise<MigrationExports> =>
-  (await import(pathToFileURL(path).href)) as MigrationExports;
-
-const isList = (exported: MigrationExports): exported is { readonly changes: readonly Change[] } =>
-  Array.isArray(exported.changes);
+async function importMigration(path: string, name: string): Promise<readonly Change[] | MigrationClass> {
+  const exported = (await import(pathToFileURL(path).href)) as Readonly<
+    Record<string, readonly Change[] | MigrationClass>
+  >;
+  const content = exported.changes ?? exported[name] ?? Object.values(exported)[0];
+  if (content === undefined) throw new UserError(`${path} exports no migration`);
+  if (typeof content === 'function') return content;
+  const unknown = content.find(({ kind }) => !kindNames.includes(kind));
+  if (unknown === undefined) return content;
+  throw new UserError(
+    `${path}: "${unknown.kind}" is not a kind of change${suggestion(unknown.kind, kindNames)}`,
+  );
+}
 
 const checksumOf = (value: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(value)).digest('hex');

@@ -1,6 +1,7 @@
 // Every kind of schema change: the tables after it, its statements, and its form in a migration file.
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
@@ -83,7 +84,7 @@ describe('schema changes', { concurrency: 1 }, () => {
       const { renamed, changes: planned } = await changeOf(config, model, intent);
       const created = await createMigration(config, model, `m${index}`, intent);
       assert.deepEqual(created.changes, planned, what);
-      assert.deepEqual(await listedChanges(String(created.file)), planned, what);
+      assert.deepEqual(await listedChanges(String(created.file), ''), planned, what);
       const after = applyChanges(before, planned);
       assert.deepEqual(difference(after, await shapesOf(config, model)), [], what);
       assert.deepEqual(difference(storedModel(config).tables, after), [], what);
@@ -91,6 +92,15 @@ describe('schema changes', { concurrency: 1 }, () => {
       assert.equal(renamed.tables === undefined, what !== 'names', what);
       changes.push(...planned);
     }
+  });
+
+  test('a migration file with an unknown kind of change is rejected', async () => {
+    const path = join(folder.path, 'unknown.ts');
+    writeFileSync(path, "export const changes = [{ kind: 'addColum', table: 'things' }];");
+    await assert.rejects(
+      listedChanges(path, ''),
+      /unknown\.ts: "addColum" is not a kind of change\. Did you mean "addColumns"\?$/,
+    );
     folder.remove();
   });
 

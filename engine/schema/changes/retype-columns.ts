@@ -1,7 +1,5 @@
-import type { IndexShape } from '../../sql/index.ts';
-import { identifier, quote } from '../../sql/index.ts';
-import type { DeferredStep, StoredColumn } from '../steps.ts';
-import { unfit } from '../steps.ts';
+import { type IndexShape, identifier, quote } from '../../sql/index.ts';
+import { type DeferredStep, type StoredColumn, unfit } from '../steps.ts';
 import { filledCheck, nextName, syncFunction, syncTrigger } from '../swap.ts';
 import { type Change, ofKind, type RetypeColumns, type SimpleChange } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';

@@ -157,7 +157,7 @@ onBothDrivers(
         [['org', 'rename', 'acme', '--slug', 'globex'], /"globex" already exists/],
         [['org', 'rename', 'acme', '--slug', 'A b'], /is not a valid slug/],
         [['org', 'rename', 'acme', '--name', ' '], /name/],
-        [['org', 'rename', 'nope', '--name', 'x'], /no organization "nope"/],
+        [['org', 'rename', 'nope', '--name', 'x'], /organization "nope" does not exist/],
       ] as const) {
         await assert.rejects(run(...args), message);
       }
@@ -326,7 +326,7 @@ onBothDrivers(
 
       test('deletes nothing unless the slug is repeated', async () => {
         await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /Nothing was changed/);
-        await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /no organization "nope"/);
+        await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /organization "nope" does not exist/);
         assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
       });
 
@@ -343,7 +343,7 @@ onBothDrivers(
         const { rows } = await sql<{ users: string }>`
           select count(*) as users from crm_users where id = ${acme.user}`.execute(tables());
         assert.equal(rows[0]?.users, '0', 'an unverified account belongs to the organization');
-        await assert.rejects(run('org', 'rename', 'acme', '--name', 'x'), /no organization "acme"/);
+        await assert.rejects(run('org', 'rename', 'acme', '--name', 'x'), /organization "acme" does not exist/);
         // Cached keys do not refer to it either.
         assert.equal((await instance().call('GET /api/v1/leads', { key: globex.key })).status, 200);
       });

@@ -161,7 +161,7 @@ describe('invalid input in the admin UI', () => {
     'invitation: a password of 10 kB': [() => accept(undefined, { password: long }), shortPassword],
     'invitation: a known user with a wrong password': [
       () => accept(({ email }) => makePerson(instance, [], { email })),
-      '{email} is already registered. Enter the password of this account.',
+      "{email} is already registered. Enter the user's password.",
     ],
     'invitation: already a member': [
       () =>

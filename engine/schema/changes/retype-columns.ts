@@ -44,7 +44,7 @@ export const retypeColumns: Kind<RetypeColumns> = {
   sql: ({ changes }) => sqlOf(changes),
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'rewrites', 'blocking', 'data-dependent', 'needs a restart'),
   describe: () => 'changes the types of columns',
-  online: stage,
+  online: onlineForm,
 };
 
 const kindOf = <K extends SimpleChange['kind']>(
@@ -55,7 +55,7 @@ const sqlOf = (changes: readonly SimpleChange[]): readonly string[] =>
   changes.flatMap((change) => kindOf(change).sql(change));
 
 /** A trigger keeps the second columns in sync, which are backfilled in batches, indexed, and then swapped. */
-function stage(change: RetypeColumns, stored: readonly StoredColumn[]): OnlineForm {
+function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): OnlineForm {
   const { table, changes } = change;
   const columns = retypedColumns(change);
   const indexes = ofKind(changes, 'createIndex');

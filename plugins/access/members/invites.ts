@@ -254,7 +254,7 @@ export async function acceptInvite(
   if (user?.disabled === true)
     throw new UserError('this user is disabled. Ask the operator of this instance.');
   if (user?.verified === true && user.id !== input.verifiedUserId) {
-    throw new UserError(`${email} is already registered. Enter the password of this account.`);
+    throw new UserError(`${email} is already registered. Enter the user's password.`);
   }
   if (!(await claim(tables, organization, id))) throw new UserError(unusableText);
   const actor: Actor = { ...visitor, kind: 'user', id: user?.id ?? null, name: email };

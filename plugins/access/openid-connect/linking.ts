@@ -59,7 +59,7 @@ export async function findOrLinkUser(
   if (userToLink === undefined) throw new Error('the user was deleted during the login');
   if (!(await linkIdentity(tables, userToLink.id, claims))) {
     throw new UserError(
-      `Your account is linked to another login at ${name}. The operator of this instance can unlink it.`,
+      `You are already linked to another login at ${name}. The operator of this instance can remove that link.`,
     );
   }
   const organizations = [...(await findMemberships(tables, userToLink.id)).values()];
@@ -75,7 +75,7 @@ export async function findOrLinkUser(
 
 /** Checks that a user is not disabled, and returns the user. @throws UserError if the user is disabled */
 function assertEnabled(user: User): User {
-  if (user.disabled) throw new UserError('Your account is disabled. Ask the operator of this instance.');
+  if (user.disabled) throw new UserError('Your user is disabled. Ask the operator of this instance.');
   return user;
 }
 

@@ -185,10 +185,7 @@ onBothDrivers('users with one email address', (instance) => {
     const accept = await invite(beta, person.email);
     const refused = await accept('some other password');
     assert.equal(refused.status, 400);
-    assert.equal(
-      problemOf(refused),
-      `${person.email} is already registered. Enter the password of this account.`,
-    );
+    assert.equal(problemOf(refused), `${person.email} is already registered. Enter the user's password.`);
     assert.equal((await accept(person.password)).status, 303);
     assert.deepEqual(organizationsAt(await login(person.email, person.password)), ['acme', 'beta']);
   });

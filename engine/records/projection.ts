@@ -119,11 +119,11 @@ const versionsOf = (joinedVersions: readonly string[]): string =>
 
 /**
  * Returns the projection's mark. It includes the column types, because the same SQL returns different text
- * for another type.
+ * for another type. It must not include anything else, because a new mark invalidates all entity tags.
  */
 const markOf = (sql: object, { fields }: ResourceDefinition): string =>
   createHash('sha256')
-    .update(JSON.stringify([sql, fields.flatMap(fieldColumns)]))
+    .update(JSON.stringify([sql, fields.flatMap(fieldColumns).map(({ sample: _, ...column }) => column)]))
     .digest('hex')
     .slice(0, 8);
 

@@ -32,6 +32,7 @@ const rules = [
   `alter table leads add constraint leads_no_check check (company not like '%no check%')`,
   `create function leads_before() returns trigger language plpgsql as $$ begin
      if new.company like '%no before%' then raise exception 'company % is on the list', new.company; end if;
+     if new.company = 'skipped' then return null; end if;
      return new; end $$`,
   'create trigger leads_before before insert or update on leads for each row execute function leads_before()',
   `create function leads_after() returns trigger language plpgsql as $$ begin
@@ -186,6 +187,14 @@ onBothDrivers(
         (json.results as { status: number; code?: string }[]).map(({ status, code }) => code ?? status),
         [201, 'rejected_by_database'],
       );
+    });
+
+    test('a create with an idempotency key that a trigger skips is not a server error', async () => {
+      const all = await count();
+      const once = { headers: { 'idempotency-key': 'skipped' } };
+      const { status, json } = await ask('POST leads', { company: 'skipped' }, once);
+      assert.deepEqual([status, json.code], [409, 'in_progress']);
+      assert.equal(await count(), all);
     });
 
     test('deletes and batch patches report rejected records', async () => {

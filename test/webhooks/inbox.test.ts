@@ -178,6 +178,16 @@ onBothDrivers(
               .every(({ status }) => status !== 'waiting'),
           `${counts} replayed`,
         );
+      const filterLabel = async ({ id }: Pick<Added, 'id'>) =>
+        /aria-label="Remove the filter ([^"]*)"/.exec(
+          (await admin.get(`${deliveries}?owner=${id}`)).text,
+        )?.[1];
+      const unused = await integrate(instance(), acme, 'telegram');
+      assert.deepEqual(await Promise.all([one, unused, theirs].map(filterLabel)), [
+        'telegram (Telegram)',
+        'telegram (Telegram)',
+        'removed',
+      ]);
       await replayAll(`&owner=${one.id}`);
       await become([2, 0, 0]);
       await replayAll('');

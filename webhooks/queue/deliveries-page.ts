@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { UserError } from '../../engine/errors.ts';
 import { isRowId } from '../../engine/fields/index.ts';
-import { findRow, listRows, tablesOf } from '../../engine/tables/index.ts';
+import { findRow, tablesOf } from '../../engine/tables/index.ts';
 import {
   addHomeCheck,
   addObjects,
@@ -17,6 +17,7 @@ import {
   itemRows,
   missingItem,
   ownedBy,
+  ownerRows,
   type QueueItem,
   replayAll,
   replayItem,
@@ -61,11 +62,8 @@ const deliveriesOf = ({ name, title, purpose, columns, queue }: Deliveries) =>
     filters: {
       owner: {
         where: (value) => (isRowId(value) ? ownedBy(queue, value) : undefined),
-        label: async (value, { tables, organization }) => {
-          const where = [ownedBy(queue, value)];
-          const [item] = await listRows(tables, itemRows(queue), organization, { where, limit: 1 });
-          return item?.ownerName ?? value;
-        },
+        label: async (value, { tables, organization }) =>
+          (await findRow(tables, ownerRows(queue), organization, value))?.name ?? 'removed',
       },
     },
     isUncounted: true,

@@ -51,6 +51,14 @@ export function detailedItems(queue: Queue, characters?: number): RowSource<Deta
   return { ...source, columns: { ...source.columns, detail } };
 }
 
+/** Returns the owners of a queue's items, with their names. */
+export const ownerRows = ({ owner }: Queue): RowSource<{ readonly id: string; readonly name: string }> => ({
+  from: `${owner.table} g`,
+  owner: 'g.organization_id',
+  columns: { id: 'g.id', name: owner.name },
+  order: 'g.id',
+});
+
 /** Returns the condition for the items of an owner. */
 export const ownedBy = (queue: Queue, owner: string): RawBuilder<unknown> =>
   sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;

@@ -3,8 +3,13 @@ import type { AlterTypes } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
+import { listOf, objectOf, optional, text } from './shape.ts';
 
 export const alterTypes: Kind<AlterTypes> = {
+  shape: {
+    table: text,
+    columns: listOf(objectOf({ name: text, type: text, collation: optional(text), using: text })),
+  },
   apply: (tables, { table, columns: retyped }) =>
     withTable(tables, table, ({ columns }) => {
       const changed = retyped.map(({ name, using: _, ...type }) => {

@@ -3,8 +3,14 @@ import type { CreateTable } from './change.ts';
 import { columnSql, nameList } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
+import { columnShape, listOf, mapOf, objectOf, text } from './shape.ts';
 
 export const createTable: Kind<CreateTable> = {
+  shape: {
+    table: text,
+    columns: mapOf(columnShape),
+    primaryKey: objectOf({ name: text, columns: listOf(text) }),
+  },
   apply: (tables, { table, columns, primaryKey }) => ({
     ...tables,
     [table]: {

@@ -2,10 +2,10 @@ import type { AddColumns } from './change.ts';
 import { alterTable, columnSql } from './columns-sql.ts';
 import { catalogOnly } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
-import { columnShape, mapOf, text } from './shape.ts';
+import { columnRule, mapOf, text } from './rules.ts';
 
 export const addColumns: Kind<AddColumns> = {
-  shape: { table: text, columns: mapOf(columnShape) },
+  rules: { table: text, columns: mapOf(columnRule) },
   apply: (tables, { table, columns: added }) =>
     withTable(tables, table, ({ columns }) => ({ columns: { ...columns, ...added } })),
   sql: ({ table, columns }) => [

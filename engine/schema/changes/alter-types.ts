@@ -3,12 +3,12 @@ import type { AlterTypes } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
-import { listOf, objectOf, optional, text } from './shape.ts';
+import { listOf, optional, propertiesOf, text } from './rules.ts';
 
 export const alterTypes: Kind<AlterTypes> = {
-  shape: {
+  rules: {
     table: text,
-    columns: listOf(objectOf({ name: text, type: text, collation: optional(text), using: text })),
+    columns: listOf(propertiesOf({ name: text, type: text, collation: optional(text), using: text })),
   },
   apply: (tables, { table, columns: retyped }) =>
     withTable(tables, table, ({ columns }) => {

@@ -3,13 +3,13 @@ import type { CreateTable } from './change.ts';
 import { columnSql, nameList } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
-import { columnShape, listOf, mapOf, objectOf, text } from './shape.ts';
+import { columnRule, listOf, mapOf, propertiesOf, text } from './rules.ts';
 
 export const createTable: Kind<CreateTable> = {
-  shape: {
+  rules: {
     table: text,
-    columns: mapOf(columnShape),
-    primaryKey: objectOf({ name: text, columns: listOf(text) }),
+    columns: mapOf(columnRule),
+    primaryKey: propertiesOf({ name: text, columns: listOf(text) }),
   },
   apply: (tables, { table, columns, primaryKey }) => ({
     ...tables,

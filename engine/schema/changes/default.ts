@@ -3,10 +3,10 @@ import type { Default } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { catalogOnly } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
-import { text } from './shape.ts';
+import { text } from './rules.ts';
 
 export const defaultKind: Kind<Default> = {
-  shape: {
+  rules: {
     table: text,
     column: text,
     value: (value, path) => (value === null ? undefined : text(value, path)),

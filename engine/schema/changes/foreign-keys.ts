@@ -4,7 +4,7 @@ import type { AddForeignKey, DropForeignKey, RenameForeignKey } from './change.t
 import { alterTable, nameList } from './columns-sql.ts';
 import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, without, withTable } from './kind.ts';
-import { foreignKeyShape, text } from './shape.ts';
+import { foreignKeyRule, text } from './rules.ts';
 
 /** Returns the clause of ALTER TABLE that adds a foreign key. */
 export const foreignKeySql = (
@@ -14,7 +14,7 @@ export const foreignKeySql = (
   `add constraint ${quote(name)} foreign key (${nameList(columns)}) references ${quote(to)} (${nameList(toColumns)}) on update no action on delete ${onDelete}`;
 
 export const addForeignKey: Kind<AddForeignKey> = {
-  shape: { table: text, name: text, key: foreignKeyShape },
+  rules: { table: text, name: text, key: foreignKeyRule },
   apply: (tables, { table, name, key }) =>
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: { ...foreignKeys, [name]: key } })),
   sql: ({ table, name, key }) => [alterTable(table, foreignKeySql(name, key))],
@@ -28,7 +28,7 @@ export const addForeignKey: Kind<AddForeignKey> = {
 };
 
 export const dropForeignKey: Kind<DropForeignKey> = {
-  shape: { table: text, name: text },
+  rules: { table: text, name: text },
   apply: (tables, { table, name }) =>
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: without(foreignKeys, name) })),
   sql: ({ table, name }) => [alterTable(table, `drop constraint ${quote(name)}`)],
@@ -37,7 +37,7 @@ export const dropForeignKey: Kind<DropForeignKey> = {
 };
 
 export const renameForeignKey: Kind<RenameForeignKey> = {
-  shape: { table: text, name: text, to: text },
+  rules: { table: text, name: text, to: text },
   apply: (tables, { table, name, to }) =>
     withTable(tables, table, ({ foreignKeys }) => {
       const key = foreignKeys[name];

@@ -4,7 +4,7 @@ import type { TableShapes } from '../../database/index.ts';
 import type { Change } from './change.ts';
 import type { Kind } from './kind.ts';
 import { retypeColumns } from './retype-columns.ts';
-import { changeOf, listOf } from './shape.ts';
+import { changeAmong, listOf } from './rules.ts';
 import { simpleKinds } from './simple.ts';
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
@@ -12,7 +12,7 @@ type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
 /** All kinds of changes. */
 const kinds: { readonly [K in Change['kind']]: Kind<ChangeOf<K>> } = { ...simpleKinds, retypeColumns };
 
-const changeList = listOf(changeOf(kinds));
+const changeList = listOf(changeAmong(kinds));
 
 /** Returns what is wrong with the list of changes of a migration file, or undefined if it is valid. */
 export const problemIn = (changes: unknown): string | undefined => changeList(changes, 'changes');

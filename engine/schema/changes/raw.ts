@@ -1,12 +1,12 @@
 import type { Raw } from './change.ts';
 import { accesses, changeEffects, lockModes, riskNames } from './effects.ts';
 import type { Kind } from './kind.ts';
-import { listOf, objectOf, oneOf, optional, text } from './shape.ts';
+import { listOf, oneOf, optional, propertiesOf, text } from './rules.ts';
 
 /** Returns a change that runs a statement. */
 export const raw = (sql: string): Raw => ({ kind: 'raw', sql });
 
-const effectsShape = objectOf({
+const effectsRule = propertiesOf({
   lock: oneOf(...lockModes, 'unknown'),
   touches: oneOf(...accesses),
   risks: listOf(oneOf(...riskNames)),
@@ -16,7 +16,7 @@ const effectsShape = objectOf({
 const opaque = changeEffects('unknown', 'nothing', 'blocking', 'data-dependent');
 
 export const rawKind: Kind<Raw> = {
-  shape: { sql: text, table: optional(text), effects: optional(effectsShape) },
+  rules: { sql: text, table: optional(text), effects: optional(effectsRule) },
   apply: (tables) => tables,
   sql: ({ sql }) => [sql],
   risk: ({ effects: declared = opaque }) => declared,

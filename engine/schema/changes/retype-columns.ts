@@ -7,7 +7,7 @@ import { changeEffects } from './effects.ts';
 import { foreignKeySql } from './foreign-keys.ts';
 import { buildSql } from './indexes.ts';
 import type { Kind, OnlineForm } from './kind.ts';
-import { changeOf, listOf, text } from './shape.ts';
+import { changeAmong, listOf, text } from './rules.ts';
 import { simpleKinds } from './simple.ts';
 
 /** Returns the columns whose type changes. */
@@ -40,7 +40,7 @@ export function preparations({ changes }: RetypeColumns): readonly SimpleChange[
 }
 
 export const retypeColumns: Kind<RetypeColumns> = {
-  shape: { table: text, changes: listOf(changeOf(simpleKinds)) },
+  rules: { table: text, changes: listOf(changeAmong(simpleKinds)) },
   apply: (tables, { changes }) =>
     changes.reduce((before, change) => kindOf(change).apply(before, change), tables),
   sql: ({ changes }) => sqlOf(changes),

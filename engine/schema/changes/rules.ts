@@ -6,7 +6,7 @@ import { suggestion } from '../../yaml/index.ts';
 export type Rule = (value: unknown, path: string) => string | undefined;
 
 /** The rules for the properties of an object. */
-export type Shape<T> = { readonly [Property in keyof T]-?: Rule };
+export type Rules<T> = { readonly [Property in keyof T]-?: Rule };
 
 export const text: Rule = (value, path) =>
   typeof value === 'string' ? undefined : `${path} must be a string`;
@@ -46,7 +46,7 @@ export const mapOf =
       : `${path} must be an object`;
 
 /** Returns a rule for an object with known properties. */
-export const objectOf =
+export const propertiesOf =
   (rules: Readonly<Record<string, Rule>>): Rule =>
   (value, path) => {
     if (!isObject(value)) return `${path} must be an object`;
@@ -57,12 +57,12 @@ export const objectOf =
   };
 
 /** Returns a rule for a change of one of several kinds. */
-export const changeOf =
-  (kinds: Readonly<Record<string, { readonly shape: Readonly<Record<string, Rule>> }>>): Rule =>
+export const changeAmong =
+  (kinds: Readonly<Record<string, { readonly rules: Readonly<Record<string, Rule>> }>>): Rule =>
   (value, path) => {
     if (!isObject(value)) return `${path} must be an object`;
     const name = String(value.kind);
-    if (Object.hasOwn(kinds, name)) return objectOf({ kind: text, ...kinds[name]?.shape })(value, path);
+    if (Object.hasOwn(kinds, name)) return propertiesOf({ kind: text, ...kinds[name]?.rules })(value, path);
     return `${path}: "${name}" is not a kind of change${suggestion(name, Object.keys(kinds))}`;
   };
 
@@ -74,30 +74,30 @@ const firstProblem = (problems: readonly (string | undefined)[]): string | undef
 
 const names = listOf(text);
 
-export const columnShape = objectOf({
+export const columnRule = propertiesOf({
   type: text,
   collation: optional(text),
   nullable: set,
   default: optional(text),
   identity: set,
-} satisfies Shape<ColumnShape>);
+} satisfies Rules<ColumnShape>);
 
-export const indexShape = objectOf({
+export const indexRule = propertiesOf({
   keys: names,
   kind: optional(oneOf('primary key', 'unique constraint', 'unique')),
   method: optional(oneOf('gin')),
   where: optional(text),
-} satisfies Shape<IndexShape>);
+} satisfies Rules<IndexShape>);
 
-export const foreignKeyShape = objectOf({
+export const foreignKeyRule = propertiesOf({
   columns: names,
   to: text,
   toColumns: names,
   onDelete: optional(text),
-} satisfies Shape<ForeignKeyShape>);
+} satisfies Rules<ForeignKeyShape>);
 
-export const triggerShape = objectOf({
+export const triggerRule = propertiesOf({
   timing: text,
   events: names,
   body: text,
-} satisfies Shape<TriggerShape>);
+} satisfies Rules<TriggerShape>);

@@ -21,13 +21,14 @@ export function difference(previous: TableShapes, after: TableShapes): readonly 
   });
   const changes: readonly Change[] = [
     ...created.flatMap((table) => createdTable(table, after[table] as TableShape)),
-    ...dropped.map(
-      ([table, { triggers }]): Change => ({ kind: 'dropTable', table, triggers: Object.keys(triggers) }),
-    ),
+    // Dropping a table also drops the foreign keys that refer to it.
     ...altered.flatMap(({ table, current, target }) =>
       lost(current.foreignKeys, target.foreignKeys).map(
         (name): Change => ({ kind: 'dropForeignKey', table, name }),
       ),
+    ),
+    ...dropped.map(
+      ([table, { triggers }]): Change => ({ kind: 'dropTable', table, triggers: Object.keys(triggers) }),
     ),
     ...altered.flatMap(({ table, current, target }) => alteredTable(table, current, target)),
     ...created.flatMap((table) => completedTable(table, after[table] as TableShape)),

@@ -5,9 +5,8 @@ import type { Migration } from '@mikro-orm/migrations';
 import { type Database, type DatabaseConfig, migrationsTable } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { quote } from '../sql/index.ts';
-import { suggestion } from '../yaml/index.ts';
 import type { Change } from './changes/change.ts';
-import { kindNames } from './changes/index.ts';
+import { problemIn } from './changes/index.ts';
 import { raw } from './changes/raw.ts';
 import { listNodes, nodesWithoutMigration } from './nodes.ts';
 import { migrationSequences } from './sequences.ts';
@@ -62,7 +61,7 @@ export interface MigrationFile {
 
 /**
  * Reads a migration file, which exports a list of changes, or a class with hand-written statements.
- * @throws UserError if it exports neither, or an unknown kind of change
+ * @throws UserError if it exports neither, or an invalid change
  */
 export async function readMigration(
   { orm }: Pick<Database, 'orm'>,
@@ -87,17 +86,16 @@ export async function listedChanges(path: string, name: string): Promise<readonl
 }
 
 async function importMigration(path: string, name: string): Promise<readonly Change[] | MigrationClass> {
-  const exported = (await import(pathToFileURL(path).href)) as Readonly<
-    Record<string, readonly Change[] | MigrationClass>
-  >;
+  const exported = (await import(pathToFileURL(path).href).catch((cause: unknown) => {
+    const [reason] = String(cause).split('\n');
+    throw new UserError(`cannot read ${path}: ${reason}`, { cause });
+  })) as Readonly<Record<string, readonly Change[] | MigrationClass>>;
   const content = exported.changes ?? exported[name] ?? Object.values(exported)[0];
   if (content === undefined) throw new UserError(`${path} exports no migration`);
   if (typeof content === 'function') return content;
-  const unknown = content.find(({ kind }) => !kindNames.includes(kind));
-  if (unknown === undefined) return content;
-  throw new UserError(
-    `${path}: "${unknown.kind}" is not a kind of change${suggestion(unknown.kind, kindNames)}`,
-  );
+  const problem = problemIn(content);
+  if (problem === undefined) return content;
+  throw new UserError(`${path}: ${problem}`);
 }
 
 const checksumOf = (value: readonly unknown[]): string =>

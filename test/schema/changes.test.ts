@@ -6,7 +6,9 @@ import { describe, test } from 'node:test';
 import { readConfig } from '../../app/config.ts';
 import { modelOf } from '../../app/instance.ts';
 import { compileResource } from '../../engine/compile/compile.ts';
+import type { TableShape } from '../../engine/database/index.ts';
 import { checkSources } from '../../engine/definition/check.ts';
+import { UserError } from '../../engine/errors.ts';
 import { apiPrefix } from '../../engine/http/openapi.ts';
 import type { Change } from '../../engine/schema/changes/change.ts';
 import { applyChanges, kindOf, sqlOf } from '../../engine/schema/changes/index.ts';
@@ -94,14 +96,75 @@ describe('schema changes', { concurrency: 1 }, () => {
     }
   });
 
-  test('a migration file with an unknown kind of change is rejected', async () => {
-    const path = join(folder.path, 'unknown.ts');
-    writeFileSync(path, "export const changes = [{ kind: 'addColum', table: 'things' }];");
-    await assert.rejects(
-      listedChanges(path, ''),
-      /unknown\.ts: "addColum" is not a kind of change\. Did you mean "addColumns"\?$/,
-    );
+  test('a migration file with an invalid change is rejected in one line', async () => {
+    const table = "table: 'things'";
+    const files: readonly (readonly [content: string, problem: string])[] = [
+      [
+        `[{ kind: 'addColum', ${table} }]`,
+        ': changes[0]: "addColum" is not a kind of change. Did you mean "addColumns"?',
+      ],
+      [`[{ kind: 'toString', ${table} }]`, ': changes[0]: "toString" is not a kind of change'],
+      [`{ kind: 'raw', sql: 'select 1' }`, ': changes must be a list'],
+      ['null', ': changes must be a list'],
+      [`['select 1']`, ': changes[0] must be an object'],
+      [
+        `[{ kind: 'addColumns', tabel: 'things', columns: {} }]`,
+        ': changes[0].tabel is unknown. Did you mean "table"?',
+      ],
+      [`[{ kind: 'addColumns', ${table} }]`, ': changes[0].columns must be an object'],
+      [
+        `[{ kind: 'addColumns', ${table}, columns: { fax: {} } }]`,
+        ': changes[0].columns.fax.type must be a string',
+      ],
+      [
+        `[{ kind: 'dropColumns', ${table}, columns: ['fax', 1] }]`,
+        ': changes[0].columns[1] must be a string',
+      ],
+      [`[{ kind: 'default', ${table}, column: 'fax' }]`, ': changes[0].value must be a string'],
+      [
+        `[{ kind: 'nullability', ${table}, column: 'fax', nullable: 'false' }]`,
+        ': changes[0].nullable must be true or false',
+      ],
+      [
+        `[{ kind: 'backfill', ${table}, column: 'fax', value: '1', wehre: 'false' }]`,
+        ': changes[0].wehre is unknown. Did you mean "where"?',
+      ],
+      [
+        `[{ kind: 'createIndex', ${table}, name: 'i', index: { keys: ['"fax"'], kind: 'uniqe' } }]`,
+        ': changes[0].index.kind must be primary key or unique constraint or unique',
+      ],
+      [
+        `[{ kind: 'retypeColumns', ${table}, changes: [{ kind: 'raw' }] }]`,
+        ': changes[0].changes[0].sql must be a string',
+      ],
+      [`[{ kind: 'raw' sql: 'select 1' }]`, 'SyntaxError'],
+    ];
+    for (const [index, [content, problem]] of files.entries()) {
+      const path = join(folder.path, `invalid${index}.ts`);
+      writeFileSync(path, `export const changes = ${content};`);
+      await assert.rejects(listedChanges(path, ''), (error) => {
+        assert.ok(error instanceof UserError, content);
+        assert.ok(
+          error.message.includes(`${path}${problem}`) ||
+            error.message.startsWith(`cannot read ${path}: ${problem}`),
+          error.message,
+        );
+        return !error.message.includes('\n');
+      });
+    }
     folder.remove();
+  });
+
+  test('a reference is dropped before the table that it refers to, which would drop its foreign key', () => {
+    const table: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
+    const key = {
+      columns: ['organization_id', 'owner_id'],
+      to: 'owners',
+      toColumns: ['organization_id', 'id'],
+    };
+    const before = { owners: table, things: { ...table, foreignKeys: { things_owner: key } } };
+    const kinds = difference(before, { things: table }).map(({ kind }) => kind);
+    assert.deepEqual(kinds, ['dropForeignKey', 'dropTable']);
   });
 
   test('every kind has statements and a description, and is part of these migrations', () => {

@@ -3,8 +3,13 @@ import type { AlterTypes } from './change.ts';
 import { alterTable, typeSql } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
+import { listOf, optional, propertiesOf, text } from './rules.ts';
 
 export const alterTypes: Kind<AlterTypes> = {
+  rules: {
+    table: text,
+    columns: listOf(propertiesOf({ name: text, type: text, collation: optional(text), using: text })),
+  },
   apply: (tables, { table, columns: retyped }) =>
     withTable(tables, table, ({ columns }) => {
       const changed = retyped.map(({ name, using: _, ...type }) => {

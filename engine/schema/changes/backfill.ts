@@ -2,8 +2,10 @@ import { quote } from '../../sql/index.ts';
 import type { Backfill } from './change.ts';
 import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
+import { optional, text } from './rules.ts';
 
 export const backfill: Kind<Backfill> = {
+  rules: { table: text, column: text, value: text, where: optional(text) },
   apply: (tables) => tables,
   sql: ({ table, column, value, where = `${quote(column)} is null` }) => [
     `update ${quote(table)} set ${quote(column)} = ${value} where ${where};`,

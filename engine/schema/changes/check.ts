@@ -2,11 +2,13 @@ import { literal, quote } from '../../sql/index.ts';
 import type { Check } from './change.ts';
 import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
+import { text } from './rules.ts';
 
 /** SQLSTATE raised by a migration that fails because of stored values. */
 export const checkSqlState = 'CRM01';
 
 export const check: Kind<Check> = {
+  rules: { table: text, name: text, says: text, where: text },
   apply: (tables) => tables,
   sql: ({ table, name, says, where }) => {
     const body = `declare lost bigint; ids text; begin

@@ -3,8 +3,14 @@ import type { CreateTable } from './change.ts';
 import { columnSql, nameList } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
+import { columnRule, listOf, mapOf, propertiesOf, text } from './rules.ts';
 
 export const createTable: Kind<CreateTable> = {
+  rules: {
+    table: text,
+    columns: mapOf(columnRule),
+    primaryKey: propertiesOf({ name: text, columns: listOf(text) }),
+  },
   apply: (tables, { table, columns, primaryKey }) => ({
     ...tables,
     [table]: {

@@ -3,8 +3,14 @@ import type { Default } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { catalogOnly } from './effects.ts';
 import { type Kind, withTable } from './kind.ts';
+import { text } from './rules.ts';
 
 export const defaultKind: Kind<Default> = {
+  rules: {
+    table: text,
+    column: text,
+    value: (value, path) => (value === null ? undefined : text(value, path)),
+  },
   apply: (tables, { table, column: name, value }) =>
     withTable(tables, table, ({ columns }) => {
       const { default: _, ...column } = columns[name] ?? { type: '' };

@@ -4,8 +4,10 @@ import type { DropColumns } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { changeEffects } from './effects.ts';
 import { contractNote, type Kind, without, withTable } from './kind.ts';
+import { listOf, text } from './rules.ts';
 
 export const dropColumns: Kind<DropColumns> = {
+  rules: { table: text, columns: listOf(text) },
   apply: (tables, { table, columns: dropped }) =>
     withTable(tables, table, ({ columns }) => ({ columns: without(columns, ...dropped) })),
   sql: ({ table, columns }) => [

@@ -3,9 +3,11 @@ import type { DropTable } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { contractNote, type Kind, without } from './kind.ts';
 import { raw } from './raw.ts';
+import { listOf, text } from './rules.ts';
 import { dropTriggerSql } from './triggers.ts';
 
 export const dropTable: Kind<DropTable> = {
+  rules: { table: text, triggers: listOf(text) },
   apply: (tables, { table }) => without(tables, table),
   sql: ({ table, triggers }) => [
     ...triggers.flatMap((trigger) => dropTriggerSql(table, trigger)),

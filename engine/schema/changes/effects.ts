@@ -1,5 +1,5 @@
 /** Lock modes of tables, weakest first. */
-const lockModes = [
+export const lockModes = [
   'none',
   'ACCESS SHARE',
   'ROW SHARE',
@@ -15,14 +15,17 @@ const lockModes = [
 export type LockMode = (typeof lockModes)[number];
 
 /** Risk of a change for concurrent requests, or a reason why it can fail. */
-export type Risk = 'destructive' | 'data-dependent' | 'blocking' | 'needs a restart';
+export type Risk = (typeof riskNames)[number];
+export const riskNames = ['destructive', 'data-dependent', 'blocking', 'needs a restart'] as const;
+
+export const accesses = ['rewrites', 'reads', 'writes', 'nothing'] as const;
 
 /** What a change does to its table. */
 export interface Effects {
   /** Lock mode held until the migration's transaction ends; `unknown` for hand-written SQL. */
   readonly lock: LockMode | 'unknown';
   /** How the change accesses the table's rows. */
-  readonly touches: 'rewrites' | 'reads' | 'writes' | 'nothing';
+  readonly touches: (typeof accesses)[number];
   readonly risks: readonly Risk[];
 }
 

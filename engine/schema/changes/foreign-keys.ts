@@ -4,6 +4,7 @@ import type { AddForeignKey, DropForeignKey, RenameForeignKey } from './change.t
 import { alterTable, nameList } from './columns-sql.ts';
 import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, without, withTable } from './kind.ts';
+import { foreignKeyRule, text } from './rules.ts';
 
 /** Returns the clause of ALTER TABLE that adds a foreign key. */
 export const foreignKeySql = (
@@ -13,6 +14,7 @@ export const foreignKeySql = (
   `add constraint ${quote(name)} foreign key (${nameList(columns)}) references ${quote(to)} (${nameList(toColumns)}) on update no action on delete ${onDelete}`;
 
 export const addForeignKey: Kind<AddForeignKey> = {
+  rules: { table: text, name: text, key: foreignKeyRule },
   apply: (tables, { table, name, key }) =>
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: { ...foreignKeys, [name]: key } })),
   sql: ({ table, name, key }) => [alterTable(table, foreignKeySql(name, key))],
@@ -26,6 +28,7 @@ export const addForeignKey: Kind<AddForeignKey> = {
 };
 
 export const dropForeignKey: Kind<DropForeignKey> = {
+  rules: { table: text, name: text },
   apply: (tables, { table, name }) =>
     withTable(tables, table, ({ foreignKeys }) => ({ foreignKeys: without(foreignKeys, name) })),
   sql: ({ table, name }) => [alterTable(table, `drop constraint ${quote(name)}`)],
@@ -34,6 +37,7 @@ export const dropForeignKey: Kind<DropForeignKey> = {
 };
 
 export const renameForeignKey: Kind<RenameForeignKey> = {
+  rules: { table: text, name: text, to: text },
   apply: (tables, { table, name, to }) =>
     withTable(tables, table, ({ foreignKeys }) => {
       const key = foreignKeys[name];

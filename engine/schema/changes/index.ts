@@ -4,6 +4,7 @@ import type { TableShapes } from '../../database/index.ts';
 import type { Change } from './change.ts';
 import type { Kind } from './kind.ts';
 import { retypeColumns } from './retype-columns.ts';
+import { changeAmong, listOf } from './rules.ts';
 import { simpleKinds } from './simple.ts';
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
@@ -11,8 +12,10 @@ type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
 /** All kinds of changes. */
 const kinds: { readonly [K in Change['kind']]: Kind<ChangeOf<K>> } = { ...simpleKinds, retypeColumns };
 
-/** Names of all kinds of changes. */
-export const kindNames: readonly string[] = Object.keys(kinds);
+const changeList = listOf(changeAmong(kinds));
+
+/** Returns what is wrong with the list of changes of a migration file, or undefined if it is valid. */
+export const problemIn = (changes: unknown): string | undefined => changeList(changes, 'changes');
 
 /** Returns the kind of a change. */
 export const kindOf = <K extends Change['kind']>(change: ChangeOf<K>): Kind<ChangeOf<K>> =>

@@ -4,12 +4,14 @@ import type { CreateIndex, DropIndex, RenameIndex } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
+import { indexRule, set, text } from './rules.ts';
 
 /** Returns whether an index belongs to a constraint. */
 export const isConstraint = (index: IndexShape | StoredIndex): boolean =>
   'kind' in index && (index.kind === 'primary key' || index.kind === 'unique constraint');
 
 export const createIndex: Kind<CreateIndex> = {
+  rules: { table: text, name: text, index: indexRule },
   apply: (tables, { table, name, index }) =>
     withTable(tables, table, ({ indexes }) => ({ indexes: { ...indexes, [name]: index } })),
   sql: ({ table, name, index }) => {
@@ -53,6 +55,7 @@ export const buildSql = (table: string, name: string, index: IndexShape): readon
 ];
 
 export const dropIndex: Kind<DropIndex> = {
+  rules: { table: text, name: text, constraint: set },
   apply: (tables, { table, name }) =>
     withTable(tables, table, ({ indexes }) => ({ indexes: without(indexes, name) })),
   sql: ({ table, name, constraint }) => [
@@ -63,6 +66,7 @@ export const dropIndex: Kind<DropIndex> = {
 };
 
 export const renameIndex: Kind<RenameIndex> = {
+  rules: { table: text, name: text, to: text, constraint: set },
   apply: (tables, { table, name, to }) =>
     withTable(tables, table, ({ indexes }) => {
       const index = indexes[name];

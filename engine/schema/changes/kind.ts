@@ -4,6 +4,7 @@ import type { OlderModels } from '../older-models.ts';
 import type { DeferredStep, StoredColumn } from '../steps.ts';
 import type { Change } from './change.ts';
 import type { Effects, LockMode } from './effects.ts';
+import type { Rules } from './rules.ts';
 
 /** A change in the form that does not block reads from and writes to a table with rows. */
 export interface OnlineForm {
@@ -47,6 +48,8 @@ export interface DroppedValues {
 
 /** A kind of change to the tables. An absent property means that the kind does not have the ability. */
 export interface Kind<C> {
+  /** The rules for its properties in a migration file. */
+  readonly rules: Rules<Omit<C, 'kind'>>;
   /** Returns the tables after the change. */
   readonly apply: (tables: TableShapes, change: C) => TableShapes;
   /** Returns the statements that make the change in the migration's transaction. */

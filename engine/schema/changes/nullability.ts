@@ -3,8 +3,10 @@ import type { Nullability } from './change.ts';
 import { alterTable } from './columns-sql.ts';
 import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, withTable } from './kind.ts';
+import { flag, text } from './rules.ts';
 
 export const nullability: Kind<Nullability> = {
+  rules: { table: text, column: text, nullable: flag },
   apply: (tables, { table, column: name, nullable }) =>
     withTable(tables, table, ({ columns }) => {
       const { nullable: _, ...column } = columns[name] ?? { type: '' };

@@ -4,9 +4,11 @@ import type { RenameTable } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, restartNote } from './kind.ts';
 import { raw } from './raw.ts';
+import { listOf, text } from './rules.ts';
 import { triggerFunction } from './triggers.ts';
 
 export const renameTable: Kind<RenameTable> = {
+  rules: { table: text, to: text, triggers: listOf(text) },
   apply: (tables, { table, to }) => tablesWithNewName(tables, table, to),
   sql: ({ table, to, triggers }) => [
     `alter table ${quote(table)} rename to ${quote(to)};`,

@@ -3,8 +3,10 @@ import type { RenameValues } from './change.ts';
 import { changeEffects } from './effects.ts';
 import type { Expansion, Kind } from './kind.ts';
 import { raw } from './raw.ts';
+import { set, text } from './rules.ts';
 
 export const renameValues: Kind<RenameValues> = {
+  rules: { table: text, column: text, from: text, to: text, paths: set },
   apply: (tables) => tables,
   sql: (change) => [`${updateSql(change)};`],
   risk: () => changeEffects('ROW EXCLUSIVE', 'writes', 'blocking'),

@@ -7,6 +7,7 @@ import { changeEffects } from './effects.ts';
 import { foreignKeySql } from './foreign-keys.ts';
 import { buildSql } from './indexes.ts';
 import type { Kind, OnlineForm } from './kind.ts';
+import { changeAmong, listOf, text } from './rules.ts';
 import { simpleKinds } from './simple.ts';
 
 /** Returns the columns whose type changes. */
@@ -39,6 +40,7 @@ export function preparations({ changes }: RetypeColumns): readonly SimpleChange[
 }
 
 export const retypeColumns: Kind<RetypeColumns> = {
+  rules: { table: text, changes: listOf(changeAmong(simpleKinds)) },
   apply: (tables, { changes }) =>
     changes.reduce((before, change) => kindOf(change).apply(before, change), tables),
   sql: ({ changes }) => sqlOf(changes),

@@ -2,6 +2,7 @@ import { quote } from '../../sql/index.ts';
 import type { CreateTrigger, DropTrigger } from './change.ts';
 import { changeEffects } from './effects.ts';
 import { type Kind, without, withTable } from './kind.ts';
+import { text, triggerRule } from './rules.ts';
 
 const triggerEffects = changeEffects('SHARE ROW EXCLUSIVE');
 const description = 'changes the triggers that run with each write';
@@ -16,6 +17,7 @@ export const dropTriggerSql = (table: string, name: string): readonly string[] =
 ];
 
 export const createTrigger: Kind<CreateTrigger> = {
+  rules: { table: text, name: text, trigger: triggerRule },
   apply: (tables, { table, name, trigger }) =>
     withTable(tables, table, ({ triggers }) => ({ triggers: { ...triggers, [name]: trigger } })),
   sql: ({ table, name, trigger: { timing, events, body } }) => {
@@ -30,6 +32,7 @@ export const createTrigger: Kind<CreateTrigger> = {
 };
 
 export const dropTrigger: Kind<DropTrigger> = {
+  rules: { table: text, name: text },
   apply: (tables, { table, name }) =>
     withTable(tables, table, ({ triggers }) => ({ triggers: without(triggers, name) })),
   sql: ({ table, name }) => dropTriggerSql(table, name),

@@ -11,7 +11,7 @@ import { version } from '../version.ts';
 const isPacked = import.meta.filename.endsWith('.js');
 
 /** The engine dependency of a new instance. */
-export interface EngineSpec {
+interface EngineSpec {
   /** The value in `dependencies`. */
   readonly spec: string;
   /**

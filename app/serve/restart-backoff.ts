@@ -6,7 +6,7 @@ const maxExits = 8;
 const [firstDelayMs, longestDelayMs] = [100, 10_000];
 
 /** Calculates restart delays for workers that exit repeatedly. */
-export interface RestartBackoff {
+interface RestartBackoff {
   /**
    * Counts an exit.
    * @param now time of a monotonic clock in milliseconds

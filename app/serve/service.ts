@@ -11,7 +11,7 @@ import { listen, urlOf } from './listen.ts';
 import { collectGarbageAfterStart } from './memory.ts';
 
 /** A listening service. */
-export interface RunningService extends Pick<Instance, 'resources' | 'database'> {
+interface RunningService extends Pick<Instance, 'resources' | 'database'> {
   readonly app: FastifyInstance;
   readonly url: string;
   /** Creates the readiness check. Must be called only once. */

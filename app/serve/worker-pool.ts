@@ -16,7 +16,7 @@ import { ask, sendMessage, waitForMessage } from './worker-conversations.ts';
 import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
 
 /** Processes that serve one instance. */
-export interface WorkerPool {
+interface WorkerPool {
   /** Starts a worker. @throws the worker's error if it cannot serve */
   readonly add: () => Promise<WorkerMessageOf<'listening'>>;
   /** Chooses a serving worker to run the background work. */

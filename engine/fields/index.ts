@@ -4,7 +4,7 @@
 export { textCell } from './csv.ts';
 export { type Encoder, maxJsonBytesPerByte, verbatim } from './encode.ts';
 export { ExactNumber, int64, integerText, isRowId } from './exact.ts';
-export { jsonNumber, parseExactJson } from './exact-json.ts';
+export { parseExactJson } from './exact-json.ts';
 export { type Deprecation, type Field, fieldColumns, type ServerValue } from './field.ts';
 export { extraColumns, type FieldTypeName, fieldTypes, firstColumn } from './field-types.ts';
 export { jsonErrorOffset, positionAt } from './json-error.ts';

@@ -49,7 +49,7 @@ export interface CsvFormat {
 }
 
 /** How a type's values are edited in a form. */
-export interface FormControl {
+interface FormControl {
   /** `suggestions` is an input with a list of records. */
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
   readonly help?: string;
@@ -61,7 +61,7 @@ export interface FormControl {
 }
 
 /** The field to which a migration converts a text, as SQL expressions. */
-export interface ConversionTarget {
+interface ConversionTarget {
   /** The table to which the field refers. */
   readonly referredTable: string;
   /** The record's organization ID. */

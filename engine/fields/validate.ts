@@ -6,7 +6,7 @@ import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
 /** The properties of a field that validation depends on. */
-export interface ValidatedField extends FieldOptions {
+interface ValidatedField extends FieldOptions {
   readonly type: FieldType;
   readonly required: boolean;
 }

@@ -47,7 +47,7 @@ const codings = {
 type Coding = keyof typeof codings;
 
 /** Returns shared bytes in a coding that the client accepts, and sets the response headers. */
-export type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
+type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -47,7 +47,7 @@ declare module 'fastify' {
 }
 
 /** Options for the routes of a resource. */
-export interface CrudOptions {
+interface CrudOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */

@@ -7,7 +7,7 @@ import { errors } from '../errors.ts';
 import { ownerOf } from './owner.ts';
 
 /** Limits on the memory that clients can use. Sizes are in bytes. */
-export interface MemoryOptions {
+interface MemoryOptions {
   /** Counts unread response bytes, and delays statements while they exceed a limit. */
   readonly admission: Admission;
   /** Maximum number of connections. Requests on additional connections get 503. */

@@ -14,7 +14,7 @@ export {
   type OrganizationContext,
   organizationOption,
 } from './command-line.ts';
-export type { Family, Metrics, ReportValue } from './metrics.ts';
+export type { Family, Metrics } from './metrics.ts';
 export type { Module } from './module.ts';
 export { assertOutputWritable, type CommandOutput, showProgress, writeOutput } from './output.ts';
 export { deleteExpired, type RetentionRule, retentionBatch, startRetention } from './retention.ts';

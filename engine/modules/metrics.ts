@@ -21,4 +21,4 @@ export interface Metrics {
  * Reports a value for a family.
  * @param labels must have few distinct values, so they must not contain caller input or an organization's name or ID
  */
-export type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
+type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;

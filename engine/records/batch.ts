@@ -30,7 +30,7 @@ export interface BatchPlan extends OperationPlan, ItemValues {
 }
 
 /** The body of a batch, before its items are validated. */
-export interface BatchEnvelope {
+interface BatchEnvelope {
   readonly items: readonly unknown[];
   readonly stops: boolean;
   /** Names of the fields that identify existing records. */
@@ -74,7 +74,7 @@ export function objectOf(value: unknown): Body {
 export const idOf = integerText;
 
 /** Rules for parsing and validating the items of a batch. */
-export interface BatchItemRules {
+interface BatchItemRules {
   readonly table: ItemTable;
   readonly location: BatchPlan['location'];
   /** Parses an item. @throws HttpError with all issues found in the item */

@@ -11,7 +11,7 @@ import { organizationOf } from './rows.ts';
 import { decodeWritten, effectsOf, foundRow, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
-export interface CreatePlan extends IdempotentPlan, WriteValues {
+interface CreatePlan extends IdempotentPlan, WriteValues {
   readonly caller: IdempotentPlan['caller'];
 }
 

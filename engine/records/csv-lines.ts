@@ -8,7 +8,7 @@ import { unknownField } from './unknown.ts';
 import { createYield } from './yield.ts';
 
 /** Maximum number of cells in a line, above PostgreSQL's limit of columns in a table. */
-export const maxCells = 2000;
+const maxCells = 2000;
 /**
  * Maximum size of the header, in bytes. The parser allocates hundreds of bytes per header byte until the
  * header ends.

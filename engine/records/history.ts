@@ -33,7 +33,7 @@ import { organizationOf } from './rows.ts';
 import { type ById, byIdSql, statementName, tableOf } from './statements.ts';
 
 /** The plan for a page of a record's history. */
-export interface HistoryPlan extends OperationPlan, ById {
+interface HistoryPlan extends OperationPlan, ById {
   /** The position after which the page starts; undefined for the first page. */
   readonly after: UnverifiedCursor | undefined;
   readonly signing: TextSigner | undefined;
@@ -149,7 +149,7 @@ const upToBytes = (page: string): string => {
 };
 
 /** A plan that reads one change to a record by its position. */
-export interface ChangePlan extends OperationPlan, ById {
+interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }
 

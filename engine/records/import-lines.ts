@@ -13,7 +13,7 @@ import {
 import { createYield } from './yield.ts';
 
 /** A failed line of an import. */
-export interface FailedLine extends RejectedRecord {
+interface FailedLine extends RejectedRecord {
   readonly line: number;
 }
 

@@ -17,13 +17,13 @@ import { type ImportWrites, writeMany } from './write-many.ts';
 export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>> {}
 
 /** The input of an import. */
-export interface ImportInput extends ImportOptions {
+interface ImportInput extends ImportOptions {
   readonly caller: Caller;
   readonly format: FormatName;
 }
 
 /** A validated import. */
-export interface ImportPlan extends ImportWrites {
+interface ImportPlan extends ImportWrites {
   readonly format: FormatName;
 }
 

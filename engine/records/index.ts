@@ -17,7 +17,6 @@ export { type Body, bodyRules } from './body.ts';
 export {
   changeSchema,
   changeSchemas,
-  changesSchema,
   hasPreviousVersionSql,
   loggedFieldNames,
   selectChangedNames,
@@ -29,7 +28,7 @@ export { execute, runOperation } from './execute.ts';
 export { exportStream } from './exported.ts';
 export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
-export type { Import, ImportOptions } from './import.ts';
+export type { ImportOptions } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
 export { indexes } from './indexes.ts';
 export { itemTable } from './items.ts';

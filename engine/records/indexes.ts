@@ -5,7 +5,7 @@ import { type IndexShape, identifier, indexKey, lookupKey, quote } from '../sql/
 import { allPresentSql, distinctionOf, joinedNames } from './uniques.ts';
 
 /** An index of a resource. */
-export interface ResourceIndex extends IndexShape {
+interface ResourceIndex extends IndexShape {
   readonly name: string;
 }
 

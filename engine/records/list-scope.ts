@@ -16,7 +16,7 @@ import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
 /** The rows that a list reads. */
-export interface ListScope {
+interface ListScope {
   /** The list's WHERE clause, without the cursor's position. */
   readonly conditions: string;
   /** The sort keys with their directions. */
@@ -30,7 +30,7 @@ export interface ListScope {
 }
 
 /** The input of a list's statements. */
-export interface ListScopePlan extends OperationPlan {
+interface ListScopePlan extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
 }
 

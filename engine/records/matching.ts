@@ -19,12 +19,12 @@ export interface Matching {
 }
 
 /** The plan for checking whether a record matches filters. */
-export interface MatchPlan extends OperationPlan, ById {
+interface MatchPlan extends OperationPlan, ById {
   readonly parsedQuery: ParsedQuery;
 }
 
 /** The plan for finding records that match filters. */
-export interface FindPlan extends OperationPlan {
+interface FindPlan extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
   readonly limit: number;
 }

@@ -37,7 +37,7 @@ export interface Trace {
 }
 
 /** A statement executed for a request, including its wait for a slot. */
-export interface TracedStatement {
+interface TracedStatement {
   /** The statement's name; empty if it is unnamed and therefore planned on each execution. */
   readonly name: string;
   readonly lane: Lane;
@@ -139,7 +139,7 @@ export interface OperationContext {
 }
 
 /** A reference field of a resource. */
-export interface Referrer {
+interface Referrer {
   readonly resource: string;
   readonly field: string;
 }

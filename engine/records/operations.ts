@@ -35,7 +35,7 @@ export const operations = {
 } as const;
 
 type Operations = typeof operations;
-export type OperationName = keyof Operations;
+type OperationName = keyof Operations;
 
 /** The compiled operations of one resource. */
 export type CompiledOperations = {
@@ -78,7 +78,7 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
 type Planned = OperationPlan | Promise<OperationPlan>;
 
 /** An operation as used by routes, independent of its plan type. */
-export interface RoutedOperation {
+interface RoutedOperation {
   readonly operation: Operation<OperationPlan, EveryInput, OperationResult, Planned>;
   readonly compiled: CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;
 }

@@ -12,7 +12,7 @@ import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PATCH request. */
-export interface PatchPlan extends WriteById, WriteValues {
+interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** Names of the writable fields in the body. */
   readonly fieldNames: readonly string[];

@@ -24,7 +24,7 @@ import {
 } from './statements.ts';
 
 /** The plan for a GET request for one record. */
-export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
+interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
   readonly projection: RequestedProjection | undefined;
 }

@@ -34,7 +34,7 @@ export const isRejection = (cause: unknown): boolean =>
  * The records that a statement writes: new records, existing records by ID (replaced or updated), or existing
  * records by unique values.
  */
-export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
+type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
 /** Finds the items that the database rejects, and their errors. */
 export interface RejectionFinder {

@@ -9,7 +9,7 @@ import { recordResult, type WriteById } from './statements.ts';
 import { prepareUpdate } from './update.ts';
 
 /** The plan for a PUT request. */
-export interface ReplacePlan extends WriteById, WriteValues {
+interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 

@@ -67,7 +67,7 @@ export const selectResult = (
   `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
 /** Columns that a statement returns for a record: its JSON and its versions. */
-export const recordColumns = { json: cell.encoded, versions: cell.text };
+const recordColumns = { json: cell.encoded, versions: cell.text };
 
 /** Columns that a statement returns for a written record. */
 export const writtenColumns = { ...recordColumns, id: cell.text };
@@ -94,7 +94,7 @@ export const recordResult = (
 ): RecordResult => ({ kind: 'record', json, tag: entityTag(context, versions) });
 
 /** A write to records, which can be rendered for one input or for many. */
-export interface Write<P> {
+interface Write<P> {
   readonly name: string;
   /** Whether it can be rendered for only one input. */
   readonly isAlone?: boolean;

@@ -16,7 +16,6 @@ export {
 export {
   arrayText,
   type BatchForm,
-  type BatchStatement,
   type BoundValue,
   batchValues,
   inputIndex,

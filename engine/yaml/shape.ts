@@ -3,7 +3,7 @@ import type { Parsed, YamlIssue } from './load.ts';
 import { didYouMean, formatValue, nearest, snakeCase, suggestion } from './words.ts';
 
 /** Checks whether a file matches a schema, and adds every violation to `issues`. */
-export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
+type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
  * Returns advice on an unknown word or a wrong value, as in `unknown key "references". Use …`.

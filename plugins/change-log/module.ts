@@ -11,7 +11,7 @@ import { changeLogRetention } from './retention.ts';
 import { feedSigning } from './signing.ts';
 
 /** Services used by the change log. */
-export interface ChangeLogServices {
+interface ChangeLogServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];

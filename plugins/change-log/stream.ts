@@ -9,7 +9,7 @@ const defaultHeartbeatMs = 10_000;
 const chunkSize = 16 * 1024;
 
 /** Context for reading more pages. */
-export interface ReaderContext {
+interface ReaderContext {
   /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
   readonly wait: Waiters['wait'];

@@ -2,7 +2,7 @@ import { indexable } from '../endpoint/index.ts';
 import { type ChannelContext, RetryableError } from './channel.ts';
 
 /** A message received by the organization. */
-export interface IncomingMessage {
+interface IncomingMessage {
   /** The provider's message ID. */
   readonly id: string;
   readonly from: string;

@@ -35,7 +35,7 @@ function signedFields(fields: URLSearchParams): string {
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Computes the `X-Twilio-Signature` header for a URL and the form sent to it. */
-export const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
+const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
   createHmac('sha1', secret)
     .update(url + (fields === undefined ? '' : signedFields(fields)), 'utf8')
     .digest('base64');

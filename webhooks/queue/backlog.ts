@@ -5,7 +5,7 @@ import { tablesOf } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
 /** Limits the number of waiting events per organization. */
-export interface Backlog {
+interface Backlog {
   /** Checks the limit. @throws HttpError 503, so that the provider retries, if at least `max` events are waiting */
   readonly admit: (organization: string, max: number) => Promise<void>;
   /** Adds newly stored events to the cached count. */

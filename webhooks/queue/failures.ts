@@ -1,5 +1,5 @@
 /** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
-export interface FailureLog {
+interface FailureLog {
   /**
    * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the details of the
    * latest one.

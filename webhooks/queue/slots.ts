@@ -1,5 +1,5 @@
 /** The organization and owner whose work occupies a slot. */
-export interface SlotHolder {
+interface SlotHolder {
   readonly organization: string;
   /** ID of the integration or subscription. */
   readonly owner: string;

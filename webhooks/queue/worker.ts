@@ -20,10 +20,10 @@ export function backoff(attempts: number, maxMs = 3_600_000, random: () => numbe
 }
 
 /** Processes an item. If it throws, the error is logged and the item is retried when its lease expires. */
-export type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
+type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
 /** Processes a queue's items on this node. */
-export interface Worker {
+interface Worker {
   /** Triggers processing of new items. */
   readonly wake: () => void;
 }

@@ -8,7 +8,7 @@ import { renderTemplate } from './templates.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 
 /** A message to one recipient. */
-export interface Message {
+interface Message {
   readonly to: string;
   readonly message: string;
   readonly name: string;
@@ -16,7 +16,7 @@ export interface Message {
 }
 
 /** All senders, keyed by their name in config.yaml. */
-export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
+const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
 };

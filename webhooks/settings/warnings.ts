@@ -5,7 +5,7 @@ import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
 /** A warning about an endpoint without a secret. */
-export interface DisabledEndpoint extends YamlIssue {
+interface DisabledEndpoint extends YamlIssue {
   /** Whether the endpoint exists in every instance. */
   readonly isShipped: boolean;
 }

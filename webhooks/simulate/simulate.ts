@@ -36,7 +36,7 @@ export interface PreparedSimulation {
 }
 
 /** Options that identify the integration. */
-export interface IntegrationInput {
+interface IntegrationInput {
   readonly org: string;
   readonly endpoint?: string | undefined;
   readonly secret?: string | undefined;

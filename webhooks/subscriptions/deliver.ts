@@ -34,10 +34,10 @@ const maxRetryAfterMs = 24 * 3_600_000;
  */
 const graceMs = 1000;
 /** Number of days without a successful delivery after which a subscription is disabled. */
-export const failedDays = 5;
+const failedDays = 5;
 
 /** Services needed to deliver events. */
-export interface DeliveryContext {
+interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;

@@ -68,7 +68,7 @@ export const missingSubscription = (id: string): string =>
   `${object} ${id} does not exist in this organization`;
 
 /** Input for a new subscription. */
-export interface NewSubscription extends SubscriptionInput {
+interface NewSubscription extends SubscriptionInput {
   readonly organization: string;
   readonly profile: string;
   /** Position in the change log. Changes after it are sent. */
@@ -128,7 +128,7 @@ async function setResources(
 }
 
 /** Changes to a subscription. */
-export interface SubscriptionChange extends Partial<SubscriptionInput> {
+interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly state?: 'on' | 'off';
   /** ID of the new profile, set if the caller cannot read everything that the current profile allows. */
   readonly profile?: string;

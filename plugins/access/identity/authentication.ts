@@ -54,7 +54,7 @@ export const sessionVariables = {
 };
 
 /** Configured lifetimes of sessions. */
-export type SessionConfig = VariableValues<typeof sessionVariables>;
+type SessionConfig = VariableValues<typeof sessionVariables>;
 
 /** The services that authentication needs. */
 export interface IdentityServices {

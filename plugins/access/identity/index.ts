@@ -30,13 +30,7 @@ export {
   createMemberReset,
   redeemReset,
 } from './resets.ts';
-export {
-  hasSecondFactor,
-  removeSecondFactors,
-  type SecondFactorPolicy,
-  type SecondFactors,
-  secondFactorsOf,
-} from './second-factors.ts';
+export { hasSecondFactor, type SecondFactorPolicy, secondFactorsOf } from './second-factors.ts';
 export {
   changeSecondFactors,
   endAllSessions,

@@ -129,7 +129,7 @@ export async function verifyEmail(tables: Tables, actor: Actor, user: UserInfo):
 }
 
 /** Marks the email address of a user as verified. */
-export async function markVerified(tables: Tables, id: string): Promise<void> {
+async function markVerified(tables: Tables, id: string): Promise<void> {
   await tables
     .updateTable('crm_users')
     .set({ verified_at: new Date(), organization_id: null })

@@ -60,7 +60,7 @@ export async function userFor(
 }
 
 /** A user to create, with their first membership. */
-export interface NewUser {
+interface NewUser {
   readonly email: string;
   readonly organization: string;
   readonly profile: string;

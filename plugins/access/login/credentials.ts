@@ -23,7 +23,7 @@ export interface LoginAttempt {
 }
 
 /** Verifies passwords and rate-limits guessing. */
-export interface CredentialCheck {
+interface CredentialCheck {
   /**
    * Yields the users that a password matches: first the users who have logged in on this device before, then all other
    * users.

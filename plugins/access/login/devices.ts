@@ -3,7 +3,7 @@ import type { TextSigner } from '../../../engine/records/index.ts';
 import { generatePublicId } from '../secrets/index.ts';
 
 /** Browsers with previous logins, identified by a signed cookie. */
-export interface Devices {
+interface Devices {
   /** Reads a signed cookie, which cannot be forged. @returns the device's ID for each user who has logged in on it */
   readonly read: (cookie: string | undefined) => ReadonlyMap<string, string>;
   /** Returns a device's new cookie after a login. The cookie still contains the other users of the device. */

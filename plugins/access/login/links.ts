@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 
 /** A link on the login page. */
-export interface LoginLink {
+interface LoginLink {
   readonly path: string;
   readonly label: string;
   /**

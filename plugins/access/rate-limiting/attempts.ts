@@ -9,7 +9,7 @@ const maxDelayMs = 5000;
  * Limits failed attempts per key, including concurrent ones. Failures are counted for the whole node, and attempts in
  * flight for this process.
  */
-export interface Attempts {
+interface Attempts {
   /**
    * Runs an attempt, which returns undefined if it fails. The number of attempts in flight never exceeds the number of
    * remaining failures. Other attempts wait, so that any number of concurrent attempts can succeed.
@@ -21,7 +21,7 @@ export interface Attempts {
 }
 
 /** The limits of {@link Attempts}. */
-export interface AttemptLimits {
+interface AttemptLimits {
   /** Maximum number of failures within the window. */
   readonly failures: number;
   /** Maximum number of attempts per key waiting at the same time. */

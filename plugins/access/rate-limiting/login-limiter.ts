@@ -7,7 +7,7 @@ import { attempts } from './attempts.ts';
 const waiting = 250;
 
 /** Limits wrong passwords on this node: by user and network for unknown devices, and by device for known devices. */
-export interface LoginLimiter {
+interface LoginLimiter {
   /**
    * Runs an attempt from a device on which the user has not logged in before. All such devices share the user's limit.
    * @throws HttpError 429 with Retry-After after too many wrong passwords

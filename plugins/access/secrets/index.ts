@@ -19,4 +19,4 @@ export {
   isSecret,
 } from './secrets.ts';
 export { signing } from './signing.ts';
-export { type Tickets, tickets } from './tickets.ts';
+export { tickets } from './tickets.ts';

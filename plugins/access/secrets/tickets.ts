@@ -4,7 +4,7 @@ import { EncryptJWT } from 'jose/jwt/encrypt';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
 /** State for one purpose that a browser keeps for a few minutes. It is encrypted, so it cannot be read or forged. */
-export interface Tickets<Content extends object> {
+interface Tickets<Content extends object> {
   readonly issue: (content: Content) => Promise<string>;
   /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
   readonly open: (ticket: string | undefined) => Promise<Content | undefined>;

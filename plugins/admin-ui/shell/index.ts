@@ -25,15 +25,7 @@ export {
 } from './listing.ts';
 export { adminUiModule } from './module.ts';
 export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
-export {
-  addDoneTexts,
-  listData,
-  redirectDone,
-  render,
-  type Subject,
-  show,
-  type ViewData,
-} from './render.ts';
+export { addDoneTexts, listData, redirectDone, render, show, type ViewData } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
 export { claimForm } from './sent-forms.ts';
 export * from './views.ts';

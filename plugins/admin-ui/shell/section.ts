@@ -25,7 +25,7 @@ export type ActionOutcome =
   | { readonly view: ViewData };
 
 /** Input of a page, which consists of its query parameters or of the form submitted to it. */
-export interface PageInput {
+interface PageInput {
   readonly form: Form;
   readonly request: FastifyRequest;
   /** The URL to return to, which is the list's URL with its previous query string. */

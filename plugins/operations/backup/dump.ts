@@ -19,7 +19,7 @@ import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './r
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
 /** Tables that describe files on one machine and are therefore not backed up. */
-export const excludedTables: readonly string[] = ['crm_backups'];
+const excludedTables: readonly string[] = ['crm_backups'];
 
 /** Returns the names of the tables in a backup of a database with these migrations. */
 export const tablesIn = (config: DatabaseConfig, migrations: readonly string[]): string[] =>

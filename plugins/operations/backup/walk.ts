@@ -11,7 +11,7 @@ import {
 } from './format.ts';
 
 /** Receives the contents of a backup. */
-export interface BackupVisitor {
+interface BackupVisitor {
   /** Receives a batch of rows of a table. Each row is a JSON array of strings. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }

@@ -7,20 +7,20 @@ import type { ErasureInput, PersonalTraces } from './erasure.ts';
 import type { ErasureState } from './tables.ts';
 
 /** The stored result of a search, as displayed on its page. */
-export type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
+type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
   readonly records: readonly (readonly [string, readonly string[]])[];
   readonly rows: readonly (readonly [string, number])[];
   readonly mentions: readonly (readonly [string, readonly string[]])[];
 };
 
 /** A request, with the person to erase and the member who started the search or confirmed the erasure. */
-export interface ErasureRequest {
+interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
 }
 
 /** An erasure, as displayed on its page. */
-export interface ErasureStatus {
+interface ErasureStatus {
   readonly id: string;
   readonly state: ErasureState;
   readonly request: string;

@@ -26,7 +26,7 @@ const maxConcurrent = 2;
 class Stopped extends Error {}
 
 /** The services that the worker needs. */
-export interface ErasureServices {
+interface ErasureServices {
   readonly database: Database;
   readonly erasure: PersonErasure;
   readonly sealed: ReturnType<typeof sealedErasures>;

@@ -10,8 +10,7 @@ import {
   statementsByShape,
 } from './projected-columns.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { etagHeader } from './response-headers.ts';
-import type { RecordResult } from './results.ts';
+import { etagHeader, type RecordResult } from './results.ts';
 import {
   type ById,
   byIdSql,

@@ -16,8 +16,7 @@ import {
   type UnverifiedPosition,
 } from './position.ts';
 import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
-import { stream, waitForPage } from './stream.ts';
-import { createWaiters } from './waiters.ts';
+import { createWaiters, stream, waitForPage } from './stream.ts';
 
 /** Services used by the feed. */
 interface FeedServices {

@@ -2,8 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
-import type { Channel, ProviderRequest } from './channel.ts';
-import { storeMessage } from './messages.ts';
+import { type Channel, type ProviderRequest, storeMessage } from './channel.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 
 /** Maximum number of form parameters. Twilio sends about 30, plus 10 for each attachment. */

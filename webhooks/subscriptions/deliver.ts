@@ -18,7 +18,7 @@ import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
-import { signatureHeaders } from './signature.ts';
+import { signatureHeaders } from './subscriptions.ts';
 
 /** Minimum retry period in milliseconds and minimum number of attempts before an event becomes a dead letter. */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];

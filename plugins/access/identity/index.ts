@@ -6,9 +6,9 @@ export {
   cookieName,
   type IdentityServices,
   type Person,
+  type Site,
   sessionVariables,
 } from './authentication.ts';
-export { normalEmail, parseEmail } from './emails.ts';
 export { linkedUser, linkIdentity } from './identities.ts';
 export { identityModule } from './module.ts';
 export {
@@ -23,7 +23,6 @@ export {
   unlinkUser,
   verifyEmail,
 } from './operator-users.ts';
-export type { Site } from './origin.ts';
 export { generatePassword } from './passwords.ts';
 export {
   createMailedResets,
@@ -58,6 +57,8 @@ export {
   createUser,
   enabledUsers,
   findUsers,
+  normalEmail,
+  parseEmail,
   type User,
   userFor,
   usersWithPassword,

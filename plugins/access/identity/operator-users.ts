@@ -4,11 +4,10 @@ import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { normalEmail } from './emails.ts';
 import { unlinkIdentities } from './identities.ts';
 import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
-import { changePassword } from './users.ts';
+import { changePassword, normalEmail } from './users.ts';
 
 /** A user as shown to the operator. Times are in RFC 3339 format. */
 export interface UserInfo {

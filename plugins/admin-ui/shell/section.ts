@@ -3,10 +3,9 @@ import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
-import { type Form, field } from './form.ts';
+import { claimForm, type Form, field } from './form.ts';
 import { filterLink } from './listing.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
-import { claimForm } from './sent-forms.ts';
 import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */

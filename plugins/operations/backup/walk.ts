@@ -8,7 +8,7 @@ import {
   type Manifest,
   parseLine,
   parseManifest,
-} from './format.ts';
+} from './file.ts';
 
 /** Receives the contents of a backup. */
 interface BackupVisitor {

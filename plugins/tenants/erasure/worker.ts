@@ -8,12 +8,12 @@ import {
   type ClaimedErasure,
   changeState,
   claimErasure,
+  describeTraces,
   releaseClaim,
   removeExpired,
   renewClaim,
   type sealedErasures,
 } from './erasures.ts';
-import { describeTraces } from './texts.ts';
 
 /** Interval at which a process looks for erasures that another process left unfinished, in milliseconds. */
 const intervalMs = 10_000;

@@ -10,8 +10,7 @@ import { applyPending, createMigration, type MigrationPlan, planChanges } from '
 import type { Source } from '../../engine/yaml/index.ts';
 import { refreshSchemas } from '../commands/editors.ts';
 import { checkModules } from '../commands/model-commands.ts';
-import { planOn } from '../commands/plan-commands.ts';
-import { planText } from '../commands/plan-text.ts';
+import { planOn, planText } from '../commands/plan-commands.ts';
 import type { Config } from '../config.ts';
 import { modelOf, openInstance } from '../instance.ts';
 import { buildService, compileResources, loadResources, readDefinitions } from '../serve/build.ts';

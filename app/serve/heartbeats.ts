@@ -16,7 +16,7 @@ export const missedAtStartFor = (limitMs: number): number =>
  * Detects hung workers and whether replacing them helps. Counts heartbeats instead of measuring time, so that
  * workers can respond before they count as hung after the machine was suspended.
  */
-export interface Heartbeats<Worker> {
+interface Heartbeats<Worker> {
   readonly add: (worker: Worker) => void;
   /** Records that a worker has started and serves requests. */
   readonly serves: (worker: Worker) => void;

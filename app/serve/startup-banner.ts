@@ -5,7 +5,7 @@ import type { Demo } from '../../plugins/operations/demo/index.ts';
 import type { Config } from '../config.ts';
 
 /** Properties of a listening service. */
-export interface StartupInfo {
+interface StartupInfo {
   readonly url: string;
   readonly adminUrl: string | undefined;
   /** Name of a resource for the example request. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 
 /** A service that signals can stop. */
-export interface Stoppable {
+interface Stoppable {
   /** Announces the stop. Requests are still served. */
   readonly drain: () => void;
   /**

@@ -1,3 +1,5 @@
+import type { Worker } from 'node:cluster';
+import { UserError } from '../../engine/errors.ts';
 import type { Demo } from '../../plugins/operations/demo/index.ts';
 import type { FamilyValues, ProcessReport } from '../../plugins/operations/monitoring/index.ts';
 
@@ -32,3 +34,57 @@ export type WorkerMessage =
 
 /** A message of one kind from a worker. */
 export type WorkerMessageOf<Kind extends WorkerMessage['kind']> = WorkerMessage & { readonly kind: Kind };
+
+/**
+ * Timeout for a worker's report, in milliseconds. Slightly longer than the timeout of the report's database check.
+ */
+const reportTimeoutMs = 1_500;
+
+/** Sends a message to a worker. Does nothing if the worker has disconnected. */
+export const sendMessage = (worker: Worker, message: SupervisorMessage): void => {
+  if (worker.isConnected()) worker.send(message);
+};
+
+/**
+ * Waits for a message of one kind from a worker.
+ * @throws the worker's error if it fails, or UserError if it exits
+ */
+export function waitForMessage<Kind extends WorkerMessage['kind']>(
+  worker: Worker,
+  kind: Kind,
+): Promise<WorkerMessageOf<Kind>> {
+  const { promise, resolve, reject } = Promise.withResolvers<WorkerMessageOf<Kind>>();
+  const isMatch = (message: WorkerMessage): message is WorkerMessageOf<Kind> => message.kind === kind;
+  const onMessage = (message: WorkerMessage) => {
+    if (isMatch(message)) resolve(message);
+    else if (message.kind === 'failed')
+      reject(message.isUsers ? new UserError(message.message) : new Error(message.message));
+  };
+  // Messages sent before the worker's exit arrive before this event.
+  const onDisconnect = () => reject(new UserError('a worker exited before it was ready'));
+  worker.on('message', onMessage).once('disconnect', onDisconnect);
+  return promise.finally(() => worker.off('message', onMessage).off('disconnect', onDisconnect));
+}
+
+/** Sends a request to a worker. @returns its response, or undefined after a timeout */
+export async function ask<Kind extends 'report' | 'metrics'>(
+  worker: Worker,
+  question: SupervisorMessage & { readonly kind: Kind },
+): Promise<WorkerMessageOf<Kind> | undefined> {
+  const { kind, number } = question;
+  const { promise, resolve } = Promise.withResolvers<WorkerMessageOf<Kind> | undefined>();
+  const isMatch = (message: WorkerMessage): message is WorkerMessageOf<Kind> =>
+    message.kind === kind && 'number' in message && message.number === number;
+  const onMessage = (message: WorkerMessage) => {
+    if (isMatch(message)) resolve(message);
+  };
+  worker.on('message', onMessage);
+  const timer = setTimeout(resolve, reportTimeoutMs, undefined);
+  sendMessage(worker, question);
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    worker.off('message', onMessage);
+  }
+}

@@ -9,14 +9,86 @@ import {
 } from '../../plugins/operations/monitoring/index.ts';
 import type { Config } from '../config.ts';
 import { heartbeats, intervalFor, missedAtStartFor } from './heartbeats.ts';
-import { closeUnclaimedConnections } from './inherited-sockets.ts';
-import { restartBackoff } from './restart-backoff.ts';
 import { closeMs, drainMs } from './stop.ts';
-import { ask, sendMessage, waitForMessage } from './worker-conversations.ts';
-import type { WorkerMessage, WorkerMessageOf } from './worker-messages.ts';
+import {
+  ask,
+  sendMessage,
+  type WorkerMessage,
+  type WorkerMessageOf,
+  waitForMessage,
+} from './worker-messages.ts';
+
+/** A connection that Node's `cluster` sends to a worker. */
+interface ConnectionHandle {
+  readonly close: () => void;
+}
+
+/** The fields of `cluster` messages about connections. */
+interface ClusterMessage {
+  readonly act?: string;
+  readonly seq?: number;
+  readonly ack?: number;
+}
+
+/**
+ * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open,
+ * and their clients wait forever (nodejs/node#21746). Relies on undocumented messages of Node. If they change, workers
+ * still receive connections, but unaccepted ones are no longer closed.
+ */
+function closeUnclaimedConnections(worker: Worker): void {
+  const { process: child } = worker;
+  const unclaimed = new Map<number | undefined, ConnectionHandle>();
+  const { send } = child;
+  child.send = ((message: ClusterMessage | undefined, handle?: ConnectionHandle, ...options: unknown[]) => {
+    if (message?.act === 'newconn' && handle !== undefined) unclaimed.set(message.seq, handle);
+    return Reflect.apply(send, child, [message, handle, ...options]) as boolean;
+  }) as typeof send;
+  child.on('internalMessage', ({ ack }: ClusterMessage) => unclaimed.delete(ack));
+  const closeUnclaimed = () => {
+    for (const handle of unclaimed.values()) handle.close();
+    unclaimed.clear();
+  };
+  // Node can send more connections until both events have fired.
+  worker.on('disconnect', closeUnclaimed).on('exit', closeUnclaimed);
+}
+
+/** Maximum time between two exits that count as consecutive, in milliseconds. */
+const inARowMs = 30_000;
+/** Number of consecutive exits after which an instance without serving workers stops. */
+const maxExits = 8;
+/** Delay before the first restart, which doubles with each exit, and maximum delay, both in milliseconds. */
+const [firstDelayMs, longestDelayMs] = [100, 10_000];
+
+/** Calculates restart delays for workers that exit repeatedly. */
+interface RestartBackoff {
+  /**
+   * Counts an exit.
+   * @param now time of a monotonic clock in milliseconds
+   * @param othersServe whether other workers are serving
+   * @returns the delay in milliseconds, or undefined if workers exit too often to be restarted
+   */
+  readonly next: (now: number, othersServe: boolean) => number | undefined;
+}
+
+/**
+ * Creates a backoff with exponentially growing delays. A worker that exits occasionally is restarted after the shortest
+ * delay.
+ */
+export function restartBackoff(): RestartBackoff {
+  let exits = 0;
+  let lastExit = Number.NEGATIVE_INFINITY;
+  return {
+    next: (now, othersServe) => {
+      exits = now - lastExit > inARowMs ? 1 : exits + 1;
+      lastExit = now;
+      if (exits > maxExits && !othersServe) return undefined;
+      return Math.min(firstDelayMs * 2 ** (exits - 1), longestDelayMs);
+    },
+  };
+}
 
 /** Processes that serve one instance. */
-export interface WorkerPool {
+interface WorkerPool {
   /** Starts a worker. @throws the worker's error if it cannot serve */
   readonly add: () => Promise<WorkerMessageOf<'listening'>>;
   /** Chooses a serving worker to run the background work. */

@@ -3,7 +3,6 @@
 
 export {
   choiceVariable,
-  type EffectiveVariable,
   type Environment,
   effectiveVariables,
   flagVariable,

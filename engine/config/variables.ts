@@ -134,7 +134,7 @@ export const flagVariable = (name: string, fallback: boolean): Variable<boolean>
 const notSet = 'not set';
 
 /** The effective value of a variable, formatted for display, and whether the environment sets it. */
-export interface EffectiveVariable {
+interface EffectiveVariable {
   readonly name: string;
   readonly value: string;
   readonly isSet: boolean;

@@ -17,8 +17,7 @@ import type { RawResource, ResourceDefinition } from './definition.ts';
 import { type ReportIssue, readField } from './field.ts';
 import { aliasOf, readFormerName } from './former-name.ts';
 import { resourceNameOf, type ValidatedSource, withOverlays } from './overlay.ts';
-import { resourceSchema } from './schema.ts';
-import { commonName, fileStem } from './sources.ts';
+import { commonName, fileStem, resourceSchema } from './sources.ts';
 import { readUniques } from './unique.ts';
 
 /** The location of a field: its file and its path within the file. */

@@ -3,8 +3,7 @@ import { type NamedField, querySchemaOf } from '../query/index.ts';
 import { hasKey, implies, oneOfSchema, type Parsed, parseYaml, type Source } from '../yaml/index.ts';
 import type { RawField } from './definition.ts';
 import { reservedFieldNames, serverTypes } from './field.ts';
-import { resourceSchema } from './schema.ts';
-import { commonName, fileStem, reservedTableNames } from './sources.ts';
+import { commonName, fileStem, reservedTableNames, resourceSchema } from './sources.ts';
 
 /**
  * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the

@@ -2,7 +2,7 @@ import type { Deprecation, Field, FieldType } from '../fields/index.ts';
 import type { RawRename } from './definition.ts';
 
 /** The former name of a field or a resource. */
-export interface FormerName {
+interface FormerName {
   readonly renamedFrom?: string;
   readonly alias?: Deprecation;
 }

@@ -1,7 +1,12 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { fileReason, UserError } from '../errors.ts';
+import { querySchema } from '../query/index.ts';
 import { readYaml, type Source } from '../yaml/index.ts';
+import base from './resource.schema.json' with { type: 'json' };
+
+/** JSON Schema of a resource file, including the keys of the query parts. */
+export const resourceSchema = { ...base, properties: { ...base.properties, ...querySchema } } as const;
 
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 

@@ -29,7 +29,7 @@ export const commandLine = ({ audit }: AuditConfig): Actor => ({
 });
 
 /** One change in an organization. */
-export interface ChangeLogEntry {
+interface ChangeLogEntry {
   readonly organization: string;
   /** A verb, for example create, update, delete, revoke or login. */
   readonly action: string;

@@ -2,4 +2,4 @@
 
 export { type Actor, type AuditConfig, commandLine, recordChanges } from './actor.ts';
 export type { Effect, EffectCaller, WriteAction } from './effect.ts';
-export { effects, effectTables, effectVariables, enabledEffects } from './effects.ts';
+export { effectTables, effectVariables, enabledEffects } from './effects.ts';

@@ -1,5 +1,4 @@
-import { valueCells } from './csv.ts';
-import { jsonBoolean } from './encode.ts';
+import { jsonBoolean, valueCells } from './encode.ts';
 import type { FieldType } from './type.ts';
 
 const booleans: Readonly<Record<string, boolean | undefined>> = { true: true, false: false };

@@ -81,3 +81,46 @@ export const jsonString: Encoder = (source, start, end, target, offset) => {
   target[next++] = quote;
   return next;
 };
+
+const [comma, carriageReturn, lineFeed] = [ascii(','), ascii('\r'), ascii('\n')];
+
+/** Encodes text as a cell. Adds quotes if the text is empty or contains a comma, quote or line break. */
+export const textCell: Encoder = (source, start, end, target, offset) => {
+  let next = offset;
+  let isPlain = end > start;
+  for (let index = start; index < end && isPlain; index++) {
+    const byte = source[index] as number;
+    isPlain = byte !== comma && byte !== quote && byte !== carriageReturn && byte !== lineFeed;
+    target[next++] = byte;
+  }
+  if (isPlain) return next;
+  next = offset;
+  target[next++] = quote;
+  for (let index = start; index < end; index++) {
+    const byte = source[index] as number;
+    if (byte === quote) target[next++] = quote;
+    target[next++] = byte;
+  }
+  target[next++] = quote;
+  return next;
+};
+
+/** How a type's values are written to and read from CSV. */
+export interface CsvFormat {
+  /** Encodes a non-null value selected by `read` as a cell. */
+  readonly encode: Encoder;
+  /**
+   * Converts a cell to a JSON value. Empty cells without quotes are undefined. Returns undefined if the value is absent,
+   * and the text itself if it cannot be converted, which validation rejects.
+   */
+  readonly parse: (cell: string | undefined) => unknown;
+}
+
+/** Returns the CSV format of values that are never empty texts, so that an empty cell means no value. */
+export const valueCells = (encode: Encoder, parse: (text: string) => unknown): CsvFormat => ({
+  encode,
+  parse: (cell) => (cell === undefined || cell === '' ? undefined : parse(cell)),
+});
+
+/** The CSV format of values whose JSON is a string, for example dates. */
+export const stringCells: CsvFormat = valueCells(textCell, (text) => text);

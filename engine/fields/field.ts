@@ -1,6 +1,5 @@
 import type { FieldTypeName } from './field-types.ts';
-import type { Lookup } from './lookups.ts';
-import type { ColumnDefinition, FieldType } from './type.ts';
+import type { ColumnDefinition, FieldType, Lookup } from './type.ts';
 
 /** Kind of value that the server writes to a read-only field. */
 export type ServerValue = 'id' | 'organization' | 'creator' | 'editor' | 'created' | 'updated';

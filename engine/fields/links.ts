@@ -1,5 +1,4 @@
-import { stringCells } from './csv.ts';
-import { jsonString, verbatim } from './encode.ts';
+import { jsonString, stringCells, verbatim } from './encode.ts';
 import { bigintType, formNumber, int64FromText, valueDistinction } from './numbers.ts';
 import type { FieldType } from './type.ts';
 

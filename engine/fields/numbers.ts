@@ -1,9 +1,6 @@
-import { valueCells } from './csv.ts';
-import { decimal, verbatim } from './encode.ts';
-import { decimalText, int64, integerText } from './exact.ts';
-import { jsonNumber } from './exact-json.ts';
-import { trimmedText } from './forms.ts';
-import type { Distinction, FieldType, TextConversion } from './type.ts';
+import { decimal, valueCells, verbatim } from './encode.ts';
+import { decimalText, int64, integerText, jsonNumber } from './exact-json.ts';
+import { type Distinction, type FieldType, type TextConversion, trimmedText } from './type.ts';
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;

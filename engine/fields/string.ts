@@ -1,7 +1,12 @@
-import { textCell } from './csv.ts';
-import { jsonString } from './encode.ts';
-import { indexedLength, indexedPrefix, type Lookup, lookupOf } from './lookups.ts';
-import type { FieldOptions, FieldType } from './type.ts';
+import { jsonString, textCell } from './encode.ts';
+import {
+  type FieldOptions,
+  type FieldType,
+  indexedLength,
+  indexedPrefix,
+  type Lookup,
+  lookupOf,
+} from './type.ts';
 
 /** Reports whether PostgreSQL can store a string. It rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');

@@ -1,8 +1,6 @@
-import { stringCells } from './csv.ts';
-import { jsonString } from './encode.ts';
-import { trimmedText } from './forms.ts';
+import { jsonString, stringCells } from './encode.ts';
 import { valueDistinction } from './numbers.ts';
-import type { FieldOptions, FieldType } from './type.ts';
+import { type FieldOptions, type FieldType, trimmedText } from './type.ts';
 
 /**
  * Returns an SQL expression that formats a timestamp without time zone as in RFC 3339, without an offset. PostgreSQL

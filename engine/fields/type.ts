@@ -1,6 +1,44 @@
 // The interface of field types. Validation, SQL, OpenAPI and migrations access types only through this interface.
-import type { Encoder } from './encode.ts';
-import type { Lookup } from './lookups.ts';
+
+import type { CsvFormat, Encoder } from './encode.ts';
+
+/** Returns a form's text without surrounding spaces, or undefined if it is blank. */
+export const trimmedText = (text: string): string | undefined =>
+  text.trim() === '' ? undefined : text.trim();
+
+// Index keys for text columns.
+
+/** Number of a text's characters that are indexed. PostgreSQL limits B-tree entries to about 2,700 bytes. */
+export const indexedLength = 100;
+/** Returns an SQL expression for a text's indexed prefix. */
+export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
+
+/** A method of finding records by text. */
+interface LookupKind {
+  /** Returns an SQL expression with equal values for equivalent texts. It must be immutable, because it is indexed. */
+  readonly key: (text: string) => string;
+  /** Returns whether only a few records share a value's key. Absent if this is true for all values. */
+  readonly isSelective?: (value: string) => boolean;
+}
+
+/** All lookups by name. */
+const lookups = {
+  exact: { key: (text) => text },
+  /** Email addresses, ignoring case. */
+  caseless: { key: (text) => `lower(${text})` },
+  /** Phone numbers, compared by digits: "+1 (555) 010-0" equals "0015550100". */
+  digits: {
+    key: (text) => `regexp_replace(regexp_replace(${text}, '\\D', '', 'g'), '^00', '')`,
+    // All records without a phone number share the empty key.
+    isSelective: (value) => value.replace(/\D/g, '').replace(/^00/, '') !== '',
+  },
+} as const satisfies Readonly<Record<string, LookupKind>>;
+
+/** The name of a lookup. */
+export type Lookup = keyof typeof lookups;
+
+/** Returns the lookup with this name. */
+export const lookupOf = (name: Lookup): LookupKind => lookups[name];
 
 /**
  * A parameter in PostgreSQL's text format, or null for SQL NULL. It is never a JavaScript number, so that values are
@@ -37,19 +75,8 @@ export interface ColumnDefinition {
   readonly sample: string;
 }
 
-/** How a type's values are written to and read from CSV. */
-export interface CsvFormat {
-  /** Encodes a non-null value selected by `read` as a cell. */
-  readonly encode: Encoder;
-  /**
-   * Converts a cell to a JSON value. Empty cells without quotes are undefined. Returns undefined if the value is absent,
-   * and the text itself if it cannot be converted, which validation rejects.
-   */
-  readonly parse: (cell: string | undefined) => unknown;
-}
-
 /** How a type's values are edited in a form. */
-export interface FormControl {
+interface FormControl {
   /** `suggestions` is an input with a list of records. */
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
   readonly help?: string;
@@ -61,7 +88,7 @@ export interface FormControl {
 }
 
 /** The field to which a migration converts a text, as SQL expressions. */
-export interface ConversionTarget {
+interface ConversionTarget {
   /** The table to which the field refers. */
   readonly referredTable: string;
   /** The record's organization ID. */

@@ -1,12 +1,12 @@
 import { Ajv2020 as Validator } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
-import { decimalText, integerText } from './exact.ts';
+import { decimalText, integerText } from './exact-json.ts';
 import { isStorable } from './string.ts';
 import { isDate, parseTimestamp } from './temporal.ts';
 import type { FieldOptions, FieldType, JsonSchema } from './type.ts';
 
 /** The properties of a field that validation depends on. */
-export interface ValidatedField extends FieldOptions {
+interface ValidatedField extends FieldOptions {
   readonly type: FieldType;
   readonly required: boolean;
 }

@@ -5,7 +5,22 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHa
 import fastifyPlugin from 'fastify-plugin';
 import { errors } from '../errors.ts';
 import { varyBy } from './reply.ts';
-import { parseWeights } from './weights.ts';
+
+/**
+ * Parses a header such as `Accept` into names and weights. Names are in lower case and without parameters;
+ * weights are between 0 and 1.
+ */
+export const parseWeights = (header: string): ReadonlyMap<string, number> =>
+  new Map(
+    header
+      .toLowerCase()
+      .split(',')
+      .map((element) => {
+        const [name = '', ...parameters] = element.split(';').map((part) => part.trim());
+        const weight = parameters.find((parameter) => parameter.startsWith('q='));
+        return [name, weight === undefined ? 1 : Number(weight.slice(2))];
+      }),
+  );
 
 /**
  * Minimum and maximum size of compressed bodies, in bytes. Smaller bodies fit into one packet; larger ones
@@ -47,7 +62,7 @@ const codings = {
 type Coding = keyof typeof codings;
 
 /** Returns shared bytes in a coding that the client accepts, and sets the response headers. */
-export type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
+type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
 
 declare module 'fastify' {
   interface FastifyInstance {

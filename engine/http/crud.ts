@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Resource } from '../compile/index.ts';
 import type { Database } from '../database/index.ts';
+import type { Query } from '../query/index.ts';
 import {
+  type Body,
   execute,
   formatOf,
   type Principal,
@@ -16,8 +18,40 @@ import { acceptedFormat, sendExport } from './exports.ts';
 import { logSlow } from './log.ts';
 import { rejectOtherMethods } from './methods.ts';
 import { RequestInput, rejectHeaders } from './operation-input.ts';
-import { fieldNamesInRequest } from './requested-names.ts';
 import { respond } from './respond.ts';
+
+/** Parameters whose values are field names. */
+const fieldNameParameters = ['sort', 'fields', 'expand', 'match'] as const;
+const baseName = /^\w+/;
+
+/**
+ * Returns the fields named in a request's parameters and body, which can contain many records.
+ * @param fieldNames names of the resource's fields
+ */
+function fieldNamesInRequest(
+  query: Query,
+  body: Body | undefined,
+  fieldNames: ReadonlySet<string>,
+): Set<string> {
+  const result = new Set<string>();
+  const add = (name: string) => {
+    if (fieldNames.has(name)) result.add(name);
+  };
+  for (const parameter in query) add(baseName.exec(parameter)?.[0] ?? '');
+  for (const parameter of fieldNameParameters) {
+    const value = query[parameter];
+    if (value === undefined) continue;
+    for (const text of [value].flat()) for (const name of text.split(',')) add(name.trim());
+  }
+  if (body === undefined) return result;
+  for (const key in body) add(key);
+  const { records, match } = body;
+  if (Array.isArray(records)) {
+    for (const record of records) for (const key in record as object) add(key);
+  }
+  if (Array.isArray(match)) for (const name of match) add(String(name));
+  return result;
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -47,7 +81,7 @@ declare module 'fastify' {
 }
 
 /** Options for the routes of a resource. */
-export interface CrudOptions {
+interface CrudOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -10,9 +11,73 @@ import {
   sqlState,
 } from '../database/index.ts';
 import { errorJson, errors, HttpError } from '../errors.ts';
-import type { NotFound } from './not-found.ts';
+import { nearest } from '../yaml/index.ts';
+import { apiPrefix } from './openapi.ts';
 import { json } from './reply.ts';
-import { newRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
+
+/** Header that contains the request ID, in requests and responses. */
+const requestIdHeader = 'x-request-id';
+
+const boot = randomBytes(4).toString('hex');
+let requestCount = 0;
+
+/**
+ * Generates an ID that is unique across nodes. All IDs have the same length, so that equal errors have the
+ * same length too.
+ */
+const newRequestId = (): string => `${boot}-${(++requestCount).toString(36).padStart(6, '0')}`;
+
+/** Returns the request ID sent by the caller if it is short and printable, otherwise a new one. */
+export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
+  const header = headers[requestIdHeader];
+  return typeof header === 'string' && /^[\w.:-]{1,128}$/.test(header) ? header : newRequestId();
+}
+
+/** The names of a resource in URLs. */
+export interface NamedResource {
+  readonly name: string;
+  readonly definition: { readonly singular: string };
+}
+
+/** Returns the error for a URL without a route. It contains only the names of public resources. */
+export type NotFound = (url: string) => HttpError;
+
+/** Maximum length of a path segment that is compared with resource names. */
+const maxCompared = 60;
+
+/** Returns a function that creates the errors for unknown URLs. @param resources the instance's resources */
+export function createNotFound(resources: readonly NamedResource[]): NotFound {
+  const names = resources.map(({ name }) => name);
+  const resourceList = `${apiPrefix} has ${names.join(', ')}`;
+  return (url) => {
+    const path = url.split('?', 1)[0] ?? '';
+    const isApi = path === apiPrefix || path.startsWith(`${apiPrefix}/`);
+    const words = path
+      .slice(isApi ? apiPrefix.length : 0)
+      .split('/')
+      .slice(1, 10);
+    const [resourceName = '', id, ...rest] = words;
+    if (!isApi) {
+      const similarName = names.find((name) => words.some((word) => word.toLowerCase() === name));
+      return similarName === undefined
+        ? errors.pathNotFound(`; the API is under ${apiPrefix}`)
+        : errors.pathNotFound('', `Did you mean "${apiPrefix}/${similarName}"?`);
+    }
+    const resource = resources.find(({ name }) => name === resourceName);
+    if (resource === undefined) {
+      const similarName = nearest(resourceName.slice(0, maxCompared), names);
+      return errors.pathNotFound(
+        `; ${resourceList}`,
+        similarName === undefined ? undefined : `Did you mean "${similarName}"?`,
+      );
+    }
+    // A record has a route, so its URL is unknown only if its ID cannot be decoded.
+    const isRecord = id !== undefined && id !== '' && rest.length === 0;
+    return isRecord
+      ? errors.recordNotFound(resource.definition.singular)
+      : errors.pathNotFound(`; ${resourceList}`);
+  };
+}
 
 /** Headers of every response. `nosniff` prevents browsers from guessing another content type. */
 const standardHeaders = (requestId: string) => ({

@@ -10,8 +10,8 @@ import {
   type ListInput,
   type OperationPlan,
 } from '../records/index.ts';
+import { parseWeights } from './compression.ts';
 import { varyBy } from './reply.ts';
-import { parseWeights } from './weights.ts';
 
 /**
  * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON.

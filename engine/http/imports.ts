@@ -19,7 +19,7 @@ const minimumRate = 1024;
 const gracePeriodMs = 30_000;
 
 /** Options for import routes. */
-export interface ImportRouteOptions {
+interface ImportRouteOptions {
   readonly resource: Resource;
   readonly database: Database;
   /** Path of the resource. */

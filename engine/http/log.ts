@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Trace } from '../records/index.ts';
 
 /** Destination for log lines in JSON. */
-export interface LogStream {
+interface LogStream {
   readonly write: (line: string) => void;
 }
 

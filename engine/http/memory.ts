@@ -2,12 +2,34 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import type { Admission } from '../database/index.ts';
+import { type Admission, RequestScope, runInRequest } from '../database/index.ts';
 import { errors } from '../errors.ts';
-import { ownerOf } from './owner.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /**
+     * Owner whose limits apply to a request without a principal: an organization's ID, or another key for a
+     * user who has not selected an organization. Empty if unknown; all such requests share the same limits.
+     */
+    owner: string;
+    /**
+     * Rejects if the caller is no longer authorized to read the response; absent for unauthenticated callers.
+     */
+    assertAllowed?: () => Promise<unknown>;
+    /** Context of the request's statements. */
+    scope: RequestScope;
+  }
+  interface FastifyContextConfig {
+    /** Content types that the route can send as a stream, without parameters. Other routes cannot send streams. */
+    streams?: readonly string[];
+  }
+}
+
+/** Returns the owner to which a request's statements and memory are charged. */
+const ownerOf = ({ principal, owner }: FastifyRequest): string => principal?.organization ?? owner;
 
 /** Limits on the memory that clients can use. Sizes are in bytes. */
-export interface MemoryOptions {
+interface MemoryOptions {
   /** Counts unread response bytes, and delays statements while they exceed a limit. */
   readonly admission: Admission;
   /** Maximum number of connections. Requests on additional connections get 503. */
@@ -21,19 +43,6 @@ export interface MemoryOptions {
    * Time after which a client that reads slower than {@link minimumRate} is disconnected, in milliseconds.
    */
   readonly windowMs?: number;
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /**
-     * Rejects if the caller is no longer authorized to read the response; absent for unauthenticated callers.
-     */
-    assertAllowed?: () => Promise<unknown>;
-  }
-  interface FastifyContextConfig {
-    /** Content types that the route can send as a stream, without parameters. Other routes cannot send streams. */
-    streams?: readonly string[];
-  }
 }
 
 /** Interval at which the caller of a streamed response is authorized again, in milliseconds. */
@@ -232,11 +241,7 @@ function boundBodies(app: FastifyInstance, total: number): void {
 const cleanups = new WeakMap<Socket, Set<() => void>>();
 
 /** Runs work once, when the response has been sent or its connection has been closed. */
-export function afterwards(
-  { raw: { socket } }: FastifyRequest,
-  { raw }: FastifyReply,
-  work: () => void,
-): void {
+function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, work: () => void): void {
   if (socket.destroyed) {
     work();
     return;
@@ -258,3 +263,24 @@ export function afterwards(
   pendingCallbacks.add(runOnce);
   raw.once('close', runOnce);
 }
+
+/**
+ * Runs handlers in a context that tells the database which request a statement is for, and whether its client
+ * has disconnected.
+ */
+export const requestScopes = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.decorateRequest('owner', '');
+    app.addHook('onRequest', (request, reply, done) => {
+      const scope = new RequestScope(() => ownerOf(request));
+      request.scope = scope;
+      afterwards(request, reply, () => {
+        if (!reply.raw.writableFinished) scope.disconnect();
+      });
+      runInRequest(scope, done);
+    });
+    // Body events run in the connection's context, so the request's context is restored here.
+    app.addHook('preValidation', (request, _reply, done) => runInRequest(request.scope, done));
+  },
+  { name: 'request-scopes', fastify: '5.x', dependencies: ['errors'] },
+);

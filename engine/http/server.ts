@@ -1,19 +1,67 @@
 import type { Server } from 'node:http';
 import type { FastifyHttpOptions, FastifyInstance, LogController } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import { type Admission, type DatabaseConfig, processShare } from '../database/index.ts';
-import { bodyTimeout } from './body-timeout.ts';
 import { compression } from './compression.ts';
-import { draining } from './draining.ts';
-import { errorHandling, rejectMalformedRequest, rejectUndecodableUrl } from './error-handling.ts';
-import { gracefulClose } from './graceful-close.ts';
+import {
+  createNotFound,
+  errorHandling,
+  type NamedResource,
+  type NotFound,
+  rejectMalformedRequest,
+  rejectUndecodableUrl,
+  requestIdOf,
+} from './error-handling.ts';
+import { draining, gracefulClose } from './graceful-close.ts';
 import { logRequests, logStream } from './log.ts';
-import { memory } from './memory.ts';
+import { memory, requestScopes } from './memory.ts';
 import { restoreMethod, substituteMethod } from './methods.ts';
-import { createNotFound, type NamedResource, type NotFound } from './not-found.ts';
-import { rawBodies } from './raw-bodies.ts';
-import { requestIdOf } from './request-id.ts';
-import { requestScopes } from './request-scope.ts';
 import type { HttpConfig } from './variables.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether the route streams its body and enforces its own time limit. */
+    isStreamed?: true;
+  }
+}
+
+/** Maximum time to receive a request body, in milliseconds. */
+const limitMs = 15_000;
+
+/** Rejects bodies that take too long. Node's `requestTimeout` cannot differ between routes. */
+const bodyTimeout = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.addHook('onRequest', ({ raw, routeOptions }, _reply, done) => {
+      const { 'content-length': length = '0', 'transfer-encoding': encoding } = raw.headers;
+      const hasBody = encoding !== undefined || length !== '0';
+      if (hasBody && routeOptions.config.isStreamed !== true) {
+        const timer = setTimeout(() => {
+          const error = Object.assign(new Error('the request body timed out'), {
+            code: 'ERR_HTTP_REQUEST_TIMEOUT',
+          });
+          app.server.emit('clientError', error, raw.socket);
+        }, limitMs);
+        // Emitted when the body is complete or the connection is closed.
+        raw.once('close', () => clearTimeout(timer));
+      }
+      done();
+    });
+  },
+  { name: 'body-timeout', fastify: '5.x' },
+);
+
+/**
+ * Passes every body to its handler as bytes. Permissions must be checked before a body is parsed, and
+ * Fastify's parsers would round numbers, repair invalid UTF-8 and reject an empty DELETE.
+ */
+const rawBodies = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+    app.decorateRequest('principal', null);
+  },
+  { name: 'raw-bodies', fastify: '5.x' },
+);
 
 /**
  * Creates a server without routes that enforces limits, handles errors and shuts down gracefully.
@@ -48,7 +96,7 @@ export async function httpServer(
 
 /** Connection limits, in bytes and milliseconds. */
 export const connectionOptions = {
-  // Sufficient for the longest import. Other bodies have a shorter limit, see body-timeout.ts.
+  // Sufficient for the longest import. Other bodies have a shorter limit.
   requestTimeout: 3_600_000,
   // Longer than the timeout of typical load balancers, so that they do not send requests on a connection
   // being closed.

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { connectionOptions } from './server.ts';
 
 /** A listener whose app can be replaced while connections stay open. */
-export interface SwitchableListener {
+interface SwitchableListener {
   readonly server: Server;
   /**
    * Sends later requests to another app, which must be ready, and closes the previous app when its requests

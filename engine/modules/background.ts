@@ -9,7 +9,7 @@ declare module 'fastify' {
 }
 
 /** Background work that one process performs for all processes of an instance. */
-export interface Background {
+interface Background {
   /**
    * Repeats work at an interval while the app runs and this process is responsible for background work, starting when
    * it becomes responsible. The work is awaited before its next run and before the app closes. Pauses while the app is

@@ -2,9 +2,10 @@
 // May import errors, config, definition, database, tables, effects, compile.
 
 export { type BackgroundOfProcess, backgroundWork, type PeriodicTask } from './background.ts';
-export type { DoctorCheck, DoctorSubject, Finding } from './check.ts';
 export {
+  assertOutputWritable,
   type CommandLine,
+  type CommandOutput,
   type CommandResult,
   confirm,
   firstLineOfInput,
@@ -13,8 +14,8 @@ export {
   jsonResult,
   type OrganizationContext,
   organizationOption,
+  showProgress,
+  writeOutput,
 } from './command-line.ts';
-export type { Family, Metrics, ReportValue } from './metrics.ts';
-export type { Module } from './module.ts';
-export { assertOutputWritable, type CommandOutput, showProgress, writeOutput } from './output.ts';
+export type { DoctorCheck, DoctorSubject, Family, Finding, Metrics, Module } from './module.ts';
 export { deleteExpired, type RetentionRule, retentionBatch, startRetention } from './retention.ts';

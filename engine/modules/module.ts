@@ -3,9 +3,59 @@ import type { FastifyInstance } from 'fastify';
 import type { AddedResponses, Fragment } from '../compile/index.ts';
 import type { Variables } from '../config/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
-import type { DoctorCheck } from './check.ts';
 import type { CommandLine } from './command-line.ts';
-import type { Metrics } from './metrics.ts';
+
+/** A part of an instance that `crm doctor` can check. */
+export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
+
+/** A problem or a setting that is probably unintended, and how to fix it. */
+export interface Finding {
+  /** Location: a variable, a line of a file, a folder, a table or an organization. */
+  readonly location: string;
+  /** Description of the problem, without a full stop. */
+  readonly message: string;
+  /** A sentence that says how to fix the problem. */
+  readonly advice: string;
+  /** Set if everything works but the setting is probably unintended. */
+  readonly isNote?: true;
+}
+
+/**
+ * A check for `crm doctor`. It must not change records or settings.
+ * @typeParam Subject the parts of the instance that the check needs
+ */
+export interface DoctorCheck<Subject = unknown> {
+  /** Subject of the check in a few words, for example "time". */
+  readonly name: string;
+  /** Parts passed to the check. The check is skipped if any of them is unavailable. */
+  readonly needs: readonly DoctorSubject[];
+  readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
+}
+
+/** A metric family, as defined by Prometheus. */
+export interface Family {
+  readonly type: 'counter' | 'gauge';
+  readonly help: string;
+}
+
+/** Metrics of a module. */
+export interface Metrics {
+  /** Families by name. Several modules can report values for the same family if their labels differ. */
+  readonly families: Readonly<Record<string, Family>>;
+  /**
+   * Whether the metrics describe the whole instance. If so, a single process reports them. Otherwise, the values of all
+   * processes are added up.
+   */
+  readonly ofInstance: boolean;
+  /** Reports the current values. If the function throws, the values are omitted. */
+  readonly read: (report: ReportValue) => void | Promise<void>;
+}
+
+/**
+ * Reports a value for a family.
+ * @param labels must have few distinct values, so they must not contain caller input or an organization's name or ID
+ */
+type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
 
 /**
  * A part of an instance other than records, in its own folder.

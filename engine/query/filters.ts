@@ -18,7 +18,7 @@ export const maxFilterValues = 50;
 const maxUnknown = 5;
 
 /** A filterable field with its operators. */
-export interface Filter {
+interface Filter {
   readonly field: Field;
   readonly operators: readonly OperatorName[];
   readonly parameters: readonly FilterParameter[];
@@ -31,7 +31,7 @@ interface FilterParameter {
 }
 
 /** A filter in a request, with at least one value. Values are parameters of the field's type. */
-export interface Condition {
+interface Condition {
   readonly field: Field;
   readonly operator: OperatorName;
   readonly values: readonly string[];

@@ -2,7 +2,7 @@ import type { Field, FieldType } from '../fields/index.ts';
 import { column } from '../sql/index.ts';
 
 /** The values of a filter, for its SQL condition. */
-export interface Operand {
+interface Operand {
   /** Values as parameters of the field's type, or keywords of the operator. */
   readonly values: readonly string[];
   /** Returns the placeholder of the value, or of the list if there are several values. */
@@ -10,7 +10,7 @@ export interface Operand {
 }
 
 /** A comparison of a field with a request's values, as in `?field[operator]=value`. */
-export interface FilterOperator {
+interface FilterOperator {
   /** The ability that the field's type must have. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
   /** Whether the operator compares with null, so the field must be nullable. */

@@ -11,13 +11,13 @@ const farOffset = 10_000;
 const farthestPage = 10 ** 12;
 
 /** The pages of a resource's lists. */
-export interface PageRule {
+interface PageRule {
   /** Number of records per page. */
   readonly size: number;
 }
 
 /** The requested page. */
-export interface PageParameter {
+interface PageParameter {
   /** Page number, starting at 1, as decimal text, because it is unbounded. */
   readonly page: string;
   /** Number of records to skip. Undefined if the page is beyond the end of any table. */

@@ -1,11 +1,10 @@
 import type { FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
-import { expansion } from './expansion.ts';
-import { fieldsParameter } from './fields-parameter.ts';
 import { filters } from './filters.ts';
 import { page } from './page.ts';
 import type { Clauses, Cost, DeclarationContext, Index, NamedField, Query, QueryPart } from './part.ts';
+import { expansion, fieldsParameter } from './projection.ts';
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 

@@ -5,7 +5,7 @@ import { afterPosition, parseCursor, positionShape, type UnverifiedCursor } from
 import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 
 /** The default order of a resource's lists. */
-export interface Sort {
+interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
   /** Fields by which callers can sort, by field name. Empty if the order is fixed. */
@@ -13,7 +13,7 @@ export interface Sort {
 }
 
 /** The requested order, and the position where the page starts. */
-export interface Order {
+interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
   /** The position in `?cursor=`. */

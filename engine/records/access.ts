@@ -1,5 +1,5 @@
 /** Actions that a profile can grant on an object. Each action is one bit of a grant mask. */
-export const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16 } as const;
+const actions = { list: 1, read: 2, create: 4, update: 8, delete: 16 } as const;
 
 export type Action = keyof typeof actions;
 

@@ -4,7 +4,7 @@ import type { Body } from './body.ts';
 import { organizationOf, type RowScope } from './rows.ts';
 
 /** The caller and organization of a write. */
-export interface Author extends RowScope {
+interface Author extends RowScope {
   readonly caller: { readonly principal: { readonly user: string | null } };
 }
 

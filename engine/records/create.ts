@@ -1,17 +1,43 @@
-import { type Placeholder, prepare } from '../sql/index.ts';
-import { assignments, type WriteValues } from './assignments.ts';
+import type { ResourceDefinition, Unique } from '../definition/index.ts';
+import { errors, type FieldIssue, type HttpError } from '../errors.ts';
+import type { Field } from '../fields/index.ts';
+import { type Placeholder, type Prepared, prepare } from '../sql/index.ts';
+import { allows } from './access.ts';
+import { assignIf, assignments, assignmentsOf, type WriteValues } from './assignments.ts';
+import {
+  type BatchPlan,
+  batchLimits,
+  batchPlan,
+  batchResult,
+  envelopeOf,
+  isDeadlock,
+  lockedItemsSql,
+  objectOf,
+  prepareBatch,
+  resultsSql,
+  splitterOf,
+  successSql,
+  updateItems,
+  withFailures,
+} from './batch.ts';
 import { type IdempotentPlan, idempotentResult, idempotentStatement, lostRace } from './idempotency.ts';
+import { isBlankValue, itemValues, namesOf, sameKeySql, uniqueKeyText } from './indexes.ts';
 import type { CreateInput, Operation, OperationContext } from './operation.ts';
 import { entityTag } from './preconditions.ts';
-import { explainRejection } from './rejections.ts';
-import { basePlan, validBody } from './requests.ts';
-import { etagHeader, locationHeader, replayedHeader } from './response-headers.ts';
-import type { CreatedResult } from './results.ts';
-import { organizationOf } from './rows.ts';
+import { createRejectionFinder, explainRejection, type RejectionFinder } from './rejections.ts';
+import { basePlan, rejectRequest, validBody } from './requests.ts';
+import {
+  type BatchResult,
+  type CreatedResult,
+  etagHeader,
+  locationHeader,
+  replayedHeader,
+} from './results.ts';
+import { organizationOf, visibleSql } from './rows.ts';
 import { decodeWritten, effectsOf, foundRow, prepareInsert, selectResult, tableOf } from './statements.ts';
 
 /** The plan for a POST request that creates a record. */
-export interface CreatePlan extends IdempotentPlan, WriteValues {
+interface CreatePlan extends IdempotentPlan, WriteValues {
   readonly caller: IdempotentPlan['caller'];
 }
 
@@ -84,3 +110,201 @@ function insertion(context: OperationContext, placeholder: Placeholder<CreatePla
     values: entries.map(({ value }) => value).join(', '),
   };
 }
+
+/** The plan for a POST request that creates or updates many records. */
+export interface CreateBatchPlan extends BatchPlan, IdempotentPlan {
+  readonly caller: IdempotentPlan['caller'];
+  /**
+   * Names of the unique fields that identify existing records, separated by spaces; empty if all records are
+   * new.
+   */
+  readonly match: string;
+}
+
+/**
+ * `POST /R/batch`: creates up to 1,000 records in one statement. With `match`, also updates existing records.
+ */
+export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, Promise<CreateBatchPlan>> = {
+  method: 'POST',
+  path: '/batch',
+  action: 'create',
+  status: 200,
+  isBatch: true,
+  responseHeaders: replayedHeader,
+  body: batchLimits,
+  compile: (context) => {
+    const { definition, body: rules, items: table } = context;
+    const variants = new Map(
+      [undefined, ...definition.uniques].map((match) => [variantName(match), compileVariant(context, match)]),
+    );
+    const variantOf = ({ match }: Pick<CreateBatchPlan, 'match'>): Variant => {
+      const variant = variants.get(match);
+      if (variant === undefined) throw invalidMatch(definition);
+      return variant;
+    };
+    return {
+      plan: async (input) => {
+        const { caller, strict } = input;
+        const envelope = envelopeOf(input, 'records', true);
+        const partialPlan = { match: variantName(envelope.match?.map((name) => ({ name }))) };
+        const { match } = variantOf(partialPlan);
+        const { grants } = caller.principal;
+        if (match !== undefined && !allows(grants, definition.name, 'update')) {
+          throw errors.forbidden(definition.name, 'update');
+        }
+        const { idempotency } = input;
+        const batch = await batchPlan(input, envelope, {
+          table,
+          location: (number) => `records[${number - 1}]`,
+          read: (value) => {
+            const body = objectOf(value);
+            rejectRequest([
+              ...(strict ? rules.unexpected(body) : []),
+              ...rules.validate(body),
+              ...(match ?? []).filter((field) => isBlankValue(body, field)).map(missingKeyIssue),
+            ]);
+            return { id: null, body };
+          },
+          ...(match && {
+            key: ({ body }) => uniqueKeyText(match, body),
+            sameKey: errors.duplicateInBatch(namesOf(match)),
+          }),
+        });
+        return { ...batch, ...partialPlan, caller, idempotency };
+      },
+      statement: (plan) => {
+        const { simple, idempotent } = variantOf(plan);
+        return (plan.idempotency === undefined ? simple : idempotent).bind(plan);
+      },
+      // With `match`, the number of new records is not known in advance.
+      creates: ({ match, size, failures }) => (match === '' ? size - failures.size : 1),
+      result: (plan, rows) => {
+        if (plan.idempotency === undefined) return batchResult(plan, rows);
+        const { json, isReplayed } = idempotentResult(plan, rows);
+        return { kind: 'batch', json, isReplayed };
+      },
+      retryable: (cause) => lostRace(cause) || isDeadlock(cause),
+      splitter: splitterOf<CreateBatchPlan>((plan) => variantOf(plan).simple.bind(plan)),
+      rejection: {
+        statement: (plan) => variantOf(plan).rejections.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, variantOf(plan).rejections.errors(plan, rows)),
+      },
+    };
+  },
+  describe: ({ recordName, pluralName, definition }) => ({
+    operationId: `batchCreate${pluralName}`,
+    summary: `Create or update many ${definition.name.replaceAll('_', ' ')}`,
+    body: {
+      description:
+        'Up to 1,000 records, 8 MiB. With `match`, existing records with the same values in these fields are updated as by PATCH, which also requires the `update` grant.',
+      schema: `${recordName}Batch`,
+    },
+    success: {
+      description: 'The result of each record, in the order of the request.',
+      schema: 'BatchResults',
+    },
+  }),
+};
+
+/**
+ * The statements for one value of `match`. They insert every record, or update the existing ones that have
+ * the same unique values.
+ */
+interface Variant {
+  readonly match: Unique | undefined;
+  readonly simple: Prepared<CreateBatchPlan>;
+  /** Statement for requests with an `Idempotency-Key`. */
+  readonly idempotent: Prepared<CreateBatchPlan>;
+  readonly rejections: RejectionFinder;
+}
+
+/** Returns a variant's key, which does not depend on the order of its fields. */
+const variantName = (match: readonly { readonly name: string }[] = []): string =>
+  match
+    .map(({ name }) => name)
+    .sort()
+    .join(' ');
+
+const invalidMatch = ({ uniques }: ResourceDefinition): HttpError =>
+  errors.invalidParameter(
+    'match',
+    uniques.length === 0
+      ? 'cannot be used, because no field is unique'
+      : `must be one of ${uniques.map((unique) => JSON.stringify(namesOf(unique))).join(', ')}`,
+  );
+
+const missingKeyIssue = ({ name }: Field): FieldIssue => ({
+  field: name,
+  message: `${name} must not be empty because records are matched by it`,
+});
+
+function compileVariant(context: OperationContext, match: Unique | undefined): Variant {
+  const { definition, items: table } = context;
+  const { name } = definition;
+  return {
+    match,
+    simple: prepareBatch(($) => {
+      organizationOf($);
+      return `with ${writeSql(context, match, $)} select ${resultsOf(match, $)}`;
+    }),
+    idempotent: prepareBatch(($) => {
+      organizationOf($);
+      return idempotentStatement($, {
+        path: `${name}/batch`,
+        write: (source) => writeSql(context, match, $, source),
+        result: `select ${resultsOf(match, $)} as "record", '' as "tag", '0' as "record_id" from _first`,
+        mark: '',
+      });
+    }),
+    rejections: createRejectionFinder(definition, table, match === undefined ? 'create' : { match }),
+  };
+}
+
+/**
+ * Returns the common table expressions that update matching records and then create the remaining ones.
+ * @param guard see {@link ItemTable}
+ */
+function writeSql(
+  context: OperationContext,
+  match: Unique | undefined,
+  $: Placeholder<CreateBatchPlan>,
+  guard?: string,
+): string {
+  const { definition, items: table } = context;
+  const { fields } = definition;
+  const assignments = assignmentsOf(fields, 'create', $, table.assignments);
+  const columns = assignments.map((assignment) => assignment.column).join(', ');
+  const values = assignments.map(({ value }) => value).join(', ');
+  // Records are inserted in request order, so that their IDs ascend in that order. If concurrent requests can
+  // write the same keys, records are inserted in key order to prevent deadlocks.
+  const order = match === undefined ? [] : itemValues(table, match);
+  const isNew = match === undefined ? '' : ' where not exists (select from _found _f where _f._n = _i._n)';
+  return [
+    table.expression($, guard),
+    ...(match === undefined ? [] : [updateMatchingSql(context, match, $)]),
+    `_new as materialized (select _i.*, row_number() over (order by ${[...order, '_i._n'].join(', ')}) as _rank from _items _i${isNew})`,
+    // IDs ascend in the order of the rows.
+    `_written as (insert into ${tableOf(context)} (${columns}) select ${values} from _new _i order by _i._rank returning *)${effectsOf(context, 'create', $)}`,
+    '_ids as (select "id", row_number() over (order by "id") as _rank from _written)',
+  ].join(', ');
+}
+
+/** Returns the common table expressions that update matching records. */
+function updateMatchingSql(
+  context: OperationContext,
+  match: Unique,
+  $: Placeholder<CreateBatchPlan>,
+): string {
+  const { definition, items: table } = context;
+  const assignments = assignmentsOf(definition.fields, 'update', $, (field) =>
+    assignIf(table.hasField(field), table.assignments(field)),
+  );
+  const condition = `${visibleSql($)} and ${sameKeySql(match, itemValues(table, match))}`;
+  return `${lockedItemsSql(context, condition)}, ${updateItems(context, assignments, $, '_changed')}`;
+}
+
+const resultsOf = (match: Unique | undefined, $: Placeholder<CreateBatchPlan>): string =>
+  resultsSql($, [
+    `select _i._n, ${successSql(201, '_w."id"')} from _new _i join _ids _w on _w._rank = _i._rank`,
+    ...(match === undefined ? [] : [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`]),
+  ]);

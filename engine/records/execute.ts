@@ -9,11 +9,29 @@ import {
 import { HttpError } from '../errors.ts';
 import type { Statement } from '../sql/index.ts';
 import { canWrite } from './access.ts';
-import { rejectedItems } from './database-rejections.ts';
 import type { CompiledOperation, OperationInput, OperationPlan } from './operation.ts';
-import { reserveRecords } from './record-limit.ts';
-import { isRejection } from './rejections.ts';
+import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
+
+/**
+ * Reserves records before they are created. Returns undefined if the number of records is not limited.
+ * @throws HttpError 403 if the organization's limit would be exceeded
+ */
+export type ReserveRecords = (organization: string, count: number) => Promise<void> | undefined;
+
+const limits = new WeakMap<Database, ReserveRecords>();
+
+/** Limits the number of records in a database. Every creation of records calls the function first. */
+export function limitRecords(database: Database, reserve: ReserveRecords): void {
+  limits.set(database, reserve);
+}
+
+/** Reserves at least this number of records, if their number is limited. */
+export const reserveRecords: (
+  database: Database,
+  ...reservation: Parameters<ReserveRecords>
+) => ReturnType<ReserveRecords> = (database, organization, count) =>
+  limits.get(database)?.(organization, count);
 
 /**
  * Maximum number of attempts to write. A concurrent change can resolve a conflict before its cause is found.

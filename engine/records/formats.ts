@@ -1,7 +1,7 @@
 import type { Layout } from '../sql/index.ts';
 
 /** A format for many records, in addition to JSON. */
-export interface Format {
+interface Format {
   /** Media type without parameters. */
   readonly type: string;
   /** How records are serialized. */
@@ -11,7 +11,7 @@ export interface Format {
 }
 
 /** All formats by name. The command line uses the same names. */
-export const formats = {
+const formats = {
   csv: { type: 'text/csv', layout: 'csv', head: (names) => `${names.join(',')}\r\n` },
   ndjson: { type: 'application/x-ndjson', layout: 'ndjson' },
 } as const satisfies Readonly<Record<string, Format>>;

@@ -1,29 +1,49 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Database } from '../database/index.ts';
-import { errors } from '../errors.ts';
+import { type ErrorCode, errors, HttpError } from '../errors.ts';
 import { parameterIssue, type Query } from '../query/index.ts';
-import { allows } from './access.ts';
+import { type Action, allows } from './access.ts';
 import { aliasesOf } from './aliases.ts';
-import { csvLines } from './csv-lines.ts';
 import { type FormatName, formatNames } from './formats.ts';
-import { type ImportSummary, importLines, keysOf } from './import-lines.ts';
-import { ndjsonLines } from './lines.ts';
+import { type ImportSummary, type ImportWrites, importLines, keysOf, writeMany } from './import-lines.ts';
+import { csvLines, ndjsonLines } from './lines.ts';
 import type { Caller, DescribedResource, OperationContext, OperationDescription } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { commonParameters, rejectRequest, unknownParameters } from './requests.ts';
-import { retryWhenBusy } from './retry.ts';
-import { type ImportWrites, writeMany } from './write-many.ts';
+
+/**
+ * Codes of errors after which a statement, which did not run or was rolled back, can succeed a little later.
+ */
+const transientCodes: readonly ErrorCode[] = ['overloaded', 'too_slow'];
+const maxTries = 5;
+const firstPauseMs = 250;
+
+/**
+ * Runs one step of long work and retries it with backoff if the database is busy, so that the previous steps
+ * are not lost.
+ */
+async function retryWhenBusy<T>(work: () => Promise<T>, tries = 1): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (!(cause instanceof HttpError && transientCodes.includes(cause.code)) || tries === maxTries)
+      throw cause;
+  }
+  await pause(firstPauseMs * 2 ** (tries - 1));
+  return retryWhenBusy(work, tries + 1);
+}
 
 /** Options of an import. */
 export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>> {}
 
 /** The input of an import. */
-export interface ImportInput extends ImportOptions {
+interface ImportInput extends ImportOptions {
   readonly caller: Caller;
   readonly format: FormatName;
 }
 
 /** A validated import. */
-export interface ImportPlan extends ImportWrites {
+interface ImportPlan extends ImportWrites {
   readonly format: FormatName;
 }
 
@@ -38,7 +58,7 @@ interface ImportObserver {
 }
 
 /** The import operation of a resource. */
-export interface Import {
+interface Import {
   /** Parses the options in query parameters. @throws HttpError 400 with all invalid parameters */
   readonly options: (query: Query, strict: boolean) => ImportOptions;
   /** Validates the input. @throws HttpError 403 if the caller cannot update matching records */
@@ -59,7 +79,7 @@ export interface Import {
 /**
  * `POST /R/import`: creates records from a body of any length. With `match`, also updates existing records.
  */
-export const imports = {
+const imports = {
   method: 'POST',
   path: '/import',
   action: 'create',
@@ -150,3 +170,32 @@ function optionsOf(query: Query, strict: boolean): ImportOptions {
     isDryRun: dryRun === 'true',
   };
 }
+
+/** A route that reads a body of any length. It is like an operation, but runs any number of statements. */
+export interface Upload<Compiled = unknown> {
+  readonly method: 'POST';
+  /** Appended to the path of the resource. */
+  readonly path: string;
+  /** The required grant. */
+  readonly action: Action;
+  /** The status code on success. */
+  readonly status: 200;
+  /** Accepted formats of the body. */
+  readonly formats: readonly FormatName[];
+  readonly compile: (context: OperationContext, operations: CompiledOperations) => Compiled;
+  readonly describe: (resource: DescribedResource) => OperationDescription;
+}
+
+/** All uploads, in the order of the OpenAPI document. */
+export const uploads = { import: imports } satisfies Readonly<Record<string, Upload>>;
+
+/** The compiled uploads of one resource. */
+export interface CompiledUploads {
+  readonly import: Import;
+}
+
+/** Compiles every upload of a resource. */
+export const compileUploads = (
+  context: OperationContext,
+  operations: CompiledOperations,
+): CompiledUploads => ({ import: uploads.import.compile(context, operations) });

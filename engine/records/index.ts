@@ -14,57 +14,56 @@ export {
 } from './access.ts';
 export { maxItems } from './batch.ts';
 export { type Body, bodyRules } from './body.ts';
+export { compileExcerpts, type Excerpts } from './excerpts.ts';
+export { execute, limitRecords, type ReserveRecords, runOperation } from './execute.ts';
+export { exportStream } from './export.ts';
+export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
 export {
   changeSchema,
   changeSchemas,
-  changesSchema,
   hasPreviousVersionSql,
   loggedFieldNames,
   selectChangedNames,
   selectChanges,
-} from './changes.ts';
-export { commandCaller } from './command-caller.ts';
-export { compileExcerpts, type Excerpts } from './excerpts.ts';
-export { execute, runOperation } from './execute.ts';
-export { exportStream } from './exported.ts';
-export { type FormatName, formatNames, formatOf, formatOfType } from './formats.ts';
+} from './history.ts';
 export { idempotencyOf, idempotencyTables, retentionHours } from './idempotency.ts';
-export type { Import, ImportOptions } from './import.ts';
+export { type CompiledUploads, compileUploads, type ImportOptions, type Upload, uploads } from './import.ts';
 export type { ImportSummary } from './import-lines.ts';
-export { indexes } from './indexes.ts';
+export { distinctionOf, indexes, namesOf } from './indexes.ts';
 export { itemTable } from './items.ts';
-export { type Matching, matching } from './matching.ts';
-export type {
-  Caller,
-  DescribedResource,
-  EveryInput,
-  ExportReader,
-  Idempotency,
-  ListInput,
-  Operation,
-  OperationContext,
-  OperationPlan,
-  Principal,
-  TagConditions,
-  TextSigner,
-  Trace,
+export {
+  type Caller,
+  commandCaller,
+  type DescribedResource,
+  type EveryInput,
+  type ExportReader,
+  type Idempotency,
+  type ListInput,
+  type Operation,
+  type OperationContext,
+  type OperationPlan,
+  type Principal,
+  type TagConditions,
+  type TextSigner,
+  type Trace,
 } from './operation.ts';
 export { type CompiledOperations, compileOperations, operations, routedOperations } from './operations.ts';
 export { type Projection, projection } from './projection.ts';
 export { mergePatchTypes, readBody, readJson } from './read-body.ts';
-export { limitRecords, type ReserveRecords } from './record-limit.ts';
 export {
   creatingRecords,
   type ExistingRecords,
+  type Matching,
+  matching,
   type RecordResource,
   type Records,
   records,
 } from './records.ts';
-export { etagHeader } from './response-headers.ts';
 export {
   type ChangeValues,
   changeValues,
   type DeletedResult,
+  etagHeader,
   type OperationResult,
   type PageResult,
   pageValues,
@@ -72,5 +71,3 @@ export {
   type RecordValues,
   recordValues,
 } from './results.ts';
-export { distinctionOf, namesOf } from './uniques.ts';
-export { type CompiledUploads, compileUploads, type Upload, uploads } from './uploads.ts';

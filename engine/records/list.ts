@@ -1,3 +1,4 @@
+import type { TextRows } from '../database/index.ts';
 import type { FieldIssue } from '../errors.ts';
 import {
   describeQuery,
@@ -5,33 +6,90 @@ import {
   listParameters,
   type ParsedQuery,
   parseQuery,
+  queryClauses,
   queryShape,
 } from '../query/index.ts';
 import {
   type BatchForm,
+  cell,
   inputIndex,
   inputs,
   type Placeholder,
   type Prepared,
   prepare,
+  record,
   recordsAsJson,
+  rowDecoder,
+  type Statement,
 } from '../sql/index.ts';
-import { isValidCursor, type ListPlan, nextCursor } from './cursors.ts';
 import { exportReader } from './export.ts';
 import { formatNames } from './formats.ts';
 import {
   compileListScope,
   decodePage,
   hasStablePlan,
+  isValidCursor,
+  type ListPlan,
   listColumns,
   listLane,
+  nextCursor,
   positionAfter,
 } from './list-scope.ts';
 import type { CompiledOperation, CountMode, ListInput, Operation, OperationContext } from './operation.ts';
 import { authorizeExpansion, statementsByShape } from './projected-columns.ts';
 import { basePlan, commonParameters, rejectRequest, unknownParameters } from './requests.ts';
 import type { PageResult } from './results.ts';
-import { estimate, totalColumn, totalOf } from './total.ts';
+import { visibleSql } from './rows.ts';
+import { tableOf } from './statements.ts';
+
+/** Decodes the count in a list statement's row, which follows the columns of the page. */
+const decodeTotal = rowDecoder({ total: cell.count }, 4);
+/** Decodes PostgreSQL's plan for a statement. */
+const decodeExplained = rowDecoder({ json: cell.text });
+
+/** Maximum number of records that are counted exactly when an estimate is requested. */
+const maxExactCount = 10_000;
+
+/**
+ * Returns the column with the number of records on all pages.
+ * @param conditions the list's WHERE clause, without the cursor's position
+ */
+function totalColumn(context: OperationContext, conditions: string, counting: CountMode): string {
+  const source = `from ${tableOf(context)} ${record} ${conditions}`;
+  return counting === 'exact'
+    ? `(select count(*) ${source})::text`
+    : `(select count(*) from (select ${source} limit ${maxExactCount + 1}) _c)::text`;
+}
+
+/**
+ * Returns the statement that estimates the number of records, or undefined if the list's statement counted
+ * all of them.
+ */
+function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): Statement | undefined {
+  const [row] = rows;
+  if (plan.counting !== 'estimated' || (row && decodeTotal(row).total <= maxExactCount)) return undefined;
+  const { after: _, ...sort } = plan.parsedQuery.sort;
+  // This statement does not use the offset, and PostgreSQL cannot infer the type of an unused parameter.
+  const page = { ...plan.parsedQuery.page, depth: 'first' } as const;
+  const parsedQuery = { ...plan.parsedQuery, sort, page };
+  // The statement is unnamed because it rarely runs.
+  const { bind } = prepare<ListPlan>('', 'scan', ($) => {
+    const { where = [] } = queryClauses(context.definition, parsedQuery, $);
+    return `explain (format json) select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
+  });
+  return bind(plan);
+}
+
+/** Returns the number of records on all pages, or undefined if it was not requested. */
+function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | undefined {
+  if (explained !== undefined) {
+    const [{ Plan: plan }] = JSON.parse(decodeExplained(explained).json) as [
+      { Plan: { 'Plan Rows': number } },
+    ];
+    return Math.max(plan['Plan Rows'], maxExactCount + 1);
+  }
+  return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
+}
 
 /** `GET /R`: a page of records. */
 export const list: Operation<ListPlan, ListInput, PageResult> = {

@@ -1,11 +1,11 @@
 import type { TextRows } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import type { Effect, EffectCaller } from '../effects/index.ts';
+import type { Actor, Effect, EffectCaller } from '../effects/index.ts';
 import type { HttpError } from '../errors.ts';
 import type { JsonSchema } from '../fields/index.ts';
 import type { Query } from '../query/index.ts';
 import type { Lane, Statement } from '../sql/index.ts';
-import type { Action, Grants } from './access.ts';
+import { type Action, type Grants, grantMasks, wildcard } from './access.ts';
 import type { Body, BodyRules } from './body.ts';
 import type { FormatName } from './formats.ts';
 import type { ItemTable } from './items.ts';
@@ -37,7 +37,7 @@ export interface Trace {
 }
 
 /** A statement executed for a request, including its wait for a slot. */
-export interface TracedStatement {
+interface TracedStatement {
   /** The statement's name; empty if it is unnamed and therefore planned on each execution. */
   readonly name: string;
   readonly lane: Lane;
@@ -139,7 +139,7 @@ export interface OperationContext {
 }
 
 /** A reference field of a resource. */
-export interface Referrer {
+interface Referrer {
   readonly resource: string;
   readonly field: string;
 }
@@ -293,3 +293,19 @@ export interface CompiledOperation<
   /** Exports the complete result in the additional formats. */
   readonly export?: ExportReader<P>;
 }
+
+const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
+
+/**
+ * Returns a caller with every grant in an organization.
+ * @param author the author of its changes; the command line by default
+ */
+export const commandCaller = (
+  organization: string,
+  { kind, id, name, requestId }: Omit<Actor, 'audited'> = commandAuthor,
+): Caller => ({
+  principal: { kind, actor: id, name, organization, user: null, grants: everyGrant },
+  requestId: requestId ?? '',
+});
+
+const commandAuthor = { kind: 'command', id: null, name: null, requestId: null } as const;

@@ -1,6 +1,5 @@
 import { type Aliases, aliasesOf } from './aliases.ts';
-import { create } from './create.ts';
-import { createBatch } from './create-batch.ts';
+import { create, createBatch } from './create.ts';
 import { history } from './history.ts';
 import { list } from './list.ts';
 import type {
@@ -12,11 +11,9 @@ import type {
   OperationInput,
   OperationPlan,
 } from './operation.ts';
-import { patch } from './patch.ts';
-import { patchBatch } from './patch-batch.ts';
+import { patch, patchBatch } from './patch.ts';
 import { read } from './read.ts';
-import { remove } from './remove.ts';
-import { removeBatch } from './remove-batch.ts';
+import { remove, removeBatch } from './remove.ts';
 import { replace } from './replace.ts';
 import type { OperationResult } from './results.ts';
 
@@ -35,7 +32,7 @@ export const operations = {
 } as const;
 
 type Operations = typeof operations;
-export type OperationName = keyof Operations;
+type OperationName = keyof Operations;
 
 /** The compiled operations of one resource. */
 export type CompiledOperations = {
@@ -78,7 +75,7 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
 type Planned = OperationPlan | Promise<OperationPlan>;
 
 /** An operation as used by routes, independent of its plan type. */
-export interface RoutedOperation {
+interface RoutedOperation {
   readonly operation: Operation<OperationPlan, EveryInput, OperationResult, Planned>;
   readonly compiled: CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;
 }

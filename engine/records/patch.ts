@@ -1,25 +1,46 @@
-import { literal } from '../sql/index.ts';
+import { fieldTypes } from '../fields/index.ts';
+import { literal, record } from '../sql/index.ts';
 import { assign, assignIf, assignmentsOf, bodyParameters, type WriteValues } from './assignments.ts';
+import {
+  allFoundSql,
+  type BatchPlan,
+  batchLimits,
+  batchPlan,
+  batchResult,
+  envelopeOf,
+  idOf,
+  isDeadlock,
+  lockedItemsSql,
+  missingIndexes,
+  missingResults,
+  objectOf,
+  prepareBatch,
+  resultsSql,
+  splitterOf,
+  successSql,
+  updateItems,
+  withFailures,
+} from './batch.ts';
 import { type BodyRules, bodyRules } from './body.ts';
-import type { Operation, OperationContext, UpdateInput } from './operation.ts';
+import { itemId } from './items.ts';
+import type { BodyInput, Operation, OperationContext, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { mergePatchTypes } from './read-body.ts';
-import { explainRejection } from './rejections.ts';
-import { basePlan, recordId, validBody } from './requests.ts';
-import { etagHeader } from './response-headers.ts';
-import type { RecordResult } from './results.ts';
-import { recordResult, type WriteById } from './statements.ts';
-import { prepareUpdate } from './update.ts';
+import { createRejectionFinder, explainRejection } from './rejections.ts';
+import { basePlan, recordId, rejectRequest, validBody } from './requests.ts';
+import { type BatchResult, etagHeader, type RecordResult } from './results.ts';
+import { organizationOf, visibleSql } from './rows.ts';
+import { prepareUpdate, recordResult, type WriteById } from './statements.ts';
 
 /** The plan for a PATCH request. */
-export interface PatchPlan extends WriteById, WriteValues {
+interface PatchPlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
   /** Names of the writable fields in the body. */
   readonly fieldNames: readonly string[];
 }
 
 /** Returns rules that accept bodies without required fields. */
-export const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
+const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
   fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
 
 /** `PATCH /R/{id}`: a JSON merge patch (RFC 7396). Fields absent from the body are not changed. */
@@ -68,5 +89,76 @@ export const patch: Operation<PatchPlan, UpdateInput, RecordResult> = {
       schema: `${recordName}Patch`,
     },
     success: { description: 'The updated record.', schema: recordName },
+  }),
+};
+
+/**
+ * `PATCH /R/batch`: updates up to 1,000 records in one statement. Each item contains its ID and the fields to
+ * change.
+ */
+export const patchBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<BatchPlan>> = {
+  method: 'PATCH',
+  path: '/batch',
+  action: 'update',
+  status: 200,
+  isBatch: true,
+  body: batchLimits,
+  compile: (context) => {
+    const { definition, items: table } = context;
+    const { fields } = definition;
+    const rules = patchRules(context);
+    const { bind } = prepareBatch<BatchPlan>(($) => {
+      organizationOf($);
+      const assignments = assignmentsOf(fields, 'update', $, (field) =>
+        assignIf(table.hasField(field), table.assignments(field)),
+      );
+      const lockedItems = lockedItemsSql(context, `${visibleSql($)} and ${record}."id" = ${itemId}`);
+      const write = updateItems(context, assignments, $, '_written', allFoundSql($));
+      const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
+      return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
+    });
+    const finder = createRejectionFinder(definition, table, 'patch');
+    return {
+      plan: (input) =>
+        batchPlan(input, envelopeOf(input, 'records'), {
+          table,
+          location: (number) => `records[${number - 1}]`,
+          read: (value) => {
+            const body = objectOf(value);
+            const id = idOf(body.id);
+            const unexpected = input.strict ? rules.unexpected(body) : [];
+            rejectRequest([
+              ...(id === undefined
+                ? [{ field: 'id', message: `id must be ${fieldTypes.int64.expected}` }]
+                : []),
+              ...unexpected.filter(({ field }) => field !== 'id'),
+              ...rules.validate(body),
+            ]);
+            return { id: id ?? null, body };
+          },
+          key: ({ id }) => String(id),
+        }),
+      statement: bind,
+      result: batchResult,
+      retryable: isDeadlock,
+      splitter: splitterOf<BatchPlan>(bind),
+      rejection: {
+        statement: (plan) => finder.statement?.bind(plan),
+        remaining: (plan, rows) => withFailures(plan, finder.errors(plan, rows)),
+      },
+    };
+  },
+  describe: ({ recordName, pluralName, definition }) => ({
+    operationId: `batchPatch${pluralName}`,
+    summary: `Change fields of many ${definition.name.replaceAll('_', ' ')}`,
+    body: {
+      description:
+        'Up to 1,000 records, 8 MiB, each with its `id` and the fields to change. Other fields are not changed.',
+      schema: `${recordName}BatchPatch`,
+    },
+    success: {
+      description: 'The result of each record, in the order of the request.',
+      schema: 'BatchResults',
+    },
   }),
 };

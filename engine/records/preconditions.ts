@@ -5,7 +5,7 @@ import type { OperationContext, RecordInput } from './operation.ts';
 type Versions = string;
 
 /** Conditions on a record's versions, from entity tags. */
-export interface Preconditions {
+interface Preconditions {
   /** The record must have one of these versions; null if any version is accepted. */
   readonly match: readonly Versions[] | null;
   /**

@@ -10,8 +10,7 @@ import {
   statementsByShape,
 } from './projected-columns.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import { etagHeader } from './response-headers.ts';
-import type { RecordResult } from './results.ts';
+import { etagHeader, type RecordResult } from './results.ts';
 import {
   type ById,
   byIdSql,
@@ -24,7 +23,7 @@ import {
 } from './statements.ts';
 
 /** The plan for a GET request for one record. */
-export interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
+interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   /** The requested projection; undefined for all fields without expansion. */
   readonly projection: RequestedProjection | undefined;
 }

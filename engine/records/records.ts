@@ -1,7 +1,8 @@
 import { type Database, rejectingRule, violatedConstraint } from '../database/index.ts';
 import type { ResourceDefinition } from '../definition/index.ts';
-import { errors, type HttpError } from '../errors.ts';
+import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
+import { type ParsedQuery, parseQuery, type Query, queryClauses, queryShape } from '../query/index.ts';
 import {
   column,
   type Placeholder,
@@ -14,14 +15,65 @@ import {
 import { runForId, type Tables, transaction } from '../tables/index.ts';
 import { type Assignment, assign, assignments, serverValue, type WriteValues } from './assignments.ts';
 import type { Body } from './body.ts';
-import { uniqueIndexName } from './indexes.ts';
+import { reserveRecords } from './execute.ts';
+import { namesOf, uniqueIndexName } from './indexes.ts';
 import type { Caller, OperationContext, OperationPlan } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
-import { reserveRecords } from './record-limit.ts';
+import { statementsByShape } from './projected-columns.ts';
 import { organizationOf, visibleSql } from './rows.ts';
-import { type ById, byIdSql, effectsOf, tableOf } from './statements.ts';
-import { namesOf } from './uniques.ts';
-import { updateOf } from './update.ts';
+import { type ById, byIdSql, effectsOf, tableOf, updateOf } from './statements.ts';
+
+/** The filters of a resource's list, for use on records outside the list. */
+export interface Matching {
+  /** Names of the filter parameters. */
+  readonly parameters: readonly string[];
+  /** Parses filters and adds their issues to `issues`. */
+  readonly parse: (query: Query, issues: FieldIssue[]) => ParsedQuery;
+  /** Returns a statement that selects a row if the record matches. */
+  readonly statement: (plan: MatchPlan) => Statement;
+  /** Returns a statement that selects the IDs of matching records in ascending order, up to a limit. */
+  readonly findStatement: (plan: FindPlan) => Statement;
+}
+
+/** The plan for checking whether a record matches filters. */
+interface MatchPlan extends OperationPlan, ById {
+  readonly parsedQuery: ParsedQuery;
+}
+
+/** The plan for finding records that match filters. */
+interface FindPlan extends OperationPlan {
+  readonly parsedQuery: ParsedQuery;
+  readonly limit: number;
+}
+
+/** Compiles a resource's filters for a single record and for all records. */
+export function matching(context: OperationContext): Matching {
+  const { definition } = context;
+  const byShape = statementsByShape<MatchPlan>(context, 'match');
+  const matchStatement = (query: ParsedQuery): Prepared<MatchPlan> =>
+    byShape(queryShape(query), (name) =>
+      prepare<MatchPlan>(name, 'read', ($) => {
+        const { where = [] } = queryClauses(definition, query, $);
+        const conditions = [byIdSql($), ...where].join(' and ');
+        return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions}`;
+      }),
+    );
+  const foundByShape = statementsByShape<FindPlan>(context, 'find');
+  const findStatement = (query: ParsedQuery): Prepared<FindPlan> =>
+    foundByShape(queryShape(query), (name) =>
+      prepare<FindPlan>(name, 'read', ($) => {
+        const { where = [] } = queryClauses(definition, query, $);
+        const conditions = [visibleSql($), ...where].join(' and ');
+        return `select ${record}."id"::text from ${tableOf(context)} ${record} where ${conditions} order by ${record}."id" limit ${$(({ limit }) => String(limit))}::int`;
+      }),
+    );
+  return {
+    parameters: definition.filters.flatMap(({ parameters }) => parameters.map(({ name }) => name)),
+    parse: (query, issues) => parseQuery(definition, query, issues),
+    statement: (plan) => matchStatement(plan.parsedQuery).bind(plan),
+    findStatement: (plan) => findStatement(plan.parsedQuery).bind(plan),
+  };
+}
 
 /** A resource as needed by {@link Records}. */
 export interface RecordResource {

@@ -1,4 +1,11 @@
-import { foreignKeyViolation, sqlState, type TextRows, uniqueViolation } from '../database/index.ts';
+import {
+  type Database,
+  foreignKeyViolation,
+  rejectingRule,
+  sqlState,
+  type TextRows,
+  uniqueViolation,
+} from '../database/index.ts';
 import type { ResourceDefinition, Unique } from '../definition/index.ts';
 import { errors, type FieldIssue, type HttpError } from '../errors.ts';
 import type { Field } from '../fields/index.ts';
@@ -13,7 +20,9 @@ import {
   record,
   rowDecoder,
 } from '../sql/index.ts';
+import { tryStatements } from '../tables/index.ts';
 import { allows } from './access.ts';
+import { allPresentSql, itemValues, namesOf, sameKeySql } from './indexes.ts';
 import {
   arrayTexts,
   type BatchItem,
@@ -22,9 +31,8 @@ import {
   type ItemValues,
   itemId,
 } from './items.ts';
-import type { ExplainRejection, OperationContext, OperationPlan } from './operation.ts';
+import type { BatchSplitter, ExplainRejection, OperationContext, OperationPlan } from './operation.ts';
 import { visibleSql } from './rows.ts';
-import { allPresentSql, itemValues, namesOf, sameKeySql } from './uniques.ts';
 
 /** Returns whether the database rejected a write because of a reference or a unique field. */
 export const isRejection = (cause: unknown): boolean =>
@@ -34,7 +42,7 @@ export const isRejection = (cause: unknown): boolean =>
  * The records that a statement writes: new records, existing records by ID (replaced or updated), or existing
  * records by unique values.
  */
-export type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
+type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
 /** Finds the items that the database rejects, and their errors. */
 export interface RejectionFinder {
@@ -176,4 +184,44 @@ function existingRecordSql(
     id: `${record}."id"`,
     join: ` left join ${quote(name)} ${record} on ${visibleSql($)} and ${condition}`,
   };
+}
+
+/**
+ * Finds the batch items that an operator's constraint or trigger rejects, by writing ever smaller subsets of
+ * the batch in a transaction that is rolled back. Runs at most two statements per item. A query cannot find
+ * these items, because such a rule can be arbitrary code.
+ * @returns the errors by item index; empty if each item is accepted on its own
+ */
+export function rejectedItems<P extends OperationPlan>(
+  database: Database,
+  plan: P,
+  { numbers, statement }: BatchSplitter<P>,
+): Promise<ReadonlyMap<number, HttpError>> {
+  const failures = new Map<number, HttpError>();
+  const reportedRules = new Set<string>();
+  return database.admission.run('batch', plan.organization, () =>
+    tryStatements(database, async (attempt) => {
+      const search = async (itemNumbers: readonly number[]): Promise<void> => {
+        const cause = await attempt(await statement(plan, itemNumbers));
+        if (cause === undefined) return;
+        const rule = rejectingRule(cause);
+        if (rule === undefined && !isRejection(cause)) throw cause;
+        if (itemNumbers.length > 1) {
+          const half = Math.ceil(itemNumbers.length / 2);
+          await search(itemNumbers.slice(0, half));
+          await search(itemNumbers.slice(half));
+          return;
+        }
+        const [number] = itemNumbers;
+        // Other rejections, for example because of missing references, are explained when the batch is written
+        // without the failed items.
+        if (rule === undefined || number === undefined) return;
+        failures.set(number, errors.rejectedByDatabase(rule, cause));
+        if (!reportedRules.has(rule)) database.reportRejection?.(plan.caller.requestId, cause);
+        reportedRules.add(rule);
+      };
+      await search(numbers(plan));
+      return failures;
+    }),
+  );
 }

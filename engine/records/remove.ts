@@ -1,17 +1,37 @@
 import { foreignKeyViolation, sqlState } from '../database/index.ts';
+import { errors } from '../errors.ts';
+import { fieldTypes } from '../fields/index.ts';
 import { cell, type Placeholder, quote, record } from '../sql/index.ts';
-import type { Operation, OperationContext, OperationPlan, RecordInput } from './operation.ts';
+import {
+  allFoundSql,
+  type BatchPlan,
+  batchLimits,
+  batchPlan,
+  batchResult,
+  envelopeOf,
+  idOf,
+  isDeadlock,
+  lockedItemsSql,
+  missingIndexes,
+  missingResults,
+  prepareBatch,
+  resultsSql,
+  splitterOf,
+  successSql,
+} from './batch.ts';
+import { itemId, itemTable } from './items.ts';
+import type { BodyInput, Operation, OperationContext, OperationPlan, RecordInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { basePlan, commonParameters, recordId, rejectRequest, unknownParameters } from './requests.ts';
-import type { DeletedResult } from './results.ts';
-import { type RowScope, visibleSql } from './rows.ts';
+import type { BatchResult, DeletedResult } from './results.ts';
+import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 import { effectsOf, type JoinInputs, prepareById, tableOf, type WriteById } from './statements.ts';
 
 /**
  * Returns whether a delete was rejected because of a concurrently written reference. A retry will clear that
  * reference.
  */
-export const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
+const isReferenceConflict = (cause: unknown): boolean => sqlState(cause) === foreignKeyViolation;
 
 /** Column that the statement returns for a deleted record. */
 const deletedColumns = { marker: cell.text };
@@ -71,7 +91,7 @@ interface ClearOptions {
  * effects of an update. Foreign keys only reject remaining references. If the database changed records by
  * itself, the change log would be incomplete.
  */
-export const clearReferencesSql = (
+const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,
   $: Placeholder<RowScope & Pick<OperationPlan, 'caller'>>,
   { join, deletedRows }: ClearOptions,
@@ -107,3 +127,56 @@ export const clearReferencesSql = (
       return `, ${name} as (${updates})${effectsOf(target, 'update', $, { name }, ofInput)}`;
     })
     .join('');
+
+/** `DELETE /R/batch`: deletes up to 1,000 records in one statement. */
+export const removeBatch: Operation<BatchPlan, BodyInput, BatchResult, Promise<BatchPlan>> = {
+  method: 'DELETE',
+  path: '/batch',
+  action: 'delete',
+  status: 200,
+  isBatch: true,
+  body: batchLimits,
+  compile: (context) => {
+    const table = itemTable([]);
+    const { bind } = prepareBatch<BatchPlan>(($) => {
+      organizationOf($);
+      const lockedItems = lockedItemsSql(
+        context,
+        `${visibleSql($)} and ${record}."id" = ${itemId}`,
+        'update',
+      );
+      const where = `${visibleSql($)} and ${record}."id" = _f."id"${allFoundSql($)}`;
+      const write = `_written as (delete from ${tableOf(context)} ${record} using _found _f where ${where} returning ${record}.*)${clearReferencesSql(context, $, { deletedRows: '_found' })}${effectsOf(context, 'delete', $)}`;
+      const results = [`select _f._n, ${successSql(200, '_f."id"')} from _found _f`, missingResults($)];
+      return `with ${table.expression($)}, ${lockedItems}, ${write} select ${resultsSql($, results)}, ${missingIndexes}`;
+    });
+    return {
+      plan: (input) =>
+        batchPlan(input, envelopeOf(input, 'ids'), {
+          table,
+          location: (number) => `ids[${number - 1}]`,
+          read: (value) => {
+            const id = idOf(value);
+            if (id === undefined) throw errors.invalidItem(`must be ${fieldTypes.int64.expected}`);
+            return { id, body: {} };
+          },
+          key: ({ id }) => String(id),
+          sameKey: errors.invalidItem('appears several times'),
+        }),
+      statement: bind,
+      result: batchResult,
+      retryable: (cause) => isDeadlock(cause) || isReferenceConflict(cause),
+      splitter: splitterOf<BatchPlan>(bind),
+    };
+  },
+  describe: ({ pluralName, definition }) => ({
+    operationId: `batchDelete${pluralName}`,
+    summary: `Delete many ${definition.name.replaceAll('_', ' ')}`,
+    body: { description: 'Up to 1,000 IDs.', schema: 'BatchIds' },
+    success: {
+      description:
+        'The result of each record, in the order of the request. References to deleted records are set to null.',
+      schema: 'BatchResults',
+    },
+  }),
+};

@@ -3,13 +3,11 @@ import type { Operation, UpdateInput } from './operation.ts';
 import { preconditionsOf } from './preconditions.ts';
 import { explainRejection } from './rejections.ts';
 import { basePlan, recordId, validBody } from './requests.ts';
-import { etagHeader } from './response-headers.ts';
-import type { RecordResult } from './results.ts';
-import { recordResult, type WriteById } from './statements.ts';
-import { prepareUpdate } from './update.ts';
+import { etagHeader, type RecordResult } from './results.ts';
+import { prepareUpdate, recordResult, type WriteById } from './statements.ts';
 
 /** The plan for a PUT request. */
-export interface ReplacePlan extends WriteById, WriteValues {
+interface ReplacePlan extends WriteById, WriteValues {
   readonly caller: WriteById['caller'];
 }
 

@@ -1,8 +1,7 @@
 import { errors, type FieldIssue } from '../errors.ts';
 import { int64 } from '../fields/index.ts';
-import type { Body, BodyRules } from './body.ts';
+import { type Body, type BodyRules, unknownParameter } from './body.ts';
 import type { BodyInput, OperationContext, OperationInput, OperationPlan } from './operation.ts';
-import { unknownParameter } from './unknown.ts';
 
 /** Query parameters of every operation. `org` selects one of a user's organizations. */
 export const commonParameters: readonly string[] = ['org'];

@@ -19,6 +19,7 @@ import {
   type Statement,
   versionColumn,
 } from '../sql/index.ts';
+import type { Assignment } from './assignments.ts';
 import type { OperationContext, OperationPlan } from './operation.ts';
 import { type ConditionalPlan, entityTag, preconditionsSql } from './preconditions.ts';
 import type { Projection } from './projection.ts';
@@ -67,10 +68,10 @@ export const selectResult = (
   `select ${first}row_to_json(_r)::text as ${quote(json)}, ${projection.versions} as ${quote(versions)}, ${record}."id"::text as ${quote(id)} from ${source} ${record}${join}${projection.joins} cross join lateral (select ${projection.columns}) _r`;
 
 /** Columns that a statement returns for a record: its JSON and its versions. */
-export const recordColumns = { json: cell.encoded, versions: cell.text };
+const recordColumns = { json: cell.encoded, versions: cell.text };
 
 /** Columns that a statement returns for a written record. */
-export const writtenColumns = { ...recordColumns, id: cell.text };
+const writtenColumns = { ...recordColumns, id: cell.text };
 
 /** Decodes a record's JSON and versions. */
 export const decodeRecord = rowDecoder(recordColumns);
@@ -94,7 +95,7 @@ export const recordResult = (
 ): RecordResult => ({ kind: 'record', json, tag: entityTag(context, versions) });
 
 /** A write to records, which can be rendered for one input or for many. */
-export interface Write<P> {
+interface Write<P> {
   readonly name: string;
   /** Whether it can be rendered for only one input. */
   readonly isAlone?: boolean;
@@ -223,7 +224,7 @@ export function prepareInsert<P extends OperationPlan & RowScope>(
 export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
 
 /** A write of one record. */
-export interface PreparedWrite<P, C extends Columns> {
+interface PreparedWrite<P, C extends Columns> {
   readonly statement: (plan: P) => Statement;
   /**
    * Returns the row of the written record.
@@ -332,3 +333,36 @@ export const statementName = (
 /** Returns the quoted table name of a resource. */
 export const tableOf = ({ definition }: Pick<OperationContext, 'definition'>): string =>
   quote(definition.name);
+
+/**
+ * Prepares an update of one record, with its effects and preconditions.
+ * @param assignments returns the columns to write with their values
+ */
+export const prepareUpdate = <P extends WriteById>(
+  context: OperationContext,
+  name: string,
+  assignments: (placeholder: Placeholder<P>) => readonly Assignment[],
+): PreparedWrite<P, typeof writtenColumns> =>
+  prepareById(context, writtenColumns, {
+    name,
+    action: 'update',
+    change: ($: Placeholder<P>, source, condition) =>
+      `${updateOf(context, assignments($), condition, source === undefined ? '' : ` from ${source}`)} returning ${record}.*`,
+  });
+
+/**
+ * Returns an UPDATE. Without columns, it still returns whether the record exists.
+ * @param from additional tables, starting with a space
+ */
+export function updateOf(
+  context: Pick<OperationContext, 'definition'>,
+  assignments: readonly Assignment[],
+  where: string,
+  from = '',
+): string {
+  const set =
+    assignments.length === 0
+      ? `"id" = ${record}."id"`
+      : assignments.map(({ column, value }) => `${column} = ${value}`).join(', ');
+  return `update ${tableOf(context)} ${record} set ${set}${from} where ${where}`;
+}

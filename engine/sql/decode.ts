@@ -51,7 +51,7 @@ type RowOfKind<Kinds extends Readonly<Record<string, Columns>>> = {
 }[keyof Kinds];
 
 /** Rows of several kinds, combined with UNION ALL. The first column is the kind. */
-export interface RowKinds<Kinds extends Readonly<Record<string, Columns>>> {
+interface RowKinds<Kinds extends Readonly<Record<string, Columns>>> {
   /** Returns the SQL expression for the first column of a kind's rows. */
   readonly column: (kind: keyof Kinds & string) => string;
   /**

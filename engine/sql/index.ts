@@ -2,10 +2,19 @@
 // CSV. May import fields.
 
 export { type Cell, type Columns, cell, type Row, rowDecoder, rowKinds } from './decode.ts';
-export { createIndexSql, type IndexShape } from './index-sql.ts';
-export { identifier, literal, quote } from './names.ts';
+export {
+  column,
+  createIndexSql,
+  type IndexShape,
+  identifier,
+  indexKey,
+  literal,
+  lookupKey,
+  quote,
+  record,
+  versionColumn,
+} from './names.ts';
 export { allocate, ByteOutput, copyBytes } from './output.ts';
-export { column, indexKey, lookupKey, record, versionColumn } from './record.ts';
 export {
   type Layout,
   type RecordWriter,
@@ -16,7 +25,6 @@ export {
 export {
   arrayText,
   type BatchForm,
-  type BatchStatement,
   type BoundValue,
   batchValues,
   inputIndex,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { type Field, indexedPrefix, lookupOf } from '../fields/index.ts';
 
 /** Quotes an identifier. Names come from checked definitions only, so they cannot contain quotes. */
 export const quote = (name: string): string => `"${name}"`;
@@ -15,3 +16,49 @@ export function identifier(name: string): string {
 
 /** Quotes a string literal, for example a default from a definition. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+
+/**
+ * Alias of a resource's table in statements that read or write records. Other generated names start with an underscore.
+ */
+export const record = 't';
+
+/**
+ * Name of the column that counts writes to a record. A trigger increments it on every update. The name cannot collide
+ * with a field.
+ */
+export const versionColumn = '_version';
+
+/** Returns the qualified name of a field's first column. */
+export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote(field.name)}`;
+
+/** Returns a field's index key: its first ORDER BY key, which is of bounded size. */
+export const indexKey = ({ name, type }: Field): string => type.order?.(quote(name))[0] ?? quote(name);
+
+/** Returns the index key that finds a field's value: the key of its lookup, if any, otherwise {@link indexKey}. */
+export const lookupKey = (field: Field): string =>
+  field.lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(field.lookup).key(quote(field.name)));
+
+/** An index as data. */
+export interface IndexShape {
+  /** SQL expressions, for example `"organization_id"` or `left("name", 100)`. */
+  readonly keys: readonly string[];
+  /** The values that the index enforces to be unique, if any. */
+  readonly kind?: 'primary key' | 'unique constraint' | 'unique';
+  /** The access method; a B-tree if absent. */
+  readonly method?: 'gin';
+  /** SQL condition of a partial index. */
+  readonly where?: string;
+}
+
+/** Returns the CREATE INDEX statement of an index that does not belong to a constraint. */
+export function createIndexSql(
+  table: string,
+  name: string,
+  { keys, kind, method, where }: IndexShape,
+  option?: 'concurrently',
+): string {
+  const words = ['create', ...(kind === 'unique' ? ['unique'] : []), 'index', ...(option ? [option] : [])];
+  const using = method === undefined ? '' : `using ${method} `;
+  const condition = where === undefined ? '' : ` where ${where}`;
+  return `${words.join(' ')} ${quote(name)} on ${quote(table)} ${using}(${keys.join(', ')})${condition}`;
+}

@@ -38,7 +38,7 @@ export interface Statement {
  * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all
  * inputs. The first column of each result row is the index of the input, starting at 1.
  */
-export interface BatchStatement {
+interface BatchStatement {
   readonly name: string;
   readonly text: string;
   /**

@@ -67,7 +67,7 @@ export const tenant = () => link('organization_id', 'crm_organizations', { prima
  * stored with the organization's other rows. `everywhere` replicates small tables that are read before the
  * organization is known. `coordinator` is for tables with statements across all organizations.
  */
-export type Placement = 'everywhere' | 'coordinator';
+type Placement = 'everywhere' | 'coordinator';
 
 const placements = new WeakMap<EntitySchema, Placement>();
 
@@ -103,7 +103,7 @@ export const resourcePaths = (entity: EntitySchema): readonly string[] =>
   resourcePathsByTable.get(entity) ?? [];
 
 /** The columns of a table that can contain personal data, and how to erase the data. */
-export interface PersonalData {
+interface PersonalData {
   /** Name that messages use for the rows. */
   readonly label: string;
   /** Text columns to search and clear. */

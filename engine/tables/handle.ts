@@ -55,7 +55,7 @@ export async function runForId(tables: Tables, { text, values }: Statement): Pro
 }
 
 /** Runs a statement and rolls it back. @returns its error, including errors of deferred constraints, or undefined */
-export type Attempt = (statement: Statement) => Promise<unknown>;
+type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Runs work with a function that tries individual statements. Rolls back everything afterwards. */
 export async function tryStatements<T>(

@@ -7,13 +7,12 @@ export {
   lineOf,
   type Parsed,
   parseYaml,
+  readYaml,
   type Source,
   sortIssues,
   type Target,
   YamlError,
   type YamlIssue,
 } from './load.ts';
-export { readYaml } from './read.ts';
-export { hasKey, implies, oneOfSchema } from './schemas.ts';
-export { type AlternativeFor, shape } from './shape.ts';
+export { type AlternativeFor, hasKey, implies, oneOfSchema, shape } from './shape.ts';
 export { didYouMean, nearest, snakeCase, suggestion, suggestionOrList, withArticle } from './words.ts';

@@ -3,7 +3,7 @@ import type { Parsed, YamlIssue } from './load.ts';
 import { didYouMean, formatValue, nearest, snakeCase, suggestion } from './words.ts';
 
 /** Checks whether a file matches a schema, and adds every violation to `issues`. */
-export type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
+type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
  * Returns advice on an unknown word or a wrong value, as in `unknown key "references". Use …`.
@@ -274,3 +274,22 @@ function limitWords({ keyword, params, message }: ErrorObject): string {
       return String(message).replace(/^must /, '');
   }
 }
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** Returns a schema that requires the consequence if the condition is met. */
+export const implies = (condition: Schema, consequence: Schema): Schema => ({
+  if: condition,
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: consequence,
+});
+
+/** Returns a condition that requires a key to have a value. */
+export const hasKey = (key: string, value: unknown): Schema => ({
+  required: [key],
+  properties: { [key]: { const: value } },
+});
+
+/** Returns a schema that accepts only the given words. Without words, it rejects every value. */
+export const oneOfSchema = (words: readonly string[]): Schema =>
+  words.length > 0 ? { enum: words } : { not: {} };

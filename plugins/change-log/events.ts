@@ -16,11 +16,10 @@ import {
   type UnverifiedPosition,
 } from './position.ts';
 import { type FeedRequest, feedRequest, visibleFields } from './request.ts';
-import { stream, waitForPage } from './stream.ts';
-import { createWaiters } from './waiters.ts';
+import { createWaiters, stream, waitForPage } from './stream.ts';
 
 /** Services used by the feed. */
-export interface FeedServices {
+interface FeedServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];
@@ -28,7 +27,7 @@ export interface FeedServices {
 }
 
 /** The URL of the feed. Paths below `/api/v1` are reserved for resources. */
-export const feedPath = '/events';
+const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
 /** Total size of the records, in bytes, after which a page ends, for single pages and for streams. */

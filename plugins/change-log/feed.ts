@@ -6,7 +6,7 @@ import { ensureEpoch, sourceSql } from './epoch.ts';
 import type { FeedPosition, UnverifiedPosition } from './position.ts';
 
 /** Input for reading a page of the feed. */
-export interface FeedQuery {
+interface FeedQuery {
   readonly caller: Caller;
   /** The fields returned for each requested resource. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
@@ -16,7 +16,7 @@ export interface FeedQuery {
 }
 
 /** A change with its position. */
-export interface FeedEntry {
+interface FeedEntry {
   /** The change as JSON. */
   readonly change: string;
   readonly position: UnverifiedPosition;

@@ -4,5 +4,4 @@
 export { ensureEpoch, renewEpoch } from './epoch.ts';
 export { assertRetained, feedEnd, nowSql } from './feed.ts';
 export { changeLogModule } from './module.ts';
-export { feedCursors, type UnverifiedPosition } from './position.ts';
-export { feedSigning } from './signing.ts';
+export { feedCursors, feedSigning, type UnverifiedPosition } from './position.ts';

@@ -21,7 +21,7 @@ const oldestTransaction = prepare<undefined>(
 );
 
 /** The transaction that the feed is waiting for. */
-export interface FeedBlocker {
+interface FeedBlocker {
   /** Transaction ID. */
   readonly transaction: string;
   /** ID of the transaction's server process, or null for a prepared transaction. */

@@ -7,11 +7,11 @@ import { feedCheck } from './check.ts';
 import { feedFragment } from './description.ts';
 import { feed } from './events.ts';
 import { feedMetrics, watchFeed } from './lag.ts';
+import { feedSigning } from './position.ts';
 import { changeLogRetention } from './retention.ts';
-import { feedSigning } from './signing.ts';
 
 /** Services used by the change log. */
-export interface ChangeLogServices {
+interface ChangeLogServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];

@@ -1,5 +1,6 @@
 import { cursorParts, encodeCursor } from '../../engine/query/index.ts';
 import type { TextSigner } from '../../engine/records/index.ts';
+import { type InstanceSecrets, signing } from '../access/secrets/index.ts';
 
 /** A position in an organization's feed, immediately after a change. */
 export interface FeedPosition {
@@ -45,3 +46,7 @@ export const feedCursors = ({ sign, verify }: TextSigner, organization: string) 
     },
   };
 };
+
+/** Creates the signer for the feed's cursors. */
+export const feedSigning = (secrets: InstanceSecrets): TextSigner =>
+  signing(secrets, 'cursors of the change feed');

@@ -1,7 +1,103 @@
-import type { Admission } from '../../engine/database/index.ts';
+import { type Admission, type Database, runOutsideRequests } from '../../engine/database/index.ts';
+import { errors } from '../../engine/errors.ts';
+import { arrayText, prepare } from '../../engine/sql/index.ts';
 import type { FeedPage } from './feed.ts';
-import type { UnverifiedPosition } from './position.ts';
-import type { Waiters } from './waiters.ts';
+import type { FeedPosition, UnverifiedPosition } from './position.ts';
+
+/** Readers waiting for changes. They do not hold database connections. */
+interface Waiters {
+  /**
+   * Reserves a slot for a waiting reader. Call the returned function to release it.
+   * @throws HttpError 503 if too many readers are already waiting, in the organization or in total
+   */
+  readonly enter: (organization: string) => () => void;
+  /** Waits until the organization has changes after a position or the time is up. */
+  readonly wait: (
+    organization: string,
+    after: FeedPosition,
+    ms: number,
+    signal: AbortSignal,
+  ) => Promise<void>;
+}
+
+/** Maximum number of readers waiting in one process, per organization and in total. */
+const [maxOfOrganization, maxTotal] = [50, 1000];
+/** Interval between two polls, and between a failed poll and its retry, in milliseconds. */
+const [pollIntervalMs, retryIntervalMs] = [100, 1000];
+
+/** A reader waiting for changes after its position. */
+interface Reader extends FeedPosition {
+  readonly organization: string;
+  readonly wake: () => void;
+}
+
+/** Statement that returns the 1-based indexes of the readers that have changes to read. */
+const findReadyReaders = prepare<readonly Reader[]>('ledger_new', 'read', ($) => {
+  const texts = (value: (reader: Reader) => string) =>
+    `${$((readers) => arrayText(readers.map(value)))}::text[]`;
+  const arrays = [
+    texts(({ organization }) => organization),
+    texts(({ transaction }) => transaction),
+    texts(({ id }) => id),
+  ];
+  return `select w."number"::text from unnest(${arrays.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
+});
+
+/** Creates a process's waiters. */
+export function createWaiters(database: Database): Waiters {
+  const readers = new Set<Reader>();
+  const counts = new Map<string, number>();
+  let total = 0;
+  let isPolling = false;
+  const poll = async (): Promise<void> => {
+    const polledReaders = [...readers];
+    let next = pollIntervalMs;
+    try {
+      for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
+        polledReaders[Number(number) - 1]?.wake();
+    } catch {
+      // When their time is up, the waiting readers read a page and receive the error themselves.
+      next = retryIntervalMs;
+    }
+    isPolling = readers.size > 0;
+    if (isPolling) setTimeout(poll, next).unref();
+  };
+  return {
+    enter: (organization) => {
+      const count = counts.get(organization) ?? 0;
+      if (count >= maxOfOrganization || total >= maxTotal) throw errors.overloaded();
+      counts.set(organization, count + 1);
+      total++;
+      let isActive = true;
+      return () => {
+        if (!isActive) return;
+        isActive = false;
+        total--;
+        const remaining = (counts.get(organization) ?? 1) - 1;
+        if (remaining === 0) counts.delete(organization);
+        else counts.set(organization, remaining);
+      };
+    },
+    wait: (organization, { transaction, id }, ms, signal) =>
+      new Promise((resolve) => {
+        const wake = () => {
+          readers.delete(reader);
+          clearTimeout(timeout);
+          signal.removeEventListener('abort', wake);
+          resolve();
+        };
+        const reader: Reader = { organization, transaction, id, wake };
+        const timeout = setTimeout(wake, ms);
+        if (signal.aborted) return wake();
+        signal.addEventListener('abort', wake);
+        readers.add(reader);
+        if (isPolling) return;
+        isPolling = true;
+        // The poll serves all readers, so it must not be part of the first reader's request.
+        runOutsideRequests(() => setTimeout(poll, pollIntervalMs).unref());
+      }),
+  };
+}
 
 /** Interval between heartbeats on a stream without changes, in milliseconds. */
 const defaultHeartbeatMs = 10_000;
@@ -9,7 +105,7 @@ const defaultHeartbeatMs = 10_000;
 const chunkSize = 16 * 1024;
 
 /** Context for reading more pages. */
-export interface ReaderContext {
+interface ReaderContext {
   /** Reads the next page after a position, with the caller's current permissions. */
   readonly read: (after: UnverifiedPosition) => Promise<FeedPage>;
   readonly wait: Waiters['wait'];

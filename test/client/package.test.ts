@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseSync } from 'oxc-parser';
-import { clientSource, type Document } from '../../app/commands/client-source.ts';
+import { clientSource, type Document } from '../../app/commands/client-command.ts';
 import { compilers, type Installed, install, runProgram } from '../support/client-package.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Instance, startInstance, temporaryFolder } from '../support/instance.ts';

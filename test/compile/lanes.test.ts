@@ -5,7 +5,7 @@ import type pg from 'pg';
 import type { Resource } from '../../engine/compile/compile.ts';
 import { operatorOf } from '../../engine/query/operators.ts';
 import { indexes } from '../../engine/records/indexes.ts';
-import { lookupKey } from '../../engine/sql/record.ts';
+import { lookupKey } from '../../engine/sql/names.ts';
 import { type Instance, startInstance } from '../support/instance.ts';
 
 describe('lanes of lists', () => {

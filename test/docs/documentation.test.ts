@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { buildProgram } from '../../app/commands/program.ts';
 import { variables } from '../../app/config.ts';
 import { checkSources } from '../../engine/definition/check.ts';
-import { resourceSchema } from '../../engine/definition/schema.ts';
+import { resourceSchema } from '../../engine/definition/sources.ts';
 import { errorCodes } from '../../engine/errors.ts';
 import { fieldTypes } from '../../engine/fields/field-types.ts';
 import { channels } from '../../webhooks/channels/channels.ts';

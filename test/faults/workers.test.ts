@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { heartbeats } from '../../app/serve/heartbeats.ts';
-import { restartBackoff } from '../../app/serve/restart-backoff.ts';
+import { restartBackoff } from '../../app/serve/worker-pool.ts';
 import { leadgenBody } from '../support/channels.ts';
 import { send, temporaryFolder } from '../support/instance.ts';
 import { samplesOf, sumOf } from '../support/metrics.ts';

@@ -6,9 +6,8 @@ import { Readable } from 'node:stream';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
 import { type AdmissionLimits, createAdmission } from '../../engine/database/admission.ts';
-import { errorHandling } from '../../engine/http/error-handling.ts';
+import { createNotFound, errorHandling } from '../../engine/http/error-handling.ts';
 import { memory } from '../../engine/http/memory.ts';
-import { createNotFound } from '../../engine/http/not-found.ts';
 import { onBothDrivers } from '../support/instance.ts';
 import { until } from '../support/process.ts';
 

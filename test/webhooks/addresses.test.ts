@@ -6,11 +6,11 @@ import { after, before, describe, test } from 'node:test';
 import { defaults } from '../../webhooks/settings/settings.ts';
 import {
   type AddressPolicy,
+  isMetadata,
   isPublic,
   pinnedAddress,
   receiverUrl,
 } from '../../webhooks/subscriptions/addresses.ts';
-import { isMetadata } from '../../webhooks/subscriptions/metadata.ts';
 import { maxBytes, poster } from '../../webhooks/subscriptions/post.ts';
 
 const allowed: AddressPolicy = { ...defaults.events, allow_http: true };

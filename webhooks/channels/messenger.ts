@@ -1,6 +1,5 @@
 import { readJson } from '../../engine/records/index.ts';
-import type { Channel } from './channel.ts';
-import { storeMessage } from './messages.ts';
+import { type Channel, storeMessage } from './channel.ts';
 import { jsonObject, jsonText, messagingEvents, meta, metaSimulation } from './meta.ts';
 
 /** Creates a Meta channel whose messages are delivered as `messaging` events. */

@@ -3,7 +3,7 @@ import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel, ChannelEvent, ProviderRequest } from './channel.ts';
 
 /** Computes the `X-Hub-Signature-256` header for a body. */
-export const metaSignature = (secret: string, raw: Buffer): string =>
+const metaSignature = (secret: string, raw: Buffer): string =>
   `sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`;
 
 /** Properties shared by all Meta webhooks: the handshake, and a signature of the raw body with the app secret. */

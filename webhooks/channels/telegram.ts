@@ -1,7 +1,6 @@
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
-import type { Channel } from './channel.ts';
-import { storeMessage } from './messages.ts';
+import { type Channel, storeMessage } from './channel.ts';
 import { asNumber, jsonObject, jsonText, jsonWithNumbers } from './meta.ts';
 
 /** Telegram bots. A header contains the secret token that was passed to setWebhook. */

@@ -2,8 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import { withoutSlash } from '../settings/index.ts';
-import type { Channel, ProviderRequest } from './channel.ts';
-import { storeMessage } from './messages.ts';
+import { type Channel, type ProviderRequest, storeMessage } from './channel.ts';
 import { type Json, jsonObject, jsonText } from './meta.ts';
 
 /** Maximum number of form parameters. Twilio sends about 30, plus 10 for each attachment. */
@@ -35,7 +34,7 @@ function signedFields(fields: URLSearchParams): string {
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Computes the `X-Twilio-Signature` header for a URL and the form sent to it. */
-export const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
+const twilioSignature = (secret: string, url: string, fields?: URLSearchParams): string =>
   createHmac('sha1', secret)
     .update(url + (fields === undefined ? '' : signedFields(fields)), 'utf8')
     .digest('base64');

@@ -1,6 +1,5 @@
 import { readJson } from '../../engine/records/index.ts';
-import { type Channel, PermanentError } from './channel.ts';
-import { followMessage, storeMessage } from './messages.ts';
+import { type Channel, followMessage, PermanentError, storeMessage } from './channel.ts';
 import { jsonList, jsonObject, jsonText, meta, metaSimulation } from './meta.ts';
 
 /** WhatsApp Cloud API: incoming messages, and statuses of outgoing messages. */

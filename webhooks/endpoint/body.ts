@@ -1,7 +1,25 @@
+import { hash } from 'node:crypto';
 import { errors } from '../../engine/errors.ts';
 import { isStorable } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
-import { ownProperty } from './own-property.ts';
+
+/** Returns an object's own property with an untrusted name, but never an inherited property. */
+export const ownProperty = <T>(
+  record: Readonly<Record<string, T>> | undefined,
+  name: string,
+): T | undefined => (record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined);
+
+/** Maximum number of characters in an ID. An ID of this length fits into an index in any script. */
+const maxLength = 200;
+
+/**
+ * Converts a provider's ID to a form that can be indexed. Removes characters that PostgreSQL rejects, and replaces a
+ * long ID with its digest, so that distinct IDs remain distinct.
+ */
+export function indexable(name: string): string {
+  const text = name.toWellFormed().replaceAll('\0', '');
+  return text.length <= maxLength ? text : hash('sha256', text, 'hex');
+}
 
 /**
  * Returns the string values of the given keys. Null and missing values are omitted, and other keys are ignored.

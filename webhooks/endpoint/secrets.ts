@@ -13,7 +13,7 @@ export const matchesAnySecret = (candidate: string, secrets: readonly string[]):
   secrets.map((secret) => isEqual(candidate, secret)).includes(true);
 
 /** A signed request body and the header that contains its signature. */
-export interface SignedRequest {
+interface SignedRequest {
   readonly header: string;
   /** Raw bytes of the body. */
   readonly raw: Buffer;

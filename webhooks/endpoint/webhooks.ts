@@ -1,11 +1,104 @@
+import { hash } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { RateLimiterRes } from 'rate-limiter-flexible';
 import type { Resource } from '../../engine/compile/index.ts';
 import type { Database } from '../../engine/database/index.ts';
+import { errors, type HttpError } from '../../engine/errors.ts';
 import type { Module } from '../../engine/modules/index.ts';
+import {
+  defineTable,
+  type Tables,
+  tablesOf,
+  textColumn,
+  timestampColumn,
+} from '../../engine/tables/index.ts';
+import { lastUsed } from '../../plugins/access/last-used/index.ts';
+import { failureCounter, networkOf } from '../../plugins/access/rate-limiting/index.ts';
 import type { InstanceSecrets } from '../../plugins/access/secrets/index.ts';
 import { type LiveSettings, settingsVariables } from '../settings/index.ts';
-import { type SecretUse, secretUse } from './secret-use.ts';
-import { secretUseTables } from './tables.ts';
-import { type WrongSecrets, wrongSecrets } from './wrong-secrets.ts';
+
+declare module '../../engine/tables/index.ts' {
+  interface TableRows {
+    crm_secret_uses: { endpoint: string; fingerprint: string; last_used_at: Date };
+  }
+}
+
+const secretUsesTable = defineTable('crm_secret_uses', {
+  endpoint: { ...textColumn, primary: true },
+  fingerprint: { ...textColumn, primary: true },
+  last_used_at: timestampColumn,
+});
+
+/** Table of the last use of each partner secret. */
+const secretUseTables = [secretUsesTable];
+
+/** Tracks when secrets were last used. */
+interface SecretUse {
+  readonly record: (endpoint: string, secret: string) => void;
+}
+
+/** Returns an identifier for a secret that does not reveal the secret. */
+export const fingerprint = (secret: string): string =>
+  hash('sha256', `fingerprint of ${secret}`, 'hex').slice(0, 16);
+
+/** Collects secret uses and stores them periodically. */
+function secretUse(app: FastifyInstance, database: Database): SecretUse {
+  const uses = lastUsed<{ endpoint: string; fingerprint: string; at: Date }>(app, async (batch) => {
+    for (const { endpoint, fingerprint, at } of batch.values()) {
+      await tablesOf(database)
+        .insertInto('crm_secret_uses')
+        .values({ endpoint, fingerprint, last_used_at: at })
+        .onConflict((conflict) =>
+          conflict.columns(['endpoint', 'fingerprint']).doUpdateSet({ last_used_at: at }),
+        )
+        .execute();
+    }
+  });
+  return {
+    record: (endpoint, secret) => {
+      const print = fingerprint(secret);
+      uses.record(`${endpoint} ${print}`, { endpoint, fingerprint: print, at: new Date() });
+    },
+  };
+}
+
+/** Returns when each secret was last used, keyed by endpoint and fingerprint, separated by a space. */
+export async function secretUses(tables: Tables): Promise<ReadonlyMap<string, Date>> {
+  const rows = await tables.selectFrom('crm_secret_uses').selectAll().execute();
+  return new Map(rows.map((row) => [`${row.endpoint} ${row.fingerprint}`, row.last_used_at]));
+}
+
+/**
+ * Maximum number of wrong secrets per IP address and endpoint within the time window. Further wrong secrets
+ * receive 429.
+ */
+const maxWrong = 100;
+
+/** Counts wrong secrets on this node, by endpoint and IP address. */
+interface WrongSecrets {
+  /**
+   * Counts a wrong secret or signature and returns the error to throw: the given error (`otherwise`), or 429 with
+   * `Retry-After` after 100 failures within 15 minutes. Valid secrets are always accepted, even if other clients at
+   * the same IP address are guessing secrets.
+   */
+  readonly errorFor: (request: FastifyRequest, endpoint: string, otherwise?: HttpError) => Promise<HttpError>;
+}
+
+/** Creates a counter of wrong secrets. */
+function wrongSecrets(): WrongSecrets {
+  const counts = failureCounter('wrong secrets', maxWrong);
+  return {
+    errorFor: async (request, endpoint, otherwise = errors.unauthenticated()) => {
+      try {
+        await counts.consume(`${endpoint} ${networkOf(request)}`);
+        return otherwise;
+      } catch (rejection) {
+        if (!(rejection instanceof RateLimiterRes)) throw rejection;
+        return errors.tooManyAttempts(Math.max(1, Math.ceil(rejection.msBeforeNext / 1000)));
+      }
+    },
+  };
+}
 
 /** Services that webhooks require. */
 export interface WebhookServices {

@@ -54,7 +54,7 @@ export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?
 export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
 /** Registers POST /webhooks/<customer>-payment for the payment entries in config.yaml. */
-export function payments(app: FastifyInstance, webhooks: Webhooks): void {
+function payments(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, secretUse, wrongSecrets } = webhooks;
   const entryOf = (request: FastifyRequest) => {
     const { hook } = request.params as { hook: string };

@@ -27,7 +27,7 @@ interface ClaimedRow {
 }
 
 /** Criteria for the items that a node claims. */
-export interface ClaimRequest {
+interface ClaimRequest {
   readonly limit: number;
   /** Organizations and owners to skip. */
   readonly excludedOrganizations: readonly string[];
@@ -170,7 +170,7 @@ export interface ItemOutcome {
 }
 
 /** An item with its outcome. */
-export type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
+type SettledItem = readonly [item: ClaimedItem<unknown>, outcome: ItemOutcome];
 
 /**
  * Records the outcomes of claimed items. Ignores items that were replayed or claimed by another node, because their

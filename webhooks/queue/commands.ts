@@ -23,7 +23,7 @@ import {
 import type { Queue } from './queue.ts';
 
 /** Names for the commands of a queue. */
-export interface QueueCommands {
+interface QueueCommands {
   /** The first word of the commands. */
   readonly noun: string;
   readonly description: string;

@@ -30,7 +30,7 @@ import type { Queue } from './queue.ts';
 const maxDetailLength = 4000;
 
 /** Names for the pages of a queue's items. */
-export interface Deliveries {
+interface Deliveries {
   /** Name (in the URL) and title of the page. */
   readonly name: string;
   readonly title: string;

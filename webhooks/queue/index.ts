@@ -1,15 +1,13 @@
 // Queue: durable queues for inbound and outbound events, with fair claims, retries, replay and retention.
 // May import engine, plugins.
 
-export { type Backlog, backlog } from './backlog.ts';
 export { queueCheck } from './check.ts';
 export type { ClaimedItem, ItemOutcome } from './claim.ts';
 export { queueCommands } from './commands.ts';
 export { addDeliveries } from './deliveries-page.ts';
-export { type FailureLog, failureLog } from './failures.ts';
 export { type DetailedItem, detailedItems, ownedBy, replayRange, states, withStatus } from './items.ts';
-export { queueMetrics } from './metrics.ts';
+export { backlog, queueMetrics } from './metrics.ts';
 export type { Queue } from './queue.ts';
 export { startQueueRetention } from './retention.ts';
 export { type QueueRow, queueTable } from './tables.ts';
-export { backoff, startWorker, type Worker } from './worker.ts';
+export { backoff, startWorker } from './worker.ts';

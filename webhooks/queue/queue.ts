@@ -2,7 +2,7 @@ import type { TableRows } from '../../engine/tables/index.ts';
 import type { QueueRow } from './tables.ts';
 
 /** Name of a table whose rows are queue items. */
-export type QueueTable = {
+type QueueTable = {
   [Name in keyof TableRows]: TableRows[Name] extends QueueRow ? Name : never;
 }[keyof TableRows];
 

@@ -3,9 +3,122 @@ import type { FastifyInstance } from 'fastify';
 import type { Database } from '../../engine/database/index.ts';
 import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { type ClaimedItem, claim, createSettler, type ItemOutcome } from './claim.ts';
-import { failureLog } from './failures.ts';
 import type { Queue } from './queue.ts';
-import { type Slots, slots } from './slots.ts';
+
+/** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
+interface FailureLog {
+  /**
+   * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the details of the
+   * latest one.
+   */
+  readonly report: (key: string, details: object, text: string) => void;
+  /** Logs the remaining counts and stops. */
+  readonly close: () => void;
+}
+
+interface FailureCount {
+  count: number;
+  details: object;
+  text: string;
+}
+
+/** Maximum number of failures counted separately within a minute. Additional failures are counted together. */
+const maxKeys = 100;
+
+/** Creates a failure log. @param intervalMs interval between log entries for a repeated failure, in milliseconds */
+export function failureLog(log: (details: object, text: string) => void, intervalMs = 60_000): FailureLog {
+  const counts = new Map<string, FailureCount>();
+  const flush = () => {
+    for (const [key, { count, details, text }] of [...counts]) {
+      // A failure that was not repeated within the interval is forgotten.
+      if (count === 0) counts.delete(key);
+      else {
+        log({ ...details, count }, text);
+        counts.set(key, { count: 0, details, text });
+      }
+    }
+  };
+  const timer = setInterval(flush, intervalMs).unref();
+  return {
+    report: (key, details, text) => {
+      const countKey = counts.has(key) || counts.size < maxKeys ? key : '';
+      const entry = counts.get(countKey);
+      if (entry === undefined) log({ ...details, count: 1 }, text);
+      counts.set(countKey, { count: entry === undefined ? 0 : entry.count + 1, details, text });
+    },
+    close: () => {
+      clearInterval(timer);
+      flush();
+    },
+  };
+}
+
+/** The organization and owner whose work occupies a slot. */
+interface SlotHolder {
+  readonly organization: string;
+  /** ID of the integration or subscription. */
+  readonly owner: string;
+}
+
+/** Slots for work in progress, distributed so that other organizations and owners always find a free slot. */
+interface Slots {
+  readonly free: () => number;
+  /**
+   * Returns the number of slots to fill at a time: a fraction of the free ones, so that some remain for other
+   * organizations.
+   */
+  readonly share: () => number;
+  /** Returns organizations that occupy at least as many slots as are free, and so must not receive more. */
+  readonly fullOrganizations: () => readonly string[];
+  /** Returns owners that occupy at least half as many slots as are free, and so must not receive more. */
+  readonly fullOwners: () => readonly string[];
+  /** Occupies a slot until the work is finished. The promise must not reject. */
+  readonly hold: (holder: SlotHolder, work: Promise<void>, onRelease: () => void) => void;
+  /** Resolves when all work in progress is finished. */
+  readonly done: () => Promise<void>;
+}
+
+/**
+ * Creates slots. A single organization can occupy half of them, two organizations a third each, and so on. Another
+ * organization therefore always finds a free slot, no matter how long the work takes. The same applies to owners
+ * within an organization.
+ * @param maxShare maximum number of slots to fill at a time
+ */
+export function slots(concurrency: number, maxShare: number): Slots {
+  const organizations = new Map<string, number>();
+  const owners = new Map<string, number>();
+  const occupied = new Set<Promise<void>>();
+  const free = () => concurrency - occupied.size;
+  const change = (counts: Map<string, number>, key: string, delta: number) => {
+    const count = (counts.get(key) ?? 0) + delta;
+    if (count === 0) counts.delete(key);
+    else counts.set(key, count);
+  };
+  const atLeast = (counts: ReadonlyMap<string, number>, minimum: number) =>
+    [...counts].filter(([, count]) => count >= minimum).map(([key]) => key);
+  return {
+    free,
+    share: () => Math.min(maxShare, Math.ceil(free() / 4)),
+    fullOrganizations: () => atLeast(organizations, free()),
+    fullOwners: () => atLeast(owners, free() / 2),
+    hold: ({ organization, owner }, work, onRelease) => {
+      const count = (delta: number) => {
+        change(organizations, organization, delta);
+        change(owners, owner, delta);
+      };
+      count(1);
+      const slot = work.finally(() => {
+        occupied.delete(slot);
+        count(-1);
+        onRelease();
+      });
+      occupied.add(slot);
+    },
+    done: async () => {
+      await Promise.all(occupied);
+    },
+  };
+}
 
 /** Polling interval for items that other nodes have queued or whose retry is due, in milliseconds. */
 const pollMs = 1000;
@@ -20,10 +133,10 @@ export function backoff(attempts: number, maxMs = 3_600_000, random: () => numbe
 }
 
 /** Processes an item. If it throws, the error is logged and the item is retried when its lease expires. */
-export type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
+type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
 /** Processes a queue's items on this node. */
-export interface Worker {
+interface Worker {
   /** Triggers processing of new items. */
   readonly wake: () => void;
 }

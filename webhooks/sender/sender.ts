@@ -1,14 +1,53 @@
+import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import handlebars from 'handlebars';
 import { errors } from '../../engine/errors.ts';
 import { slugsOf, type Tables, tablesOf } from '../../engine/tables/index.ts';
 import { ownProperty, type Webhooks } from '../endpoint/index.ts';
 import type { SenderSettings } from '../settings/index.ts';
-import { log } from './log.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
-import { renderTemplate } from './templates.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 
+/** A sender for development that only logs that a message was sent, without the phone number or the text. */
+const log: MessageSender = async ({ text, template }, _settings, _graph, logInfo) => {
+  const id = `log.${randomUUID()}`;
+  logInfo(
+    { message_id: id, characters: text.length, template: template?.name },
+    'message not sent: the sender "log" only logs messages',
+  );
+  return id;
+};
+
+const folder = join(import.meta.dirname, 'templates');
+const engine = handlebars.create();
+
+/** Plain-text message templates (templates/*.hbs), compiled at startup. */
+const templates = new Map(
+  readdirSync(folder)
+    .filter((file) => file.endsWith('.hbs'))
+    .map((file) => {
+      const text = readFileSync(join(folder, file), 'utf8').trim();
+      // Messages are plain text, so HTML must not be escaped.
+      return [file.slice(0, -4), engine.compile(text, { noEscape: true, strict: true })] as const;
+    }),
+);
+
+/**
+ * Renders a template. The data is never evaluated as a template.
+ * @throws HttpError 400 if the template does not exist
+ */
+function renderTemplate(name: string, data: Readonly<Record<string, string>>): string {
+  const template = templates.get(name);
+  if (template === undefined) {
+    const names = [...templates.keys()].join(', ');
+    throw errors.invalidFields([{ field: 'template', message: `template must be one of ${names}` }]);
+  }
+  return template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false });
+}
+
 /** A message to one recipient. */
-export interface Message {
+interface Message {
   readonly to: string;
   readonly message: string;
   readonly name: string;
@@ -16,7 +55,7 @@ export interface Message {
 }
 
 /** All senders, keyed by their name in config.yaml. */
-export const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
+const senders: Readonly<Record<SenderSettings['sender'], MessageSender>> = {
   log,
   whatsapp_cloud: whatsappCloud,
 };

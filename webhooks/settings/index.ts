@@ -3,7 +3,6 @@
 
 export { settingsEditorSchema } from './editor.ts';
 export { withoutTextConversion } from './expressions.ts';
-export { type Leaf, leaves } from './leaves.ts';
 export { type LiveSettings, liveSettings } from './live.ts';
 export {
   readSettings,
@@ -21,4 +20,11 @@ export {
   type Settings,
   withoutSlash,
 } from './settings.ts';
-export { configuredSlugs, disabledEndpoints, unknownOrganizations, unsetVariables } from './warnings.ts';
+export {
+  configuredSlugs,
+  disabledEndpoints,
+  type Leaf,
+  leaves,
+  unknownOrganizations,
+  unsetVariables,
+} from './warnings.ts';

@@ -7,7 +7,7 @@ import { readSettingsFile, type SettingsConfig, type SettingsFile } from './load
 import type { Settings } from './settings.ts';
 
 /** Log methods. */
-export interface Log {
+interface Log {
   readonly info: (message: string) => void;
   readonly error: (message: string) => void;
 }

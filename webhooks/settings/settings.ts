@@ -7,7 +7,7 @@ import type { QuotaSettings } from '../../plugins/tenants/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
 /** Valid secrets of an endpoint. If empty, the endpoint is not configured. */
-export type Secrets = readonly string[];
+type Secrets = readonly string[];
 
 /** Authentication scheme of a payment hook. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';

@@ -1,11 +1,27 @@
 import type { Environment } from '../../engine/config/index.ts';
 import { suggestionOrList, type YamlIssue } from '../../engine/yaml/index.ts';
-import { leaves } from './leaves.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
+/** A scalar value of the settings with its path. */
+export interface Leaf {
+  readonly path: readonly (string | number)[];
+  readonly value: string | number | boolean;
+}
+
+/** Returns the scalar values of settings or a part of them. */
+export function leaves(value: unknown, path: Leaf['path'] = []): Leaf[] {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+    return [{ path, value }];
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, child]) =>
+    leaves(child, [...path, Array.isArray(value) ? Number(key) : key]),
+  );
+}
+
 /** A warning about an endpoint without a secret. */
-export interface DisabledEndpoint extends YamlIssue {
+interface DisabledEndpoint extends YamlIssue {
   /** Whether the endpoint exists in every instance. */
   readonly isShipped: boolean;
 }

@@ -1,8 +1,24 @@
 import { hash } from 'node:crypto';
-import type { SimulatedEvent } from '../channels/index.ts';
+import type { SimulatedEvent, Simulation } from '../channels/index.ts';
 import { signatures } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
-import type { Script } from './script.ts';
+
+/** The deliveries of a provider or partner. */
+export interface Script extends Simulation {
+  /** Size of the large delivery in bytes, and whether the endpoint accepts it. */
+  readonly large: { readonly bytes: number; readonly isAccepted: boolean };
+}
+
+/** Result of a step. */
+export interface StepResult {
+  readonly step: string;
+  readonly sent: number;
+  /** Number of deliveries by response status, or by the reason no response was received. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** Median response time in milliseconds. */
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+}
 
 const json = 'application/json';
 /** A delivery larger than the size limit for partners. */

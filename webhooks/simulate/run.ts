@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import type { SimulatedEvent } from '../channels/index.ts';
-import type { Script, StepResult } from './script.ts';
+import type { Script, StepResult } from './partners.ts';
 
 /** URL and secret of an endpoint. */
 export interface SimulationTarget {

@@ -10,8 +10,7 @@ import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { endpointPath, integrationRows, openIntegration } from '../inbox/index.ts';
 import { customerOf, hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
-import { bookingFormScript, inboundLeadScript, paymentScript } from './partners.ts';
-import type { Script } from './script.ts';
+import { bookingFormScript, inboundLeadScript, paymentScript, type Script } from './partners.ts';
 
 /** Providers that can be simulated, in addition to the customers in config.yaml. */
 export const simulatedProviders = [...Object.keys(channels), 'inbound-leads', 'booking-forms-whatsapp'];
@@ -36,7 +35,7 @@ export interface PreparedSimulation {
 }
 
 /** Options that identify the integration. */
-export interface IntegrationInput {
+interface IntegrationInput {
   readonly org: string;
   readonly endpoint?: string | undefined;
   readonly secret?: string | undefined;

@@ -3,13 +3,85 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { UserError } from '../../engine/errors.ts';
 import type { Settings } from '../settings/index.ts';
-import { isMetadata } from './metadata.ts';
 
-/** Settings that restrict receiver URLs. */
-export type AddressPolicy = Settings['events'];
+/**
+ * IPv4 addresses of cloud metadata services and related platform services, which return credentials and configuration
+ * to any process on the machine. The link-local range, which contains most of them, is rejected entirely.
+ */
+const hosts: ReadonlySet<string> = new Set([
+  // The metadata service of AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most other providers.
+  '169.254.169.254',
+  // AWS: credentials for ECS tasks and EKS pods.
+  '169.254.170.2',
+  '169.254.170.23',
+  // Azure: the wire server, which is not in a private range.
+  '168.63.129.16',
+  // Alibaba Cloud.
+  '100.100.100.200',
+  // Oracle Cloud Classic.
+  '192.0.0.192',
+]);
+const linkLocal = ipaddr.IPv4.parseCIDR('169.254.0.0/16');
+
+/** The same services on IPv6. */
+const ranges = [
+  // AWS: instance metadata, DNS, time and EKS credentials.
+  'fd00:ec2::/32',
+  // Google Cloud.
+  'fd20:ce::254/128',
+  // Scaleway.
+  'fd00:42::42/128',
+].map((range) => ipaddr.IPv6.parseCIDR(range));
 
 /** The only globally routed range of IPv6. Within it, ipaddr.js recognizes the subranges that are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
+
+/**
+ * Prefixes of IPv6 addresses that embed an IPv4 address, with the positions of its bytes: 6to4, both addresses in
+ * Teredo, and the local-use NAT64 prefix with its shortest and longest lengths (RFC 6052).
+ */
+const embeddings = (
+  [
+    ['2002::/16', [2, 3, 4, 5], 0],
+    ['2001::/32', [4, 5, 6, 7], 0],
+    ['2001::/32', [12, 13, 14, 15], 0xff],
+    ['64:ff9b:1::/48', [6, 7, 9, 10], 0],
+    ['64:ff9b:1::/48', [7, 9, 10, 11], 0],
+    ['64:ff9b:1::/48', [9, 10, 11, 12], 0],
+  ] as const
+).map(([prefix, positions, mask]) => ({ prefix: ipaddr.IPv6.parseCIDR(prefix), positions, mask }));
+
+/** Returns whether an IP address is, or embeds, the address of a cloud metadata service. */
+export function isMetadata(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.parse(address);
+  return parsed.kind() === 'ipv4'
+    ? isMetadataIpv4(parsed as ipaddr.IPv4)
+    : isMetadataIpv6(parsed as ipaddr.IPv6);
+}
+
+const isMetadataIpv4 = (address: ipaddr.IPv4): boolean =>
+  hosts.has(address.toString()) || address.match(linkLocal);
+
+function isMetadataIpv6(address: ipaddr.IPv6): boolean {
+  if (ranges.some((range) => address.match(range))) return true;
+  const bytes = address.toByteArray();
+  const ipv4 = (positions: readonly number[], mask: number) =>
+    new ipaddr.IPv4(positions.map((position) => (bytes[position] ?? 0) ^ mask));
+  if (
+    embeddings.some(
+      ({ prefix, positions, mask }) => address.match(prefix) && isMetadataIpv4(ipv4(positions, mask)),
+    )
+  )
+    return true;
+  // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Public addresses
+  // can end with link-local bytes by chance, so they are compared only with the addresses of the services.
+  const last = ipv4([12, 13, 14, 15], 0);
+  return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
+}
+
+/** Settings that restrict receiver URLs. */
+export type AddressPolicy = Settings['events'];
 
 /** Returns whether an IP address is public. IPv4-mapped addresses are treated as IPv4. */
 export function isPublic(address: string): boolean {

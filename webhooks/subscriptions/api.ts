@@ -35,7 +35,7 @@ import {
 } from './subscriptions.ts';
 
 /** Services needed by the subscriptions API. */
-export interface SubscriptionServices {
+interface SubscriptionServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];

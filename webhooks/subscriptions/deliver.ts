@@ -18,7 +18,7 @@ import { backoff, type ClaimedItem, type ItemOutcome } from '../queue/index.ts';
 import type { DeliveryClaim } from './deliveries.ts';
 import { parseFilter } from './input.ts';
 import type { Poster, PostResult } from './post.ts';
-import { signatureHeaders } from './signature.ts';
+import { signatureHeaders } from './subscriptions.ts';
 
 /** Minimum retry period in milliseconds and minimum number of attempts before an event becomes a dead letter. */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
@@ -34,10 +34,10 @@ const maxRetryAfterMs = 24 * 3_600_000;
  */
 const graceMs = 1000;
 /** Number of days without a successful delivery after which a subscription is disabled. */
-export const failedDays = 5;
+const failedDays = 5;
 
 /** Services needed to deliver events. */
-export interface DeliveryContext {
+interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;

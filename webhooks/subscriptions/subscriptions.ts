@@ -1,3 +1,4 @@
+import { createHmac, randomBytes } from 'node:crypto';
 import { type Selectable, sql } from 'kysely';
 import { type Actor, recordChanges } from '../../engine/effects/index.ts';
 import { UserError } from '../../engine/errors.ts';
@@ -13,7 +14,29 @@ import type { UnverifiedPosition } from '../../plugins/change-log/index.ts';
 import { replayRange } from '../queue/index.ts';
 import { deliveryQueue } from './deliveries.ts';
 import type { SubscriptionInput } from './input.ts';
-import { makeSigningSecret } from './signature.ts';
+
+const prefix = 'whsec_';
+
+/** Generates a signing secret in the format of Standard Webhooks. */
+const makeSigningSecret = (): string => prefix + randomBytes(32).toString('base64');
+
+/**
+ * Returns the headers of Standard Webhooks (standardwebhooks.com), with a signature for each secret.
+ * @param at Unix time in milliseconds
+ */
+export function signatureHeaders(
+  id: string,
+  body: string,
+  secrets: readonly string[],
+  at: number = Date.now(),
+): Readonly<Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string>> {
+  const timestamp = String(Math.floor(at / 1000));
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(prefix.length), 'base64');
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+  });
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+}
 
 /** Number of hours during which events are also signed with the previous secret after a rotation. */
 export const overlapHours = 24;
@@ -68,7 +91,7 @@ export const missingSubscription = (id: string): string =>
   `${object} ${id} does not exist in this organization`;
 
 /** Input for a new subscription. */
-export interface NewSubscription extends SubscriptionInput {
+interface NewSubscription extends SubscriptionInput {
   readonly organization: string;
   readonly profile: string;
   /** Position in the change log. Changes after it are sent. */
@@ -128,7 +151,7 @@ async function setResources(
 }
 
 /** Changes to a subscription. */
-export interface SubscriptionChange extends Partial<SubscriptionInput> {
+interface SubscriptionChange extends Partial<SubscriptionInput> {
   readonly state?: 'on' | 'off';
   /** ID of the new profile, set if the caller cannot read everything that the current profile allows. */
   readonly profile?: string;

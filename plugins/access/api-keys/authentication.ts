@@ -4,14 +4,106 @@ import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { type Database, ttlCache } from '../../../engine/database/index.ts';
 import { errors } from '../../../engine/errors.ts';
 import type { Query } from '../../../engine/query/index.ts';
-import type { Principal } from '../../../engine/records/index.ts';
-import { tablesOf } from '../../../engine/tables/index.ts';
+import { grantedActions, grantMasks, type Principal } from '../../../engine/records/index.ts';
+import { prepare } from '../../../engine/sql/index.ts';
+import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 import { bearerOf, membershipBySlug, type Session } from '../identity/index.ts';
 import { lastUsed } from '../last-used/index.ts';
-import { describeHolder, type KeyHolder } from './holder.ts';
-import { publicIdOf } from './key-format.ts';
+import { createKeyMatcher, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
-import { findKey, type StoredKey } from './stored-key.ts';
+
+/** Description of an API key, as returned to its holder. IDs are decimal strings. */
+interface KeyHolder {
+  readonly key: {
+    readonly id: string;
+    readonly name: string;
+    readonly last_four: string;
+    readonly profile: string;
+    /** Time in RFC 3339 format, or null if the key does not expire. */
+    readonly expires_at: string | null;
+  };
+  readonly organization: { readonly id: string; readonly slug: string; readonly name: string };
+  /** Actions by resource. `*` means every resource, including future ones. */
+  readonly grants: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Describes the API key that sent a request: its organization, profile and grants. */
+async function describeHolder(
+  tables: Tables,
+  { organization, actor, grants }: Principal,
+): Promise<KeyHolder> {
+  const row = await tables
+    .selectFrom('crm_api_keys as k')
+    .innerJoin('crm_organizations as o', 'o.id', 'k.organization_id')
+    .innerJoin('crm_profiles as p', (join) =>
+      join.onRef('p.organization_id', '=', 'k.organization_id').onRef('p.id', '=', 'k.profile_id'),
+    )
+    .select(['k.id', 'k.name', 'k.last_four', 'k.expires_at', 'p.name as profile'])
+    .select(['o.slug', 'o.name as organization_name'])
+    .where('k.organization_id', '=', organization)
+    .where('k.id', '=', actor ?? '')
+    .executeTakeFirstOrThrow();
+  return {
+    key: {
+      id: row.id,
+      name: row.name,
+      last_four: row.last_four,
+      profile: row.profile,
+      expires_at: row.expires_at === null ? null : row.expires_at.toISOString(),
+    },
+    organization: { id: organization, slug: row.slug, name: row.organization_name },
+    grants: grantedActions(grants),
+  };
+}
+
+/** A live API key with the data that authentication needs. */
+interface StoredKey {
+  readonly id: string;
+  readonly organization: string;
+  /** Reports whether a token matches this key, comparing in constant time. */
+  readonly matches: (token: string) => boolean;
+  /** Unix time in milliseconds, or infinity if the key does not expire. */
+  readonly expiresAt: number;
+  /** The caller that the key authenticates. */
+  readonly principal: Principal;
+}
+
+/** Prepared, because it runs about once a second for every key in use. */
+const byPublicId = prepare<string>(
+  'api_key',
+  'read',
+  ($) => `select k."organization_id"::text, k."id"::text, k."secret_hash", k."created_by_id"::text,
+      floor(extract(epoch from k."expires_at") * 1000)::text, g."object", g."action", k."name"
+    from "crm_api_keys" k
+    left join "crm_grants" g on g."organization_id" = k."organization_id" and g."profile_id" = k."profile_id"
+    where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
+);
+
+/**
+ * Finds a key by its public ID and loads its profile's grants. Returns undefined if it does not exist or is revoked.
+ */
+async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
+  const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
+  const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];
+  if (organization == null || id == null || hash == null) return undefined;
+  const grants = rows.flatMap(([, , , , , object, action]) =>
+    object == null || action == null ? [] : [{ object, action }],
+  );
+  return {
+    id,
+    organization,
+    matches: createKeyMatcher(Buffer.from(hash, 'hex')),
+    expiresAt: expires == null ? Number.POSITIVE_INFINITY : Number(expires),
+    principal: Object.freeze({
+      kind: 'key',
+      actor: id,
+      name,
+      organization,
+      user,
+      grants: grantMasks(grants),
+    }),
+  };
+}
 
 declare module 'fastify' {
   interface FastifyInstance {

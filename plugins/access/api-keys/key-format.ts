@@ -6,7 +6,7 @@ const lengths = { publicId: 10, secret: 43, checksum: 6 } as const;
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** A new API key and its stored parts. */
-export interface NewKey {
+interface NewKey {
   /** `<prefix><public ID>_<secret><checksum>`. Shown once and never stored. */
   readonly plaintext: string;
   readonly publicId: string;

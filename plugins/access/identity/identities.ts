@@ -2,7 +2,7 @@ import type { Tables } from '../../../engine/tables/index.ts';
 import { findUser, type User } from './users.ts';
 
 /** A user's account at an OpenID Connect provider. */
-export interface Identity {
+interface Identity {
   readonly issuer: string;
   readonly subject: string;
 }

@@ -6,9 +6,9 @@ export {
   cookieName,
   type IdentityServices,
   type Person,
+  type Site,
   sessionVariables,
 } from './authentication.ts';
-export { normalEmail, parseEmail } from './emails.ts';
 export { linkedUser, linkIdentity } from './identities.ts';
 export { identityModule } from './module.ts';
 export {
@@ -23,20 +23,13 @@ export {
   unlinkUser,
   verifyEmail,
 } from './operator-users.ts';
-export type { Site } from './origin.ts';
 export { generatePassword } from './passwords.ts';
 export {
   createMailedResets,
   createMemberReset,
   redeemReset,
 } from './resets.ts';
-export {
-  hasSecondFactor,
-  removeSecondFactors,
-  type SecondFactorPolicy,
-  type SecondFactors,
-  secondFactorsOf,
-} from './second-factors.ts';
+export { hasSecondFactor, type SecondFactorPolicy, secondFactorsOf } from './second-factors.ts';
 export {
   changeSecondFactors,
   endAllSessions,
@@ -64,6 +57,8 @@ export {
   createUser,
   enabledUsers,
   findUsers,
+  normalEmail,
+  parseEmail,
   type User,
   userFor,
   usersWithPassword,

@@ -4,11 +4,10 @@ import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { isRowId } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import { normalEmail } from './emails.ts';
 import { unlinkIdentities } from './identities.ts';
 import { removeSecondFactors, selectSecondFactor } from './second-factors.ts';
 import { endAllSessions } from './sessions.ts';
-import { changePassword } from './users.ts';
+import { changePassword, normalEmail } from './users.ts';
 
 /** A user as shown to the operator. Times are in RFC 3339 format. */
 export interface UserInfo {
@@ -129,7 +128,7 @@ export async function verifyEmail(tables: Tables, actor: Actor, user: UserInfo):
 }
 
 /** Marks the email address of a user as verified. */
-export async function markVerified(tables: Tables, id: string): Promise<void> {
+async function markVerified(tables: Tables, id: string): Promise<void> {
   await tables
     .updateTable('crm_users')
     .set({ verified_at: new Date(), organization_id: null })

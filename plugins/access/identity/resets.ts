@@ -13,13 +13,13 @@ const adminLinkMs = 24 * 3_600_000;
 const maxMailed = 3;
 
 /** A reset link and the code that unlocks it. They are separate, so that URLs do not contain secrets. */
-export interface ResetLink {
+interface ResetLink {
   readonly publicId: string;
   readonly code: string;
 }
 
 /** A reset link to be mailed. */
-export interface MailedReset extends ResetLink {
+interface MailedReset extends ResetLink {
   /** Name of the organization of an unverified user; null for a verified user. */
   readonly organization: string | null;
 }

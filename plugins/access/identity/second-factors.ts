@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Tables } from '../../../engine/tables/index.ts';
 
 /** The second factors of a user. */
-export interface SecondFactors {
+interface SecondFactors {
   readonly totp: boolean;
   readonly passkeys: number;
   /** Number of unused recovery codes. They replace another factor, and are not a factor by themselves. */

@@ -45,7 +45,7 @@ export interface Proof {
 }
 
 /** A new login. */
-export interface NewSession {
+interface NewSession {
   readonly id: string;
   /** Value of the cookie. Only its hash is stored. */
   readonly token: string;

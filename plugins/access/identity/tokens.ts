@@ -18,7 +18,7 @@ const tolerance = 5;
  * Claims of a token. They contain neither grants nor organizations, so that revoking a grant or membership takes
  * effect immediately.
  */
-export interface Claims {
+interface Claims {
   readonly user: string;
   /** ID of the login. The token is void once the login's session has ended. */
   readonly jti: string;
@@ -26,7 +26,7 @@ export interface Claims {
 }
 
 /** Signs and verifies users' tokens (JWT of the type defined in RFC 9068). */
-export interface Tokens {
+interface Tokens {
   readonly sign: (claims: Claims, expires: Date) => Promise<string>;
   /** Returns undefined if the token is not valid or was not issued by this instance. */
   readonly verify: (token: string) => Promise<Claims | undefined>;

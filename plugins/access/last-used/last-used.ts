@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 const intervalMs = 30_000;
 
 /** Times of last use of keys or sessions, collected in memory and stored periodically, outside of requests. */
-export interface LastUsed<T> {
+interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
   /** Returns the last use if it has not been stored yet. */
   readonly get: (id: string) => T | undefined;

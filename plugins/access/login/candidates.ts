@@ -32,7 +32,7 @@ export const pickBy =
     slug === undefined ? users[0] : users.find(({ memberships }) => membershipBySlug(memberships, slug));
 
 /** The result of a login. */
-export interface Login {
+interface Login {
   readonly user: { readonly id: string; readonly email: string };
   readonly jti: string;
   readonly tokenVersion: number;

@@ -1,5 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
+import { isRowId } from '../../../engine/fields/index.ts';
+import type { TextSigner } from '../../../engine/records/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 import {
   type AuthenticatedUser,
@@ -9,8 +11,44 @@ import {
   usersWithPassword,
 } from '../identity/index.ts';
 import { createLoginLimiter } from '../rate-limiting/index.ts';
-import { type InstanceSecrets, signing } from '../secrets/index.ts';
-import { devices } from './devices.ts';
+import { generatePublicId, type InstanceSecrets, signing } from '../secrets/index.ts';
+
+/** Browsers with previous logins, identified by a signed cookie. */
+interface Devices {
+  /** Reads a signed cookie, which cannot be forged. @returns the device's ID for each user who has logged in on it */
+  readonly read: (cookie: string | undefined) => ReadonlyMap<string, string>;
+  /** Returns a device's new cookie after a login. The cookie still contains the other users of the device. */
+  readonly remember: (cookie: string | undefined, user: string) => string;
+}
+
+/** Maximum number of users in a device's cookie. */
+const maxUsers = 5;
+
+function devices({ sign, verify }: TextSigner): Devices {
+  const read: Devices['read'] = (cookie = '') => {
+    const ids = new Map<string, string>();
+    for (const token of cookie.slice(0, 1000).split('~').slice(0, maxUsers)) {
+      const [user = '', id = '', signature = ''] = token.split('.');
+      if (isRowId(user) && verify(`${user}.${id}`, signature)) ids.set(user, id);
+    }
+    return ids;
+  };
+  return {
+    read,
+    remember: (cookie, user) => {
+      const ids = read(cookie);
+      const id = ids.get(user) ?? generatePublicId();
+      const entries = [[user, id] as const, ...[...ids].filter(([userId]) => userId !== user)];
+      return entries
+        .slice(0, maxUsers)
+        .map(([userId, device]) => {
+          const text = `${userId}.${device}`;
+          return `${text}.${sign(text)}`;
+        })
+        .join('~');
+    },
+  };
+}
 
 /** An email address and a password to verify. */
 export interface LoginAttempt {
@@ -23,7 +61,7 @@ export interface LoginAttempt {
 }
 
 /** Verifies passwords and rate-limits guessing. */
-export interface CredentialCheck {
+interface CredentialCheck {
   /**
    * Yields the users that a password matches: first the users who have logged in on this device before, then all other
    * users.

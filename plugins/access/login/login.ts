@@ -6,6 +6,7 @@ import { json, jsonId, rejectOtherMethods } from '../../../engine/http/index.ts'
 import { pageSize } from '../../../engine/query/index.ts';
 import { grantedActions, readBody } from '../../../engine/records/index.ts';
 import { listRows, tablesOf, transaction } from '../../../engine/tables/index.ts';
+import type { Mailer } from '../../operations/mail/index.ts';
 import {
   cookieName,
   endAllSessions,
@@ -13,6 +14,7 @@ import {
   endSession,
   findMemberships,
   hasSecondFactor,
+  type IdentityServices,
   type Membership,
   type Person,
   type Proof,
@@ -26,7 +28,39 @@ import {
 import type { RateLimitingConfig } from '../rate-limiting/index.ts';
 import { type Candidate, type Credentials, type PickUser, pickBy } from './candidates.ts';
 import { credentialCheck, type LoginAttempt } from './credentials.ts';
-import { type LoginServices, sessionRoute } from './services.ts';
+
+/**
+ * Options of routes that start or end sessions. Unlike other writes, these are also allowed on a read-only instance.
+ */
+export const sessionRoute = { isServedReadOnly: true } as const;
+
+/** The services that logins and their pages need. */
+export interface LoginServices extends IdentityServices {
+  readonly config: IdentityServices['config'] & RateLimitingConfig;
+  readonly mailer: Mailer;
+}
+
+/** A link on the login page. */
+interface LoginLink {
+  readonly path: string;
+  readonly label: string;
+  /**
+   * Whether the link is a login method, which continues to the requested page, rather than a help page for logging in.
+   */
+  readonly isLoginMethod?: boolean;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Functions that return the links on the login page according to the current configuration. */
+    loginLinks: (() => readonly LoginLink[])[];
+  }
+}
+
+/** Adds links to the login page. */
+export function addLoginLinks(app: FastifyInstance, links: () => readonly LoginLink[]): void {
+  app.loginLinks.push(links);
+}
 
 /**
  * Options of the routes below. The body limit, in bytes, leaves room for an email address and a password with any

@@ -1,13 +1,12 @@
 import type { Module } from '../../../engine/modules/index.ts';
 import { addDoneTexts } from '../../admin-ui/shell/index.ts';
 import { loginFragment } from './description.ts';
-import { login } from './login.ts';
+import { type LoginServices, login } from './login.ts';
 import { loginPages } from './pages.ts';
 import { passkeyLogin } from './passkey.ts';
 import { personalPages } from './personal-pages.ts';
 import { resetPages } from './reset.ts';
 import { secondStep } from './second-step.ts';
-import type { LoginServices } from './services.ts';
 
 /** Login and logout in the API and the admin UI, the user's own page, and password resets. */
 export const loginModule: Module<LoginServices> = {

@@ -14,8 +14,7 @@ import {
 } from '../../admin-ui/shell/index.ts';
 import { acceptInvite, type OpenInvite, openInvite } from '../members/index.ts';
 import { type Candidate, pickBy } from './candidates.ts';
-import { byPassword } from './login.ts';
-import { type LoginServices, sessionRoute } from './services.ts';
+import { byPassword, type LoginServices, sessionRoute } from './login.ts';
 
 const view = viewsIn(import.meta.dirname);
 

@@ -4,7 +4,7 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { type Form, field, redirectGetToForm, safeNext } from '../../admin-ui/shell/index.ts';
 import { findMemberships } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
-import { type LoginServices, sessionRoute } from './services.ts';
+import { type LoginServices, sessionRoute } from './login.ts';
 
 /** Registers the routes for logging in with a passkey, which requires neither a password nor a code. */
 export function passkeyLogin(app: FastifyInstance, { database }: LoginServices): void {

@@ -7,8 +7,7 @@ import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui
 import { mailTemplate } from '../../operations/mail/index.ts';
 import { createMailedResets, parseEmail, redeemReset } from '../identity/index.ts';
 import { attempts, networkOf } from '../rate-limiting/index.ts';
-import { addLoginLinks } from './links.ts';
-import type { LoginServices } from './services.ts';
+import { addLoginLinks, type LoginServices } from './login.ts';
 
 const view = viewsIn(import.meta.dirname);
 

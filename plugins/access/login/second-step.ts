@@ -4,7 +4,7 @@ import { tablesOf } from '../../../engine/tables/index.ts';
 import { type Form, field, render, type ViewData, viewsIn } from '../../admin-ui/shell/index.ts';
 import { type AuthenticatedUser, findMemberships, hasSecondFactor } from '../identity/index.ts';
 import { tickets } from '../secrets/index.ts';
-import { type LoginServices, sessionRoute } from './services.ts';
+import { type LoginServices, sessionRoute } from './login.ts';
 
 const view = viewsIn(import.meta.dirname);
 

@@ -25,7 +25,7 @@ export interface Invite {
 }
 
 /** A new invitation. */
-export interface NewInvite {
+interface NewInvite {
   readonly id: string;
   /** Email address in normal form. */
   readonly email: string;

@@ -33,7 +33,7 @@ export const timeoutSeconds = 5;
 const cacheMs = 3_600_000;
 
 /** Creates clients for providers from their discovery documents. */
-export interface Providers {
+interface Providers {
   /** Returns the client for a provider. @throws the error of a failed discovery */
   readonly clientOf: (settings: ProviderSettings) => Promise<Configuration>;
 }

@@ -1,6 +1,35 @@
+import cluster from 'node:cluster';
+import { isIPv6 } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyRequest } from 'fastify';
+import {
+  type RateLimiterAbstract,
+  RateLimiterCluster,
+  RateLimiterClusterMaster,
+  RateLimiterMemory,
+} from 'rate-limiter-flexible';
 import { errors } from '../../../engine/errors.ts';
-import { failureCounter, windowSeconds } from './counter.ts';
+import { parseEmail } from '../identity/index.ts';
+
+/** How long failures are counted, in seconds, starting with the first failure. */
+const windowSeconds = 15 * 60;
+/** Timeout of requests to the process that counts for all workers, in milliseconds. */
+const timeoutMs = 2000;
+
+/**
+ * Creates a counter of failures per key within 15 minutes, shared by all processes of this node.
+ * @param name unique within the process
+ * @param points maximum number of failures
+ */
+export const failureCounter = (name: string, points: number): RateLimiterAbstract =>
+  cluster.isWorker
+    ? new RateLimiterCluster({ keyPrefix: name, points, duration: windowSeconds, timeoutMs })
+    : new RateLimiterMemory({ keyPrefix: name, points, duration: windowSeconds });
+
+/** Starts counting failures in this process on behalf of its workers. */
+export const countForWorkers = (): void => {
+  new RateLimiterClusterMaster();
+};
 
 /** Maximum delay before a slowed-down attempt, in milliseconds. */
 const maxDelayMs = 5000;
@@ -9,7 +38,7 @@ const maxDelayMs = 5000;
  * Limits failed attempts per key, including concurrent ones. Failures are counted for the whole node, and attempts in
  * flight for this process.
  */
-export interface Attempts {
+interface Attempts {
   /**
    * Runs an attempt, which returns undefined if it fails. The number of attempts in flight never exceeds the number of
    * remaining failures. Other attempts wait, so that any number of concurrent attempts can succeed.
@@ -21,7 +50,7 @@ export interface Attempts {
 }
 
 /** The limits of {@link Attempts}. */
-export interface AttemptLimits {
+interface AttemptLimits {
   /** Maximum number of failures within the window. */
   readonly failures: number;
   /** Maximum number of attempts per key waiting at the same time. */
@@ -90,3 +119,54 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
 
 const tooManyAttempts = (msBeforeNext = windowSeconds * 1000) =>
   errors.tooManyAttempts(Math.max(1, Math.ceil(msBeforeNext / 1000)));
+
+/** Maximum number of attempts per user or device waiting at the same time. */
+const waiting = 250;
+
+/** Limits wrong passwords on this node: by user and network for unknown devices, and by device for known devices. */
+interface LoginLimiter {
+  /**
+   * Runs an attempt from a device on which the user has not logged in before. All such devices share the user's limit.
+   * @throws HttpError 429 with Retry-After after too many wrong passwords
+   */
+  readonly unknownDevice: <T>(
+    request: FastifyRequest,
+    email: string,
+    attempt: () => Promise<T | undefined>,
+  ) => Promise<T | undefined>;
+  /** Runs an attempt from a device on which the user has logged in before. Only its own failures slow it down. */
+  readonly knownDevice: <T>(device: string, attempt: () => Promise<T | undefined>) => Promise<T | undefined>;
+  /** Returns the number of users, networks and devices with attempts in flight. */
+  readonly busy: () => number;
+}
+
+export function createLoginLimiter(): LoginLimiter {
+  const users = attempts('users', { failures: 20, waiting });
+  const networks = attempts('addresses', { failures: 100, waiting: 4 * waiting });
+  const devices = attempts('devices', { failures: 10, waiting, slowDown: true });
+  return {
+    unknownDevice: (request, email, attempt) =>
+      networks.run(networkOf(request), () => users.run(keyOf(email), attempt)),
+    knownDevice: devices.run,
+    busy: () => users.busy() + networks.busy() + devices.busy(),
+  };
+}
+
+/**
+ * Returns the key under which a user's attempts are counted: the normalized email address, or the text itself if it is
+ * not an email address.
+ */
+const keyOf = (email: string): string => parseEmail(email) ?? email.slice(0, 300);
+
+/**
+ * Returns the network of a request: its IPv4 address, or the /64 prefix of its IPv6 address, because a client can use
+ * any address in its /64.
+ */
+export function networkOf({ ip: address }: Pick<FastifyRequest, 'ip'>): string {
+  if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
+  const [head = '', tail = ''] = address.split('::');
+  const groups = head.split(':');
+  const missing = 8 - groups.length - (address.includes('::') ? tail.split(':').length : 0);
+  const allGroups = address.includes('::') ? [...groups, ...Array<string>(missing).fill('0')] : groups;
+  return allGroups.slice(0, 4).join(':');
+}

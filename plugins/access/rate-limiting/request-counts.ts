@@ -19,7 +19,7 @@ export interface UnstoredCounts {
  * @param window start of the window
  * @returns the new counts in the order of the batch, with undefined for a caller with requests in a later window
  */
-export type StoreCounts = (
+type StoreCounts = (
   window: Date,
   batch: readonly UnstoredCounts[],
 ) => Promise<readonly (number | undefined)[]>;
@@ -41,7 +41,7 @@ interface Count {
 }
 
 /** Counts each caller's requests in fixed windows, on all nodes that share a database. */
-export interface RequestCounts {
+interface RequestCounts {
   /** Counts a request of a caller, if the limit allows it. */
   readonly consume: (
     organization: string,

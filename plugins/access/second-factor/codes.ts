@@ -7,7 +7,7 @@ import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 const recoveryCodeCount = 10;
 
 /** Kind of an accepted code, as shown in the list of sessions. */
-export type CodeKind = 'code' | 'recovery code';
+type CodeKind = 'code' | 'recovery code';
 
 /**
  * Checks a user's code: six digits from the authenticator app, or a recovery code. Each code can be used once.

@@ -8,7 +8,7 @@ import type { AuthenticatedUser } from '../identity/index.ts';
 import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.ts';
 
 /** Data that a page needs to request a passkey from the browser. */
-export interface PasskeyOffer {
+interface PasskeyOffer {
   /** Options for `navigator.credentials`, as JSON. */
   readonly options: string;
   /** Ticket that the form sends back together with the browser's response. */
@@ -16,7 +16,7 @@ export interface PasskeyOffer {
 }
 
 /** A new, verified passkey. */
-export interface NewPasskey {
+interface NewPasskey {
   readonly credential: string;
   readonly publicKey: string;
   readonly uses: string;

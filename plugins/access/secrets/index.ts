@@ -9,8 +9,7 @@ export {
   secretsVariables,
 } from './instance-secrets.ts';
 export { secretsModule } from './module.ts';
-export { renewSealed } from './renew-sealed.ts';
-export { cachedOpener, type Sealing, sealing } from './sealing.ts';
+export { cachedOpener, renewSealed, type Sealing, sealing } from './sealing.ts';
 export {
   generateCode,
   generatePublicId,
@@ -18,5 +17,4 @@ export {
   hashSecret,
   isSecret,
 } from './secrets.ts';
-export { signing } from './signing.ts';
-export { type Tickets, tickets } from './tickets.ts';
+export { signing, tickets } from './signing.ts';

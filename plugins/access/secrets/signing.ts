@@ -1,4 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { JWTPayload } from 'jose';
+import { jwtDecrypt } from 'jose/jwt/decrypt';
+import { EncryptJWT } from 'jose/jwt/encrypt';
 import type { TextSigner } from '../../../engine/records/index.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
@@ -20,5 +23,49 @@ export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
         const actual = Buffer.from(signature);
         return expected.length === actual.length && timingSafeEqual(expected, actual);
       }),
+  };
+}
+
+/** State for one purpose that a browser keeps for a few minutes. It is encrypted, so it cannot be read or forged. */
+interface Tickets<Content extends object> {
+  readonly issue: (content: Content) => Promise<string>;
+  /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
+  readonly open: (ticket: string | undefined) => Promise<Content | undefined>;
+}
+
+const cipher = { alg: 'dir', enc: 'A256GCM' } as const;
+/** Maximum length of a ticket. Browsers limit a cookie to 4,096 bytes. */
+const maxLength = 4000;
+
+/**
+ * Creates tickets with the instance's secrets. The first secret encrypts and all of them decrypt, so that secrets can
+ * be rotated without an outage.
+ * @param purpose the purpose of the tickets; tickets issued for another purpose are rejected
+ */
+export function tickets<Content extends object>(
+  secrets: InstanceSecrets,
+  purpose: string,
+  minutes: number,
+): Tickets<Content> {
+  const keys = secrets.keys(`ticket: ${purpose}`);
+  return {
+    issue: (content) =>
+      new EncryptJWT({ content } satisfies JWTPayload)
+        .setProtectedHeader(cipher)
+        .setExpirationTime(`${minutes} minutes`)
+        .encrypt(keys[0] ?? Buffer.alloc(0)),
+    open: async (ticket) => {
+      if (ticket === undefined || ticket.length > maxLength) return undefined;
+      const options = {
+        keyManagementAlgorithms: [cipher.alg],
+        contentEncryptionAlgorithms: [cipher.enc],
+        requiredClaims: ['exp'],
+      };
+      for (const key of keys) {
+        const result = await jwtDecrypt<{ content: Content }>(ticket, key, options).catch(() => undefined);
+        if (result !== undefined) return result.payload.content;
+      }
+      return undefined;
+    },
   };
 }

@@ -31,7 +31,7 @@ import { type CurrentMember, memberOf } from '../shell/index.ts';
 export type DataRecord = RecordValues;
 
 /** A record and its entity tag, which is empty for a part of a record. */
-export interface TaggedRecord {
+interface TaggedRecord {
   readonly record: DataRecord;
   readonly tag: string;
 }

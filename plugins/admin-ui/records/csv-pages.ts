@@ -1,17 +1,104 @@
 import { randomUUID } from 'node:crypto';
 import { parse } from 'node:querystring';
-import { pipeline, Readable } from 'node:stream';
+import { pipeline, Readable, Transform, type TransformCallback } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Database } from '../../../engine/database/index.ts';
 import { errors, HttpError, UserError } from '../../../engine/errors.ts';
 import type { ImportSummary } from '../../../engine/records/index.ts';
 import { transaction } from '../../../engine/tables/index.ts';
 import { claimForm, type Form, type FormPage, field, redirectDone } from '../shell/index.ts';
-import { escapeFormulas, unescapeFormulas } from './csv.ts';
 import { queryOf } from './list-page.ts';
 import { MultipartForm, maxFile, maxForm } from './multipart.ts';
 import type { DataHandler, DataRequest, DataRoutes } from './routes.ts';
 import { humanize } from './values.ts';
+
+const code = (character: string): number => character.charCodeAt(0);
+const [quote, comma, lineFeed, carriageReturn, apostrophe] = [
+  code('"'),
+  code(','),
+  code('\n'),
+  code('\r'),
+  code("'"),
+];
+/** Characters that make spreadsheets evaluate a cell as a formula, and the apostrophe, which prevents this. */
+const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
+
+/**
+ * Returns how the start of a cell changes: `add` adds an apostrophe, and `hold` removes an apostrophe before a formula.
+ */
+type CellTransform = (cell: {
+  readonly first: number;
+  readonly column: number;
+  readonly isHeader: boolean;
+}) => 'add' | 'hold' | 'keep';
+
+/** Applies a change to the start of each CSV cell. */
+class Cells extends Transform {
+  private isQuoted = false;
+  private isStart = true;
+  private column = 0;
+  private line = 0;
+  /** Whether an apostrophe at the start of a cell was read but not written yet. */
+  private hasPendingApostrophe = false;
+
+  private readonly change: CellTransform;
+
+  constructor(change: CellTransform) {
+    super();
+    this.change = change;
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    // Each byte starts at most one cell, which gets at most one apostrophe.
+    const output = Buffer.allocUnsafe(2 * chunk.length);
+    let length = 0;
+    // Using an index is several times faster than iterating over the bytes.
+    for (let index = 0; index < chunk.length; index++) {
+      const byte = chunk[index] as number;
+      if (this.hasPendingApostrophe) {
+        this.hasPendingApostrophe = false;
+        if (!formulas.has(byte)) output[length++] = apostrophe;
+      } else if (this.isStart && byte !== quote && byte !== comma && byte !== lineFeed) {
+        const edit = this.change({ first: byte, column: this.column, isHeader: this.line === 0 });
+        this.isStart = false;
+        if (edit === 'hold') {
+          this.hasPendingApostrophe = true;
+          continue;
+        }
+        // A line break is not a cell.
+        if (edit === 'add' && (this.isQuoted || byte !== carriageReturn)) output[length++] = apostrophe;
+      }
+      if (byte === quote) {
+        // The opening quote is not part of the cell.
+        if (this.isQuoted) this.isStart = false;
+        this.isQuoted = !this.isQuoted;
+      } else if (!this.isQuoted && (byte === comma || byte === lineFeed)) {
+        this.isStart = true;
+        this.column = byte === comma ? this.column + 1 : 0;
+        if (byte === lineFeed) this.line++;
+      }
+      output[length++] = byte;
+    }
+    done(null, output.subarray(0, length));
+  }
+
+  override _flush(done: TransformCallback): void {
+    done(null, this.hasPendingApostrophe ? Buffer.from([apostrophe]) : undefined);
+  }
+}
+
+/**
+ * Adds an apostrophe to text cells that spreadsheets would evaluate as formulas.
+ * @param isText returns whether a column contains text
+ */
+const escapeFormulas = (isText: (column: number) => boolean): Transform =>
+  new Cells(({ first, column, isHeader }) =>
+    !isHeader && isText(column) && formulas.has(first) ? 'add' : 'keep',
+  );
+
+/** Removes the apostrophes added by {@link escapeFormulas}, so that importing an exported file restores its values. */
+const unescapeFormulas = (): Transform =>
+  new Cells(({ first, isHeader }) => (!isHeader && first === apostrophe ? 'hold' : 'keep'));
 
 /** Maximum size of a form without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;

@@ -16,7 +16,7 @@ declare module 'fastify' {
 }
 
 /** A list with its URL, so that tests cover every list. */
-export interface RegisteredObject {
+interface RegisteredObject {
   /** URL without query parameters. `:org` stands for the slug of the organization. */
   readonly url: string;
   /** Query parameters that select the list. */

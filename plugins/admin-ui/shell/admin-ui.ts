@@ -1,19 +1,90 @@
 import { readFileSync } from 'node:fs';
+import { STATUS_CODES } from 'node:http';
 import { join, relative } from 'node:path';
 import csrf from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import helmet from '@fastify/helmet';
 import view from '@fastify/view';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import handlebars from 'handlebars';
 import { projectFolder } from '../../../engine/config/index.ts';
-import { errors } from '../../../engine/errors.ts';
+import { errors, HttpError } from '../../../engine/errors.ts';
+import { httpErrorOf, sendError } from '../../../engine/http/index.ts';
+import type { Membership } from '../../access/identity/index.ts';
 import type { InstanceSecrets } from '../../access/secrets/index.ts';
-import { sendFailure } from './failure.ts';
 import { type Form, field } from './form.ts';
-import { withHelpers } from './helpers.ts';
 import { homePage } from './home.ts';
+import { render } from './render.ts';
 import { partials, viewsIn } from './views.ts';
+
+const failureView = viewsIn(import.meta.dirname)('failure');
+
+const failureTexts: Readonly<Record<number, string>> = {
+  403: 'This form has expired or was sent from another site. Go back, reload the page and try again.',
+  404: 'Page not found.',
+  413: 'The form is too large.',
+};
+
+/** Returns the organization in the URL if the user is a member of it, so that error pages keep its navigation. */
+const membershipOf = ({ person, params }: FastifyRequest): Membership | undefined =>
+  person?.session.memberships.get(String((params as { org?: unknown }).org));
+
+/** Sends an error page with the error's status. Works even if the database is unavailable. */
+async function sendFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  // While the process drains, requests are rejected before the page headers are set.
+  if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
+  const { status, code, message, extra } = httpErrorOf(error, request);
+  // The project's own messages, including those for database failures, are written for users, unlike the framework's
+  // messages.
+  const isForUsers = error instanceof HttpError || (status >= 500 && code !== 'internal');
+  const text = isForUsers && status !== 404 ? message : failureTexts[status];
+  reply.code(status).headers(extra.headers ?? {});
+  return render(request, reply, failureView, {
+    title: STATUS_CODES[status] ?? 'Failure',
+    message: text ?? 'Something went wrong. Try again later.',
+    requestId: status >= 500 ? request.id : undefined,
+    hasForms: false,
+    org: membershipOf(request),
+  });
+}
+
+type Engine = typeof handlebars;
+
+/** Units of time in seconds, largest first. */
+const units = [
+  ['year', 31_557_600],
+  ['month', 2_629_800],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
+const words = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+
+/** Returns a relative time in words, for example "2 hours ago" or "in 3 days". */
+function relativeTime(at: Date, now = Date.now()): string {
+  const seconds = (at.getTime() - now) / 1000;
+  const unit = units.find(([, length]) => Math.abs(seconds) >= length);
+  return unit === undefined ? 'just now' : words.format(Math.trunc(seconds / unit[1]), unit[0]);
+}
+
+/** Formats a time in UTC to the second. */
+export const exactTime = (at: Date): string => `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+
+/** Registers the helpers used by the views. Handlebars escapes the helpers' results. */
+function withHelpers(engine: Engine): Engine {
+  engine.registerHelper('time', (value: Date | string | null | undefined) => {
+    if (value == null) return 'never';
+    const at = new Date(value);
+    // PostgreSQL can store timestamps outside the range of JavaScript dates.
+    if (Number.isNaN(at.getTime())) return String(value);
+    return new engine.SafeString(
+      `<time datetime="${at.toISOString()}" title="${exactTime(at)}">${relativeTime(at)}</time>`,
+    );
+  });
+  engine.registerHelper('equal', (a: unknown, b: unknown) => a === b);
+  return engine;
+}
 
 /** The services that the admin UI needs. */
 export interface AdminUiServices {

@@ -4,7 +4,7 @@ import { isAdministrator } from './access.ts';
 import type { Link } from './views.ts';
 
 /** A navigation entry. Its path is relative to the organization's path. */
-export interface NavigationEntry {
+interface NavigationEntry {
   readonly name: string;
   readonly title: string;
 }

@@ -8,7 +8,7 @@ import type { HomePage } from './views.ts';
  * Returns a module's lines for an organization's home page, which report issues that need attention, or that everything
  * is fine.
  */
-export type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
+type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -12,9 +12,9 @@ export {
 } from './access.ts';
 export { addObjects, sectionList, userList } from './add-objects.ts';
 export { defineObject } from './admin-object.ts';
-export { type Form, field, fields, idField, safeNext } from './form.ts';
+export { exactTime } from './admin-ui.ts';
+export { claimForm, type Form, field, fields, idField, safeNext } from './form.ts';
 export { addRecords } from './frame.ts';
-export { exactTime } from './helpers.ts';
 export { addHomeCheck } from './home.ts';
 export {
   filterLink,
@@ -25,15 +25,6 @@ export {
 } from './listing.ts';
 export { adminUiModule } from './module.ts';
 export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
-export {
-  addDoneTexts,
-  listData,
-  redirectDone,
-  render,
-  type Subject,
-  show,
-  type ViewData,
-} from './render.ts';
+export { addDoneTexts, listData, redirectDone, render, show, type ViewData } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
-export { claimForm } from './sent-forms.ts';
 export * from './views.ts';

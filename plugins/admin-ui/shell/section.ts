@@ -3,10 +3,9 @@ import type { Database } from '../../../engine/database/index.ts';
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, transaction } from '../../../engine/tables/index.ts';
 import { adminOf, type CurrentMember, signedIn } from './access.ts';
-import { type Form, field } from './form.ts';
+import { claimForm, type Form, field } from './form.ts';
 import { filterLink } from './listing.ts';
 import { addDoneTexts, redirectDone, returnQuery, type Subject, show, type ViewData } from './render.ts';
-import { claimForm } from './sent-forms.ts';
 import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */
@@ -25,7 +24,7 @@ export type ActionOutcome =
   | { readonly view: ViewData };
 
 /** Input of a page, which consists of its query parameters or of the form submitted to it. */
-export interface PageInput {
+interface PageInput {
   readonly form: Form;
   readonly request: FastifyRequest;
   /** The URL to return to, which is the list's URL with its previous query string. */

@@ -234,7 +234,7 @@ export interface HomePage extends Page {
 }
 
 /** The data of each kind of page. */
-export interface Pages {
+interface Pages {
   readonly list: ListView;
   readonly record: RecordPage;
   readonly form: FormPage;

@@ -2,9 +2,64 @@ import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { JsonSchema } from '../../../engine/fields/index.ts';
 import { json, rejectOtherMethods } from '../../../engine/http/index.ts';
-import { explorerDocument } from './explorer-document.ts';
 import { documentPath, explorerDocumentPath, renderedScalar, scriptPath } from './scalar.ts';
-import { scalarFixesScript } from './scalar-fixes.ts';
+
+/** Introduction for readers who have an API key. */
+const firstSteps = `**To try it, paste an API key** under *Authentication*, open a request, for example a resource's *List*, and press *Test Request*, then *Send*. The first start of an empty instance prints a key; you can create more in the [admin UI](/setup). Requests read and change the records of the key's organization.
+
+The OpenAPI document for programs and code generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
+
+/**
+ * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter that has a known value, for
+ * example the first value of an enumeration. An empty example prevents this for optional parameters.
+ */
+function explorerDocument(document: JsonSchema): JsonSchema {
+  const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };
+  const parameters = Object.entries(components.parameters as Readonly<Record<string, JsonSchema>>);
+  return {
+    ...document,
+    info: { ...info, description: `${firstSteps}\n\n${info.description}` },
+    components: {
+      ...components,
+      parameters: Object.fromEntries(
+        parameters.map(([name, parameter]) => [
+          name,
+          hasValue(parameter) ? { ...parameter, example: '' } : parameter,
+        ]),
+      ),
+    },
+  };
+}
+
+/** Returns whether Scalar would send an optional parameter. */
+const hasValue = ({ required, schema }: JsonSchema): boolean =>
+  required !== true &&
+  ['default', 'enum', 'examples'].some((key) => Object.hasOwn(schema as JsonSchema, key));
+
+/**
+ * Accessibility fixes for Scalar's page, each with a selector, an attribute and a value. A null value removes the
+ * attribute. test/browser/explorer.test.ts fails if a fix is missing.
+ */
+const fixes: readonly (readonly [selector: string, attribute: string, value: string | null])[] = [
+  ['button[class*="copy-button"]:not([aria-label])', 'aria-label', 'Copy'],
+  ['button[class*="copy-button"][aria-controls]', 'aria-controls', null],
+  ['button[aria-haspopup="menu"]:not([title])', 'title', 'Values'],
+  ['button[role="none"]', 'role', null],
+  ['[role="combobox"]:not([aria-expanded])', 'aria-expanded', 'false'],
+  ['.cm-content:not([aria-label])', 'aria-label', 'Body'],
+  ['.cm-scroller[tabindex="-1"]', 'tabindex', '0'],
+];
+
+/** A script that applies the fixes whenever Scalar changes the page. */
+const scalarFixesScript = `
+const fixes = ${JSON.stringify(fixes)};
+new MutationObserver(() => {
+  for (const [selector, attribute, value] of fixes)
+    for (const element of document.querySelectorAll(selector))
+      if (value === null) element.removeAttribute(attribute);
+      else element.setAttribute(attribute, value);
+}).observe(document, { childList: true, subtree: true });
+`;
 
 /** Options of the API documentation. */
 export interface DocumentationOptions {

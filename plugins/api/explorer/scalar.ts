@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 
 /** Scalar's page and script. */
-export interface RenderedExplorer {
+interface RenderedExplorer {
   readonly page: string;
   readonly script: Uint8Array;
 }
@@ -31,7 +31,7 @@ export async function renderedScalar(): Promise<RenderedExplorer> {
 /**
  * Renders Scalar's page and script in a temporary worker thread, because Scalar's modules would occupy 25 MB of memory.
  */
-export function renderInWorker(): Promise<RenderedExplorer> {
+function renderInWorker(): Promise<RenderedExplorer> {
   const { promise, resolve, reject } = Promise.withResolvers<RenderedExplorer>();
   const worker = new Worker(new URL(import.meta.url));
   worker.once('message', resolve);

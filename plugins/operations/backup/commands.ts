@@ -7,12 +7,10 @@ import { UserError } from '../../../engine/errors.ts';
 import { type CommandLine, type CommandResult, jsonResult } from '../../../engine/modules/index.ts';
 import { runningNodes, withDatabase } from '../../../engine/schema/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
-import { withDump } from './dump.ts';
-import { linesOf, writeBackup } from './file.ts';
-import type { BackupLines, Manifest } from './format.ts';
+import { noModel, withDump, withSnapshot } from './dump.ts';
+import { type BackupLines, linesOf, type Manifest, writeBackup } from './file.ts';
 import { type RestoreConfig, type RestoreOptions, type RestoreResult, restoreInto } from './restore.ts';
 import { recordRun } from './runs.ts';
-import { noModel, withSnapshot } from './snapshot.ts';
 import { type VerifiedBackup, verifyBackup } from './walk.ts';
 
 type Line = CommandLine<{ readonly config: RestoreConfig; readonly database: Database }>;

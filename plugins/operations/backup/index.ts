@@ -2,5 +2,4 @@
 // May import engine, secrets, change-log, identity, api-keys, members, admin-ui/shell.
 
 export { backupModule } from './module.ts';
-export { type BackupRun, lastBackups } from './runs.ts';
 export type { BackupSettings } from './schedule.ts';

@@ -16,10 +16,9 @@ import { revokeAllKeys } from '../../access/api-keys/index.ts';
 import { endSessionsOfAllUsers } from '../../access/identity/index.ts';
 import { cancelAllInvites } from '../../access/members/index.ts';
 import { renewEpoch } from '../../change-log/index.ts';
-import { type BackupConfig, fingerprints, tablesIn } from './dump.ts';
-import { type BackupLines, Counter, incompleteBackup, type Manifest } from './format.ts';
+import { type BackupConfig, fingerprints, noModel, tablesIn } from './dump.ts';
+import { type BackupLines, Counter, incompleteBackup, type Manifest } from './file.ts';
 import { backupColumns, backupSequences, insertRows, removeTimeouts, rowsOf, run } from './rows.ts';
-import { noModel } from './snapshot.ts';
 import { compare, verifyBackup } from './walk.ts';
 
 /** Configuration required for a restore. */

@@ -1,7 +1,7 @@
 import { CompiledQuery, sql } from 'kysely';
 import { quote } from '../../../engine/sql/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
-import type { BackupLines, StoredTable } from './format.ts';
+import type { BackupLines, StoredTable } from './file.ts';
 
 /** Approximate size of a batch of rows in bytes, and maximum number of rows in it. */
 const [batchBytes, batchRows] = [512 * 1024, 5000];

@@ -3,7 +3,7 @@ import { UserError } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 
 /** A backup that succeeded, failed or is in progress. */
-export interface BackupRun {
+interface BackupRun {
   readonly scheduled: boolean;
   readonly started_at: Date;
   readonly ended_at: Date | null;
@@ -35,7 +35,7 @@ export async function lastBackups(
 }
 
 /** Problem with an instance's backups. */
-export type BackupFailure = 'failed' | 'late';
+type BackupFailure = 'failed' | 'late';
 
 const hourMs = 3_600_000;
 

@@ -5,11 +5,9 @@ import { sql } from 'kysely';
 import { createFolder, type Database } from '../../../engine/database/index.ts';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf, transaction } from '../../../engine/tables/index.ts';
-import { type BackupConfig, withDump } from './dump.ts';
-import { linesOf, writeBackup } from './file.ts';
-import type { BackupLines } from './format.ts';
+import { type BackupConfig, withDump, withSnapshot } from './dump.ts';
+import { type BackupLines, linesOf, writeBackup } from './file.ts';
 import { reasonOf, recordRun } from './runs.ts';
-import { withSnapshot } from './snapshot.ts';
 import { verifyBackup } from './walk.ts';
 
 /** Schedule and retention of backups (`backups` in config.yaml). */

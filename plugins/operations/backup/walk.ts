@@ -8,10 +8,10 @@ import {
   type Manifest,
   parseLine,
   parseManifest,
-} from './format.ts';
+} from './file.ts';
 
 /** Receives the contents of a backup. */
-export interface BackupVisitor {
+interface BackupVisitor {
   /** Receives a batch of rows of a table. Each row is a JSON array of strings. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }

@@ -2,8 +2,7 @@ import type { Database, DatabaseConfig } from '../../../engine/database/index.ts
 import type { HttpConfig } from '../../../engine/http/index.ts';
 import type { Module } from '../../../engine/modules/index.ts';
 import { addressChecks } from './addresses.ts';
-import { dataFolder } from './folder.ts';
-import { machineChecks } from './machine.ts';
+import { dataFolder, machineChecks } from './machine.ts';
 import { serverChecks } from './server.ts';
 import { tableChecks } from './tables.ts';
 

@@ -3,7 +3,7 @@ import type { FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
 /** Functions that provide the data for the admin port's responses. */
-export interface AdminReports {
+interface AdminReports {
   /** Returns why the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;

@@ -11,7 +11,7 @@ declare module 'fastify' {
 }
 
 /** The services that monitoring needs. */
-export interface OperationsServices {
+interface OperationsServices {
   readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
   readonly database: Database;
   readonly metrics: () => readonly Metrics[];

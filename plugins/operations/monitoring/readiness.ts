@@ -1,7 +1,7 @@
 import type { Probe, Replicas } from '../../../engine/database/index.ts';
 
 /** The parts of an instance that readiness checks. */
-export interface ReadinessSubjects {
+interface ReadinessSubjects {
   readonly probe: Probe;
   /** Names of the migrations that this version needs. */
   readonly migrations: readonly string[];
@@ -13,7 +13,7 @@ export interface ReadinessSubjects {
 }
 
 /** The reason each check failed, in a few words, or undefined if the check passed. */
-export interface Readiness {
+interface Readiness {
   readonly database: string | undefined;
   readonly migrations: string | undefined;
   readonly configuration: string | undefined;

@@ -8,7 +8,7 @@ const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 const name = 'crm_http_request_duration_seconds';
 /** Name, type and help text of the request metric. */
-export const requestDurations = {
+const requestDurations = {
   name,
   type: 'histogram',
   help: "Time until a request's response was sent, by method, route, status class (for example 2xx) and lane of its last statement; requests whose client disconnected are not counted.",

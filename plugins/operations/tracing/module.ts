@@ -2,7 +2,7 @@ import type { Module } from '../../../engine/modules/index.ts';
 import { type TracingConfig, tracingVariables } from './variables.ts';
 
 /** The services that tracing needs. */
-export interface TracingServices {
+interface TracingServices {
   readonly config: TracingConfig;
   /** Versions of the service and its components. */
   readonly versions: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ import {
 } from '../../../engine/modules/index.ts';
 import { organizationId, tablesOf, transaction } from '../../../engine/tables/index.ts';
 import { createErasure } from './erasure.ts';
-import { asJsonObject, describeTraces, mentionsOf } from './texts.ts';
+import { asJsonObject, describeTraces, mentionsOf } from './erasures.ts';
 
 type Line = CommandLine<{
   readonly config: AuditConfig;

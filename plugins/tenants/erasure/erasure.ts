@@ -53,9 +53,9 @@ export interface SearchResult extends PersonalTraces {
 }
 
 /** Maximum number of records per erasure. */
-export const maxErasedRecords = 100;
+const maxErasedRecords = 100;
 /** Maximum number of selections and of texts per request, and maximum length of a selection. */
-export const maxLines = 20;
+const maxLines = 20;
 const maxLineLength = 500;
 /** Minimum and maximum length of a text. Shorter texts would match unrelated data. */
 const [minTextLength, maxTextLength] = [5, 200];

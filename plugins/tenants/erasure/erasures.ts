@@ -1,26 +1,26 @@
 import { sql } from 'kysely';
 import type { Actor } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
-import type { Tables } from '../../../engine/tables/index.ts';
+import { personalDataTables, type Tables } from '../../../engine/tables/index.ts';
 import type { Sealing } from '../../access/secrets/index.ts';
 import type { ErasureInput, PersonalTraces } from './erasure.ts';
 import type { ErasureState } from './tables.ts';
 
 /** The stored result of a search, as displayed on its page. */
-export type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
+type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
   readonly records: readonly (readonly [string, readonly string[]])[];
   readonly rows: readonly (readonly [string, number])[];
   readonly mentions: readonly (readonly [string, readonly string[]])[];
 };
 
 /** A request, with the person to erase and the member who started the search or confirmed the erasure. */
-export interface ErasureRequest {
+interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
 }
 
 /** An erasure, as displayed on its page. */
-export interface ErasureStatus {
+interface ErasureStatus {
   readonly id: string;
   readonly state: ErasureState;
   readonly request: string;
@@ -211,4 +211,34 @@ export const sealedErasures = ({ seal, open }: Sealing) => ({
       mentions: new Map(mentions),
     };
   },
+});
+
+/** Describes where data about a person was found, and how much. */
+export function describeTraces({
+  records,
+  changes,
+  rows,
+}: PersonalTraces): (readonly [location: string, description: string])[] {
+  return [
+    ...[...records]
+      .filter(([, ids]) => ids.length > 0)
+      .map(([name, ids]) => [name, `${ids.length === 1 ? 'record' : 'records'} ${ids.join(', ')}`] as const),
+    ...(changes > 0 ? [['changes in the change log', String(changes)] as const] : []),
+    ...[...rows]
+      .filter(([, count]) => count > 0)
+      .map(([table, count]) => [personalDataTables.get(table)?.label ?? table, String(count)] as const),
+  ];
+}
+
+/** Lists the records that mention the person but stay unchanged. */
+export const mentionsOf = ({ mentions }: PersonalTraces): string =>
+  [...mentions].map(([name, ids]) => `${name} ${ids.join(', ')}`).join('; ');
+
+/** Converts a search result to the command's JSON output. */
+export const asJsonObject = (traces: PersonalTraces) => ({
+  records: Object.fromEntries(traces.records),
+  texts: traces.texts,
+  changes: traces.changes,
+  rows: Object.fromEntries(traces.rows),
+  mentions: Object.fromEntries(traces.mentions),
 });

@@ -19,8 +19,15 @@ import {
   sectionList,
 } from '../../admin-ui/shell/index.ts';
 import { createErasure, type ErasureInput, type PersonalTraces } from './erasure.ts';
-import { cancelSearch, confirmErasure, findErasure, requestSearch, sealedErasures } from './erasures.ts';
-import { describeTraces, mentionsOf } from './texts.ts';
+import {
+  cancelSearch,
+  confirmErasure,
+  describeTraces,
+  findErasure,
+  mentionsOf,
+  requestSearch,
+  sealedErasures,
+} from './erasures.ts';
 import { runErasures } from './worker.ts';
 
 /** The word that confirms an erasure. */

@@ -8,12 +8,12 @@ import {
   type ClaimedErasure,
   changeState,
   claimErasure,
+  describeTraces,
   releaseClaim,
   removeExpired,
   renewClaim,
   type sealedErasures,
 } from './erasures.ts';
-import { describeTraces } from './texts.ts';
 
 /** Interval at which a process looks for erasures that another process left unfinished, in milliseconds. */
 const intervalMs = 10_000;
@@ -26,7 +26,7 @@ const maxConcurrent = 2;
 class Stopped extends Error {}
 
 /** The services that the worker needs. */
-export interface ErasureServices {
+interface ErasureServices {
   readonly database: Database;
   readonly erasure: PersonErasure;
   readonly sealed: ReturnType<typeof sealedErasures>;

@@ -1,7 +1,6 @@
 // Organizations: creates, renames, exports and deletes organizations. May import engine, identity, admin-ui/shell,
 // profiles.
 
-export { exportOrganization } from './export.ts';
 export { organizationsModule } from './module.ts';
 export {
   type ConfiguredSlugs,

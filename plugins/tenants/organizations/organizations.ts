@@ -72,7 +72,7 @@ export async function createOrganizationOf(
 }
 
 /** An organization, as displayed to the operator. */
-export interface OrganizationInfo {
+interface OrganizationInfo {
   readonly id: string;
   readonly slug: string;
   readonly name: string;

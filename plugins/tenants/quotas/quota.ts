@@ -2,7 +2,7 @@ import { errors, type HttpError } from '../../../engine/errors.ts';
 import type { HomePage } from '../../admin-ui/shell/index.ts';
 
 /** The limits of an organization. 0 means unlimited. */
-export interface Quota {
+interface Quota {
   readonly records: number;
   /** Maximum number of active API keys. */
   readonly keys: number;

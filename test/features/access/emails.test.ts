@@ -1,7 +1,7 @@
 // Email addresses that look alike are normalized to one address or rejected.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseEmail } from '../../../plugins/access/identity/emails.ts';
+import { parseEmail } from '../../../plugins/access/identity/users.ts';
 
 describe('email addresses', () => {
   const equivalent: readonly string[] = [

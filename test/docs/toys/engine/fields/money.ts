@@ -1,8 +1,6 @@
-import { stringCells } from './csv.ts';
-import { jsonString } from './encode.ts';
-import { trimmedText } from './forms.ts';
+import { jsonString, stringCells } from './encode.ts';
 import { valueDistinction } from './numbers.ts';
-import type { FieldType } from './type.ts';
+import { type FieldType, trimmedText } from './type.ts';
 
 const pattern = '^[0-9]{1,10}[.][0-9]{2} [A-Z]{3}$';
 

@@ -1,7 +1,7 @@
 import { readJson } from '../../engine/records/index.ts';
 import { matchesAnySecret } from '../endpoint/index.ts';
 import type { Channel } from './channel.ts';
-import { storeMessage } from './messages.ts';
+import { storeMessage } from './channel.ts';
 import { jsonObject, jsonText } from './meta.ts';
 
 /** Messages by carrier pigeon. A header contains the secret. */

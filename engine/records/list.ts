@@ -44,8 +44,8 @@ import { tableOf } from './statements.ts';
 
 /** Decodes the count in a list statement's row, which follows the columns of the page. */
 const decodeTotal = rowDecoder({ total: cell.count }, 4);
-/** Decodes PostgreSQL's plan for a statement. */
-const decodeExplained = rowDecoder({ json: cell.text });
+/** Decodes the first line of PostgreSQL's plan for a statement, which contains the estimated number of rows. */
+const decodeExplained = rowDecoder({ line: cell.text });
 
 /** Maximum number of records that are counted exactly when an estimate is requested. */
 const maxExactCount = 10_000;
@@ -75,7 +75,7 @@ function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): St
   // The statement is unnamed because it rarely runs.
   const { bind } = prepare<ListPlan>('', 'scan', ($) => {
     const { where = [] } = queryClauses(context.definition, parsedQuery, $);
-    return `explain (format json) select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
+    return `explain select from ${tableOf(context)} ${record} where ${[visibleSql($), ...where].join(' and ')}`;
   });
   return bind(plan);
 }
@@ -83,10 +83,8 @@ function estimate(context: OperationContext, plan: ListPlan, rows: TextRows): St
 /** Returns the number of records on all pages, or undefined if it was not requested. */
 function totalOf({ counting }: ListPlan, [page, explained]: TextRows): number | undefined {
   if (explained !== undefined) {
-    const [{ Plan: plan }] = JSON.parse(decodeExplained(explained).json) as [
-      { Plan: { 'Plan Rows': number } },
-    ];
-    return Math.max(plan['Plan Rows'], maxExactCount + 1);
+    const [, count] = /rows=(\d+)/.exec(decodeExplained(explained).line) ?? [];
+    return Math.max(Number(count), maxExactCount + 1);
   }
   return counting === undefined || page === undefined ? undefined : decodeTotal(page).total;
 }

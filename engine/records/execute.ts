@@ -15,9 +15,10 @@ import type { OperationResult } from './results.ts';
 
 /**
  * Reserves records before they are created. Returns undefined if the number of records is not limited.
+ * @returns a function to call once the write has ended, successfully or not
  * @throws HttpError 403 if the organization's limit would be exceeded
  */
-export type ReserveRecords = (organization: string, count: number) => Promise<void> | undefined;
+export type ReserveRecords = (organization: string, count: number) => Promise<() => void> | undefined;
 
 const limits = new WeakMap<Database, ReserveRecords>();
 
@@ -73,14 +74,17 @@ export async function execute<P extends OperationPlan>(
   database: Database,
   operation: Executable<P>,
   plan: P,
-  tries = 1,
+  tries = 0,
 ): Promise<TextRows> {
   const { statement, creates, readsOnly, followUp, retryable, rejection, splitter } = operation;
   const firstStatement = statement(plan);
   if (firstStatement === undefined) return [];
-  if (creates !== undefined && tries === 1) {
-    const quotaCheck = reserveRecords(database, plan.organization, creates(plan));
-    if (quotaCheck !== undefined) await quotaCheck;
+  if (creates !== undefined && tries === 0) {
+    const reservation = reserveRecords(database, plan.organization, creates(plan));
+    if (reservation !== undefined) {
+      const release = await reservation;
+      return execute(database, operation, plan, 1).finally(release);
+    }
   }
   const run = readsOnly && database.replicas !== undefined ? runOnReplica : runTraced;
   try {

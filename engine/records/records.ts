@@ -128,13 +128,13 @@ export async function creatingRecords<T>(
   work: (records: Records, tables: Tables) => Promise<T>,
 ): Promise<T> {
   // Counting uses another connection, so it must not run within the transaction.
-  await reserveRecords(database, caller.principal.organization, 1);
+  const release = await reserveRecords(database, caller.principal.organization, 1);
   return transaction(database, (tables) =>
     work(
       records(resources, caller, (statement) => runForId(tables, statement)),
       tables,
     ),
-  );
+  ).finally(release);
 }
 
 /**

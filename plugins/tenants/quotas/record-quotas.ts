@@ -94,7 +94,8 @@ export interface RecordQuotas {
 
 /**
  * Counts periodically instead of on every write, to keep writes cheap. Between two counts, the number of records
- * created by this process is added. Records created by other processes are included in the next count.
+ * created by this process is added. Records created by other processes are included in the next count. Records whose
+ * writes are still running when a count starts are added to it, because it might miss them.
  * @param onError called when a count fails. The previous count stays in use. Without a previous count, writes are not
  * rejected.
  */
@@ -108,10 +109,12 @@ export function recordQuotas(
   );
   const counts = new Map<string, RecordCount>();
   const counting = new Map<string, Promise<RecordCount | undefined>>();
+  /** Number of reserved records whose writes have not ended, by organization. A count might miss them. */
+  const unfinished = new Map<string, number>();
 
   const countNow = async (organization: string): Promise<RecordCount | undefined> => {
     const previous = counts.get(organization);
-    const addedBefore = previous?.added ?? 0;
+    const addedBefore = (previous?.added ?? 0) - (unfinished.get(organization) ?? 0);
     const at = performance.now();
     try {
       const slugs = await slugsOf(tablesOf(database), organization);
@@ -133,6 +136,11 @@ export function recordQuotas(
     const promise = runShared(() => countNow(organization)).finally(() => counting.delete(organization));
     counting.set(organization, promise);
     return promise;
+  };
+  const addUnfinished = (organization: string, change: number) => {
+    const sum = (unfinished.get(organization) ?? 0) + change;
+    if (sum === 0) unfinished.delete(organization);
+    else unfinished.set(organization, sum);
   };
   const isOlder = ({ at, tookMs }: RecordCount, ms: number) =>
     performance.now() - at > Math.max(ms, shareDivisor * tookMs);
@@ -157,10 +165,12 @@ export function recordQuotas(
         // Records deleted since the last count have freed up space.
         if (lastCount && excessOf(lastCount, newRecords) && isOlder(lastCount, minAgeMs))
           lastCount = await count(organization);
-        if (lastCount === undefined) return;
+        if (lastCount === undefined) return () => {};
         const excess = excessOf(lastCount, newRecords);
         if (excess !== undefined) throw excess;
         lastCount.added += newRecords;
+        addUnfinished(organization, newRecords);
+        return () => addUnfinished(organization, -newRecords);
       })();
     },
     usage: async (organization) => {

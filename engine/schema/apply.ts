@@ -27,7 +27,7 @@ import {
   migrationLock,
   withDatabase,
 } from './session.ts';
-import { changesTypes, stepJson } from './steps.ts';
+import { changesTypes, stepJson, stepTables } from './steps.ts';
 
 /**
  * Applies the pending migrations. Nodes that start at the same time wait for each other, so each migration is applied
@@ -118,8 +118,8 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
 }
 
 /**
- * Applies pending migrations in a transaction. Stops after a migration that changes types, because it has to finish
- * before the next one. Stores a checksum of each migration's statements to detect later changes to its file.
+ * Applies pending migrations in a transaction. Stops after a migration that changes types, and before a migration that
+ * changes a table with remaining steps, because these have to finish before it. Stores a checksum of each migration's statements to detect later changes to its file.
  */
 async function applyIn(
   database: Database,
@@ -135,6 +135,8 @@ async function applyIn(
   const olderModels = new OlderModels();
   const rows = await execute(`select "name", "checksum" from ${table}`);
   const rowsByName = new Map(rows.map((row) => [migrationName(row.name), row]));
+  /** Tables with steps that run after the transaction. */
+  const unfinishedTables = new Set<string>();
   for (const name of migrationNames(config).filter(isSelected)) {
     const row = rowsByName.get(name);
     if (row !== undefined && row.checksum !== null) continue;
@@ -145,6 +147,11 @@ async function applyIn(
       continue;
     }
     if (blocker !== undefined) throw new UserError(`${name} has to wait: ${blocker}`);
+    if (
+      unfinishedTables.size > 0 &&
+      changes.some(({ table }) => table === undefined || unfinishedTables.has(table))
+    )
+      break;
     const outdatedNodes = nodesWithoutMigration(nodes, name);
     const { now: immediate, contract } =
       outdatedNodes.length === 0
@@ -162,6 +169,7 @@ async function applyIn(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${hasContract ? literal(JSON.stringify(contract)) : 'null'})`,
     );
     applied.push(name);
+    for (const changed of stepTables(remaining)) unfinishedTables.add(changed);
     if (changesTypes(remaining)) break;
   }
   return applied;

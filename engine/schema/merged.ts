@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { UserError } from '../errors.ts';
 import { type Change, ofKind } from './changes/change.ts';
 import { listedChanges } from './migration-log.ts';
-import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
+import { migrationSequences, patchFile, readJson, type Sequence } from './sequences.ts';
 import type { ModelPatch } from './stored.ts';
 
 /**
@@ -25,7 +24,7 @@ async function duplicateAdditions({ folder, files, patches }: Sequence): Promise
   for (const migration of patches) {
     const file = files.get(migration);
     if (file === undefined) continue;
-    const patch = JSON.parse(readFileSync(join(folder, patchFile(migration)), 'utf8')) as ModelPatch;
+    const patch = readJson(join(folder, patchFile(migration))) as ModelPatch;
     rename(firstAdditions, patch.renamed);
     for (const [table, change] of Object.entries(patch.tables)) {
       for (const key of firstAdditions.keys()) {

@@ -1,4 +1,10 @@
-import { type Database, type DatabaseConfig, isStatementTimeout, type TextRows } from '../database/index.ts';
+import {
+  type Database,
+  type DatabaseConfig,
+  isStatementTimeout,
+  sqlState,
+  type TextRows,
+} from '../database/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
 import { quote } from '../sql/index.ts';
 import { singleLine } from '../tables/index.ts';
@@ -93,6 +99,7 @@ export const countMs = 5000;
 const countedRows = 100_000;
 /** Maximum number of examples per check, and of characters per value. */
 const [maxExamples, maxValue] = [10, 60];
+const [undefinedTable, undefinedColumn] = ['42P01', '42703'];
 
 /**
  * Plans the migration for the changes to the definitions since the last one. Does not write files or rows.
@@ -147,8 +154,10 @@ export async function planChanges(
     if (change.kind === 'retypeColumns') heldLocks.set(table, retypeColumns.risk(change).lock);
   }
   const plannedChecks: PlannedCheck[] = [];
-  for (const check of checks)
-    plannedChecks.push(await checkRecords(check, database, slowTables.has(check.table)));
+  for (const check of checks) {
+    const records = await ifStored(checkRecords(check, database, slowTables.has(check.table)));
+    plannedChecks.push(records ?? uncounted(check));
+  }
   return {
     statements,
     checks: plannedChecks,
@@ -172,6 +181,17 @@ async function runInTime(database: Database, text: string): Promise<TextRows | u
   } catch (cause) {
     if (isStatementTimeout(cause)) return undefined;
     throw cause;
+  }
+}
+
+/** Returns a result, or undefined if pending migrations have yet to create the table or column. */
+async function ifStored<T>(result: Promise<T>): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (cause) {
+    const state = sqlState(cause);
+    if (state !== undefinedTable && state !== undefinedColumn) throw cause;
+    return undefined;
   }
 }
 
@@ -354,9 +374,10 @@ async function countDropped(
   database: Database | undefined,
 ): Promise<PlannedDrop> {
   const name = column === undefined ? table : `${table}.${column}`;
-  if (database === undefined || !(await isTable(database, stored))) return { name, count: undefined };
+  if (database === undefined) return { name, count: undefined };
   const where = column === undefined ? '' : ` where nullif(${quote(column)}::text, '') is not null`;
-  const counts = await runInTime(database, `select count(*)::text from ${quote(stored)}${where}`);
+  const sql = `select count(*)::text from ${quote(stored)}${where}`;
+  const counts = await ifStored(runInTime(database, sql));
   return { name, count: counts === undefined ? undefined : Number(counts[0]?.[0]) };
 }
 
@@ -365,26 +386,33 @@ async function isTable(database: Database, name: string): Promise<boolean> {
   return typeof relation?.[0] === 'string';
 }
 
+const uncounted = ({ name, says, refuses }: ConversionCheck): PlannedCheck => ({
+  name,
+  says,
+  refuses,
+  count: undefined,
+  tookTooLong: false,
+  examples: [],
+});
+
 /** Counts the records that a check affects, and reads some as examples. */
 async function checkRecords(
   check: ConversionCheck,
   database: Database | undefined,
   isSlow: boolean,
 ): Promise<PlannedCheck> {
-  const { name, says, refuses, table, exampleColumn, where } = check;
-  const uncounted = { name, says, refuses, count: undefined, tookTooLong: false, examples: [] };
-  if (database === undefined) return uncounted;
-  if (isSlow) return { ...uncounted, tookTooLong: true };
-  if (!(await isTable(database, table))) return uncounted;
+  const { table, exampleColumn, where } = check;
+  if (database === undefined) return uncounted(check);
+  if (isSlow) return { ...uncounted(check), tookTooLong: true };
   const counts = await runInTime(database, `select count(*)::text from ${quote(table)} where ${where}`);
-  if (counts === undefined) return { ...uncounted, tookTooLong: true };
+  if (counts === undefined) return { ...uncounted(check), tookTooLong: true };
   const value = exampleColumn === undefined ? 'null' : `left(${quote(exampleColumn)}::text, ${maxValue})`;
   const examples = await runInTime(
     database,
     `select "organization_id"::text, "id"::text, ${value} from ${quote(table)} where ${where} order by "organization_id", "id" limit ${maxExamples}`,
   );
   return {
-    ...uncounted,
+    ...uncounted(check),
     count: Number(counts[0]?.[0]),
     examples: (examples ?? []).map(([organization, id, text]) => ({
       organization: String(organization),

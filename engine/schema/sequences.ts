@@ -15,6 +15,16 @@ export interface Sequence {
 /** Returns the name of a migration's model patch file. */
 export const patchFile = (migration: string): string => `${migration}.json`;
 
+/** Reads a JSON file of a migration. @throws UserError if it is not valid JSON */
+export function readJson(path: string): unknown {
+  const text = readFileSync(path, 'utf8');
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new UserError(`${path} is not valid JSON`, { cause });
+  }
+}
+
 /**
  * Returns the migrations of an instance: its own sequence, after the platform's sequence if it is configured. Platform
  * migrations that change resources are excluded, because the instance can define its resources differently.
@@ -56,6 +66,6 @@ function namesIn(folder: string): readonly string[] {
 function changesNoResource(folder: string, migration: string): boolean {
   const path = join(folder, patchFile(migration));
   if (!existsSync(path)) return true;
-  const { tables, api = {} } = JSON.parse(readFileSync(path, 'utf8')) as Record<'tables' | 'api', object>;
+  const { tables, api = {} } = readJson(path) as Record<'tables' | 'api', object>;
   return Object.keys(tables).every((name) => name.startsWith('crm_')) && Object.keys(api).length === 0;
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type DatabaseConfig,
@@ -10,7 +10,7 @@ import {
 } from '../database/index.ts';
 import { createIndexSql, type IndexShape, quote } from '../sql/index.ts';
 import type { Api, ApiField, ApiResource } from './api.ts';
-import { migrationSequences, patchFile, type Sequence } from './sequences.ts';
+import { migrationSequences, patchFile, readJson, type Sequence } from './sequences.ts';
 
 /** Renamed tables and columns. */
 export interface Renames {
@@ -85,13 +85,11 @@ function withSequence(
   isIncluded: (migration: string) => boolean,
 ): StoredModel {
   const base = join(folder, baseFile);
-  const { tables: baseTables, api = {} }: Base = existsSync(base)
-    ? (JSON.parse(readFileSync(base, 'utf8')) as Base)
-    : { tables: [] };
+  const { tables: baseTables, api = {} }: Base = existsSync(base) ? (readJson(base) as Base) : { tables: [] };
   const tables = Object.fromEntries(baseTables.map((table) => [table.name, tableShape(table)]));
   return patches
     .filter(isIncluded)
-    .map((name) => JSON.parse(readFileSync(join(folder, patchFile(name)), 'utf8')) as ModelPatch)
+    .map((name) => readJson(join(folder, patchFile(name))) as ModelPatch)
     .reduce<StoredModel>(
       (model, patch) => ({
         tables: applyPatch(model.tables, patch),

@@ -155,6 +155,17 @@ describe('schema changes', { concurrency: 1 }, () => {
     folder.remove();
   });
 
+  test('a model patch that is not JSON is named', () => {
+    const migrations = temporaryFolder();
+    const path = join(migrations.path, 'Migration29990101000000_conflict.json');
+    writeFileSync(path, '<<<<<<< ours');
+    assert.throws(() => storedModel({ ...config, migrations: migrations.path }), {
+      name: 'UserError',
+      message: `${path} is not valid JSON`,
+    });
+    migrations.remove();
+  });
+
   test('a reference is dropped before the table that it refers to, which would drop its foreign key', () => {
     const table: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
     const key = {

@@ -181,4 +181,17 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     await finished();
     assert.equal(await grants(), 'wares,update');
   });
+
+  test('finishes the steps of a migration before the next one changes the same table', async () => {
+    const named = (field: string) =>
+      model.write({
+        wares: `common: all\nfields:\n  code: { type: string }\n  ${field}\nfilters: [${field.split(':')[0]}]\n`,
+      });
+    named('fax: { type: string }');
+    await model.create();
+    named('telefax: { type: string, renamed_from: fax }');
+    await model.create();
+    assert.equal((await migrate()).length, 2);
+    assert.deepEqual(await model.drift(), []);
+  });
 });

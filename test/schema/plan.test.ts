@@ -226,6 +226,22 @@ for (const driver of drivers) {
       assert.deepEqual([after.clean, after.code, after.database?.drift], [true, 0, []]);
     });
 
+    test('counts no values of a column that a pending migration has yet to add', async () => {
+      const text = own.text('leads');
+      const shipped = own.migrations();
+      own.edit('leads', /^fields:$/m, 'fields:\n  fax: { type: string }');
+      assert.equal((await crm(['migrate', '--create', 'fax'], environment)).code, 0);
+      own.edit('leads', 'fax: { type: string }', 'fax: { type: integer }');
+      assert.deepEqual(
+        (await plan()).checks.map(({ name, count }) => [name, count]),
+        [['leads.fax', undefined]],
+      );
+      own.add('leads', text);
+      const { statements } = await plan('--allow-drop', 'leads.fax');
+      assert.deepEqual(find(statements, /drop column "fax"/).drops, [{ name: 'leads.fax' }]);
+      for (const name of own.migrations()) if (!shipped.includes(name)) own.removeMigration(name);
+    });
+
     test('names fields written by a partner endpoint', async () => {
       const text = own.text('leads');
       own.edit('leads', /^ {2}meta_ad_id: .*\n/m, '');

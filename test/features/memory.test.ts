@@ -249,12 +249,18 @@ onBothDrivers(
       const sockets: Socket[] = [];
       const isHeld = async () => (await call('GET /api/v1/cases', { key: slow.key })).status === 503;
       // Each response is 7 MB, some of which the kernel buffers. Half of RESPONSE_BUFFER_MB fits one response.
-      for (let count = 0; count < 2; count++) {
-        const socket = await open(url);
-        get(socket, '/api/v1/leads', headers);
-        sockets.push(socket);
-      }
-      await until(isHeld, 'a statement to be rejected');
+      /** Requests two large responses. If this process is stopped for a while, the service disconnects stalled readers. */
+      const hold = async () => {
+        for (const socket of sockets.splice(0)) socket.destroy();
+        for (let count = 0; count < 2; count++) {
+          const socket = await open(url);
+          get(socket, '/api/v1/leads', headers);
+          sockets.push(socket);
+        }
+        for (let requests = 0; requests < 50; requests++) if (await isHeld()) return true;
+        return false;
+      };
+      await until(hold, 'a statement to be rejected');
       const response = await call('GET /api/v1/cases', { key: slow.key });
       assert.deepEqual([response.status, response.json.code], [503, 'overloaded']);
       assert.equal((await call('GET /api/v1/cases', { key: other.key })).status, 200);

@@ -326,7 +326,10 @@ onBothDrivers(
 
       test('deletes nothing unless the slug is repeated', async () => {
         await assert.rejects(run('org', 'delete', 'acme', '--yes', 'globex'), /Nothing was changed/);
-        await assert.rejects(run('org', 'delete', 'nope', '--yes', 'nope'), /organization "nope" does not exist/);
+        await assert.rejects(
+          run('org', 'delete', 'nope', '--yes', 'nope'),
+          /organization "nope" does not exist/,
+        );
         assert.equal((await instance().call('GET /auth/me', { key: acme.key })).status, 200);
       });
 
@@ -343,7 +346,10 @@ onBothDrivers(
         const { rows } = await sql<{ users: string }>`
           select count(*) as users from crm_users where id = ${acme.user}`.execute(tables());
         assert.equal(rows[0]?.users, '0', 'an unverified account belongs to the organization');
-        await assert.rejects(run('org', 'rename', 'acme', '--name', 'x'), /organization "acme" does not exist/);
+        await assert.rejects(
+          run('org', 'rename', 'acme', '--name', 'x'),
+          /organization "acme" does not exist/,
+        );
         // Cached keys do not refer to it either.
         assert.equal((await instance().call('GET /api/v1/leads', { key: globex.key })).status, 200);
       });

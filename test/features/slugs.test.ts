@@ -101,7 +101,10 @@ onBothDrivers(
       await instance().organization('short-lived');
       await run('org', 'delete', 'short-lived', '--yes', 'short-lived');
       await assert.rejects(run('org', 'create', 'short-lived'), /"short-lived" is reserved/);
-      await assert.rejects(run('profile', 'list', '--org', 'short-lived'), /organization "short-lived" does not exist/);
+      await assert.rejects(
+        run('profile', 'list', '--org', 'short-lived'),
+        /organization "short-lived" does not exist/,
+      );
     });
 
     test('?org= and pages resolve a former slug to its organization, for its members only', async () => {

@@ -134,7 +134,7 @@ async function take(browser: Browser, { url, email, password }: Started): Promis
   await picture(page, 'profiles');
   await page.goto('/docs');
   await page.getByRole('heading', { name: 'CRM API' }).first().waitFor();
-  await page.waitForLoadState('networkidle');
+  await page.getByText('To try it, paste an API key').waitFor();
   await picture(page, 'explorer');
 
   const phone = await browser.newContext({

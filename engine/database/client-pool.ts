@@ -52,6 +52,11 @@ export interface ClientPool {
   ) => pg.Client;
   /** Cancels running statements and disconnects every connection. */
   readonly cancelAll: () => Promise<void>;
+  /**
+   * Disconnects every connection immediately, and cancels the statements that were running. These statements
+   * fail as lost, not as cancelled, so that they are run elsewhere.
+   */
+  readonly abandonAll: () => void;
 }
 
 /**
@@ -208,6 +213,13 @@ export function createClientPool({
       disconnect(this);
     }
 
+    /** Disconnects, and cancels the statement that was running. */
+    abandon(): void {
+      const wasRunning = this.#isRunning;
+      disconnect(this);
+      if (wasRunning) void this.#cancel();
+    }
+
     /** Disconnects after a failed `begin`, because Kysely does not return such a connection to the pool. */
     async #finishBegin(result: Promise<unknown>): Promise<unknown> {
       try {
@@ -261,8 +273,13 @@ export function createClientPool({
       return callback === undefined ? super.end() : void super.end(callback);
     }
   }
-  const cutAll = async () => {
-    await Promise.all([...clients].map((client) => client.cancelAndDisconnect()));
+  return {
+    Client: GuardedClient,
+    cancelAll: async () => {
+      await Promise.all([...clients].map((client) => client.cancelAndDisconnect()));
+    },
+    abandonAll: () => {
+      for (const client of [...clients]) client.abandon();
+    },
   };
-  return { Client: GuardedClient, cancelAll: cutAll };
 }

@@ -25,6 +25,8 @@ export interface ReadPool extends ReadServer {
    * Cancels statements and disconnects the pool's current connections. Later connections are not affected.
    */
   readonly cancelAll: () => Promise<void>;
+  /** Like {@link cancelAll}, but running statements fail immediately, as lost rather than cancelled. */
+  readonly abandonAll: () => void;
 }
 
 /** Opens the pool. @param options options of the primary's pool, whose types and defaults are shared */
@@ -75,6 +77,11 @@ export function openReadPool(
     cancelAll: async () => {
       readPipelines?.renew();
       await Promise.all([listClients.cancelAll(), pipelineClients.cancelAll()]);
+    },
+    abandonAll: () => {
+      readPipelines?.renew();
+      listClients.abandonAll();
+      pipelineClients.abandonAll();
     },
   };
 }

@@ -127,7 +127,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
       if (primary !== undefined) unreached.push(primary);
       if (unreached.length > maxPositions) unreached.shift();
       const newProblem = await readState(primary?.identity);
-      if (newProblem !== undefined && problem === undefined) readPool?.cancelAll();
+      if (newProblem !== undefined && problem === undefined) readPool?.abandonAll();
       problem = newProblem;
       if (newProblem !== undefined) return;
       const reached = unreached.filter((position) => position.bytes <= bytes);

@@ -263,6 +263,33 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
     assert.deepEqual(statuses, [200]);
   });
 
+  test('runs a statement of a replica that stopped responding elsewhere, instead of reporting its cancellation', async () => {
+    await used();
+    const server = (await instance.database.replicas?.find('1', false)) ?? assert.fail('no replica');
+    const running = server.run({ name: '', text: 'select pg_sleep(20)::text', values: [], lane: 'list' });
+    const outcome = running.then(
+      () => 'finished',
+      (cause: Error) => cause.message,
+    );
+    await until(
+      async () =>
+        (
+          await onStandby(
+            `select from pg_stat_activity where state = 'active' and query like 'select pg_sleep(20)%'`,
+          )
+        ).rowCount === 1,
+      'the statement to run',
+    );
+    standby.freeze();
+    try {
+      await until(() => problem() !== undefined, 'the replica to be left out');
+    } finally {
+      standby.thaw();
+    }
+    assert.match(await outcome, /^Connection terminated/);
+    await used();
+  });
+
   test('/readyz reports a failing replica and stays ready', async () => {
     const { replicas } = instance.database;
     const readiness = readinessOf({

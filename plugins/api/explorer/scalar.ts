@@ -31,7 +31,7 @@ export async function renderedScalar(): Promise<RenderedExplorer> {
 /**
  * Renders Scalar's page and script in a temporary worker thread, because Scalar's modules would occupy 25 MB of memory.
  */
-function renderInWorker(): Promise<RenderedExplorer> {
+export function renderInWorker(): Promise<RenderedExplorer> {
   const { promise, resolve, reject } = Promise.withResolvers<RenderedExplorer>();
   const worker = new Worker(new URL(import.meta.url));
   worker.once('message', resolve);

@@ -182,7 +182,7 @@ const toys: Readonly<Record<string, Toy>> = {
     ],
   },
   'a module': {
-    files: ['plugins/toys/module.ts', 'plugins/toys/index.ts'],
+    files: ['plugins/toys/index.ts'],
     edits: [
       {
         file: 'app/modules.ts',
@@ -198,7 +198,7 @@ const toys: Readonly<Record<string, Toy>> = {
     ],
   },
   'a metric': {
-    files: ['plugins/toys/module.ts'],
+    files: ['plugins/toys/index.ts'],
     edits: [
       {
         file: 'docs/metrics.md',
@@ -207,9 +207,9 @@ const toys: Readonly<Record<string, Toy>> = {
       },
     ],
   },
-  'an admin page': { files: ['plugins/toys/page.ts', 'plugins/toys/module.ts'], edits: [] },
+  'an admin page': { files: ['plugins/toys/page.ts', 'plugins/toys/index.ts'], edits: [] },
   'a command': {
-    files: ['plugins/toys/commands.ts', 'plugins/toys/module.ts'],
+    files: ['plugins/toys/commands.ts', 'plugins/toys/index.ts'],
     edits: [{ file: 'docs/administrators.md', before: '## ', insert: '`toys`\n\n' }],
   },
 };

@@ -7,7 +7,7 @@ import { buildService } from '../../app/serve/build.ts';
 import { openDatabase } from '../../engine/database/open.ts';
 import { tablesOf, transaction } from '../../engine/tables/handle.ts';
 import { instanceSecrets } from '../../plugins/access/secrets/instance-secrets.ts';
-import { idempotencyRetention } from '../../plugins/api/idempotency/retention.ts';
+import { idempotencyRetention } from '../../plugins/api/idempotency/index.ts';
 import { describeLike } from '../support/described.ts';
 import { alignIds } from '../support/ids.ts';
 import { type Answer, type Organization, onBothDrivers, send } from '../support/instance.ts';

@@ -7,7 +7,7 @@ import pg from 'pg';
 import { modelOf } from '../../app/instance.ts';
 import { type CitusKind, citusModel } from '../../engine/schema/citus.ts';
 import { tablesOf } from '../../engine/tables/handle.ts';
-import { idempotencyRetention } from '../../plugins/api/idempotency/retention.ts';
+import { idempotencyRetention } from '../../plugins/api/idempotency/index.ts';
 import { publicUrl } from '../support/channels.ts';
 import { everyType } from '../support/every-type.ts';
 import { type Route, routesOf } from '../support/hostile/routes.ts';

@@ -1,5 +1,10 @@
 // Sender: outgoing messages, with their templates, providers and status.
 // May import engine, settings, endpoint.
 
-export { senderModule } from './module.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import { senderTables } from './tables.ts';
+
 export { send } from './sender.ts';
+
+/** Outgoing messages and their status. */
+export const senderModule: Module = { name: 'sender', tables: senderTables };

@@ -1,4 +1,11 @@
 // Simulate: test deliveries of providers and partners.
 // May import engine, plugins, settings, endpoint, inbound-leads, booking-forms, payments, channels, inbox.
 
-export { simulateModule } from './module.ts';
+import type { Module } from '../../engine/modules/index.ts';
+import type { SimulateInstance } from './commands.ts';
+
+/** Simulates providers and partners to test an instance. */
+export const simulateModule: Module<unknown, SimulateInstance> = {
+  name: 'simulate',
+  commands: async (line) => (await import('./commands.ts')).simulateCommands(line),
+};

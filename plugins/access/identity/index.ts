@@ -1,6 +1,10 @@
 // Identity: users, passwords, sessions and tokens, and the authentication of requests.
 // May import engine, last-used, secrets.
 
+import type { Module } from '../../../engine/modules/index.ts';
+import { type IdentityServices, sessionAuthentication, sessionVariables } from './authentication.ts';
+import { identityTables } from './tables.ts';
+
 export {
   bearerOf,
   cookieName,
@@ -10,7 +14,6 @@ export {
   sessionVariables,
 } from './authentication.ts';
 export { linkedUser, linkIdentity } from './identities.ts';
-export { identityModule } from './module.ts';
 export {
   disableUser,
   enableUser,
@@ -63,3 +66,13 @@ export {
   userFor,
   usersWithPassword,
 } from './users.ts';
+
+/** Users, their sessions, and the authentication of requests. */
+export const identityModule: Module<IdentityServices> = {
+  name: 'identity',
+  tables: identityTables,
+  variables: sessionVariables,
+  register: async (app, services) => {
+    await app.register(sessionAuthentication, services);
+  },
+};

@@ -1,4 +1,41 @@
 // Last used: collects the times at which keys and sessions were last used, and stores them periodically.
 // Must not import other modules of this project.
 
-export { lastUsed } from './last-used.ts';
+import type { FastifyInstance } from 'fastify';
+
+/** Interval between writes, in milliseconds. */
+const intervalMs = 30_000;
+
+/** Times of last use of keys or sessions, collected in memory and stored periodically, outside of requests. */
+interface LastUsed<T> {
+  readonly record: (id: string, value: T) => void;
+  /** Returns the last use if it has not been stored yet. */
+  readonly get: (id: string) => T | undefined;
+}
+
+/**
+ * Collects uses and stores them periodically and when the app closes. If a write fails, only the uses in that batch
+ * are lost.
+ */
+export function lastUsed<T>(
+  app: FastifyInstance,
+  store: (uses: ReadonlyMap<string, T>) => Promise<void>,
+): LastUsed<T> {
+  let pending = new Map<string, T>();
+  const flush = async (): Promise<void> => {
+    if (pending.size === 0) return;
+    const batch = pending;
+    pending = new Map();
+    try {
+      await store(batch);
+    } catch (cause) {
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to store last-used times');
+    }
+  };
+  const timer = setInterval(flush, intervalMs).unref();
+  app.addHook('onClose', async () => {
+    clearInterval(timer);
+    await flush();
+  });
+  return { record: (id, value) => pending.set(id, value), get: (id) => pending.get(id) };
+}

@@ -1,6 +1,18 @@
 // Members: members of organizations, and invitations.
 // May import engine, secrets, identity, profiles, admin-ui/shell, operations/mail.
 
+import type { Database } from '../../../engine/database/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import type { Mailer } from '../../operations/mail/index.ts';
+import { memberPages } from './page.ts';
+import { membersTables } from './tables.ts';
+
 export { acceptInvite, acceptInviteTo, cancelAllInvites, type OpenInvite, openInvite } from './invites.ts';
 export { memberRows } from './members.ts';
-export { membersModule } from './module.ts';
+
+/** Members of organizations, and invitations. */
+export const membersModule: Module<{ readonly database: Database; readonly mailer: Mailer }> = {
+  name: 'members',
+  tables: membersTables,
+  pages: memberPages,
+};

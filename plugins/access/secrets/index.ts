@@ -1,6 +1,11 @@
 // Secrets: the instance's own secrets, and keys, signatures and encryption based on them.
 // May import engine.
 
+import type { Database } from '../../../engine/database/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { secretsCheck } from './check.ts';
+import { type SecretsConfig, secretsVariables } from './instance-secrets.ts';
+
 export {
   type InstanceSecrets,
   instanceSecrets,
@@ -8,7 +13,6 @@ export {
   secretFile,
   secretsVariables,
 } from './instance-secrets.ts';
-export { secretsModule } from './module.ts';
 export { cachedOpener, renewSealed, type Sealing, sealing } from './sealing.ts';
 export {
   generateCode,
@@ -18,3 +22,15 @@ export {
   isSecret,
 } from './secrets.ts';
 export { signing, tickets } from './signing.ts';
+
+interface CheckServices {
+  readonly config: SecretsConfig;
+  readonly database: Database;
+}
+
+/** The instance's own secrets, which sign tokens and forms and encrypt stored secrets. */
+export const secretsModule: Module<unknown, unknown, CheckServices> = {
+  name: 'secrets',
+  variables: secretsVariables,
+  checks: [secretsCheck],
+};

@@ -1,4 +1,12 @@
 // Users: the operator's commands for users of all organizations.
 // May import engine, identity, profiles.
 
-export { usersModule } from './module.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+
+/** The operator's commands for managing users. */
+export const usersModule: Module<unknown, { readonly config: AuditConfig; readonly database: Database }> = {
+  name: 'users',
+  commands: async (line) => (await import('./commands.ts')).userCommands(line),
+};

@@ -1,3 +1,10 @@
 // Activity: shows an organization's change log as a page. May import engine, admin-ui/shell.
 
-export { activityModule } from './module.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { type ActivityServices, activityPage } from './page.ts';
+
+/** Shows an organization's change log as a page. */
+export const activityModule: Module<ActivityServices> = {
+  name: 'activity',
+  pages: activityPage,
+};

@@ -1,6 +1,10 @@
 // The shell of the admin UI: layout, navigation and page types. Other modules add their pages.
 // May import engine, secrets, identity.
 
+import type { Module } from '../../../engine/modules/index.ts';
+import { type AdminUiServices, adminUi } from './admin-ui.ts';
+import { adminUiTables } from './tables.ts';
+
 export {
   adminOf,
   type CurrentMember,
@@ -23,8 +27,14 @@ export {
   parametersOf,
   rowsPerPage,
 } from './listing.ts';
-export { adminUiModule } from './module.ts';
 export type { ListContext, ListDefinition, ObjectContext, ObjectServices } from './object.ts';
 export { addDoneTexts, listData, redirectDone, render, show, type ViewData } from './render.ts';
 export { redirectGetToForm, section } from './section.ts';
 export * from './views.ts';
+
+/** The shell of the admin UI, to which other modules add their pages. */
+export const adminUiModule: Module<AdminUiServices> = {
+  name: 'shell',
+  tables: adminUiTables,
+  register: adminUi,
+};

@@ -1,4 +1,13 @@
 // The OpenAPI document and the API explorer.
 // May import engine.
 
-export { explorerModule } from './module.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { type DocumentationOptions, documentation } from './explorer.ts';
+
+/** The OpenAPI document and the API explorer. */
+export const explorerModule: Module<DocumentationOptions> = {
+  name: 'explorer',
+  register: async (app, services) => {
+    await app.register(documentation, services);
+  },
+};

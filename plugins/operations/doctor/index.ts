@@ -1,4 +1,28 @@
 // Doctor: general checks for `crm doctor`, of the machine, data folder, variables and database server.
 // May import engine.
 
-export { doctorModule } from './module.ts';
+import type { Database, DatabaseConfig } from '../../../engine/database/index.ts';
+import type { HttpConfig } from '../../../engine/http/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { addressChecks } from './addresses.ts';
+import { dataFolder, machineChecks } from './machine.ts';
+import { serverChecks } from './server.ts';
+import { tableChecks } from './tables.ts';
+
+interface CheckServices {
+  readonly config: DatabaseConfig & HttpConfig & AdminPortConfig;
+  readonly settings: { readonly public_url: string };
+  readonly database: Database;
+}
+
+/** Configuration of the admin port's listener. */
+interface AdminPortConfig {
+  readonly adminPort: number | undefined;
+  readonly adminHost: string;
+}
+
+/** Checks of an instance's environment: the machine, the data folder, the variables and the database server. */
+export const doctorModule: Module<unknown, unknown, CheckServices> = {
+  name: 'doctor',
+  checks: [...machineChecks, dataFolder, ...addressChecks, ...tableChecks, ...serverChecks],
+};

@@ -1,5 +1,29 @@
 // Tracing: traces of requests and their statements, sent to an OpenTelemetry collector.
 // May import engine.
 
-export { tracingModule } from './module.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { type TracingConfig, tracingVariables } from './variables.ts';
+
 export { tracingVariables } from './variables.ts';
+
+/** The services that tracing needs. */
+interface TracingServices {
+  readonly config: TracingConfig;
+  /** Versions of the service and its components. */
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+/** Traces requests and their statements. */
+export const tracingModule: Module<TracingServices> = {
+  name: 'tracing',
+  variables: tracingVariables,
+  register: async (app, { config, versions }) => {
+    const { otelDisabled, otelTracesExporter, otlpEndpoint, otlpTracesEndpoint } = config;
+    const isNamed = (otlpTracesEndpoint ?? otlpEndpoint) !== undefined;
+    if (otelDisabled || otelTracesExporter === 'none' || (otelTracesExporter === undefined && !isNamed))
+      return;
+    // Loaded only if it is used, to save memory.
+    const { traceRequests } = await import('./spans.ts');
+    traceRequests(app, config, versions.version ?? '');
+  },
+};

@@ -1,4 +1,23 @@
 // Erasure of a person's data from an organization: records, change log and data exchanged with partners.
 // May import engine, secrets, admin-ui/shell.
 
-export { erasureModule } from './module.ts';
+import type { Resource } from '../../../engine/compile/index.ts';
+import type { Database } from '../../../engine/database/index.ts';
+import type { AuditConfig } from '../../../engine/effects/index.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { type ErasurePageServices, erasurePages } from './page.ts';
+import { erasureTables } from './tables.ts';
+
+interface Instance {
+  readonly config: AuditConfig;
+  readonly database: Database;
+  readonly resources: readonly Resource[];
+}
+
+/** Erases a person's data from an organization. */
+export const erasureModule: Module<ErasurePageServices, Instance> = {
+  name: 'erasure',
+  tables: erasureTables,
+  pages: erasurePages,
+  commands: async (line) => (await import('./commands.ts')).erasureCommands(line),
+};

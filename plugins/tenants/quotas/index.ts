@@ -1,4 +1,40 @@
 // Quotas: enforces the organizations' quotas from config.yaml. May import engine, admin-ui/shell.
 
-export { quotasModule } from './module.ts';
+import type { Module } from '../../../engine/modules/index.ts';
+import { limitRecords } from '../../../engine/records/index.ts';
+import { addHomeCheck } from '../../admin-ui/shell/index.ts';
+import { bytesPerMb, limitsRecords, quotaLine, quotaOf } from './quota.ts';
+import { type QuotaServices, type RecordQuotas, recordQuotas } from './record-quotas.ts';
+
 export { type QuotaSettings, quotaLine, quotaOf } from './quota.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    recordQuotas: RecordQuotas;
+  }
+}
+
+/** Limits an organization's records and storage, and shows the usage on its home page. */
+export const quotasModule: Module<QuotaServices> = {
+  name: 'quotas',
+  register: (app, services) => {
+    const quotas = recordQuotas(services, (cause) =>
+      app.log.warn({ code: (cause as { code?: string }).code }, 'failed to count records for a quota'),
+    );
+    app.decorate('recordQuotas', quotas);
+    limitRecords(services.database, quotas.admit);
+  },
+  pages: (screens, { settings }) => {
+    addHomeCheck(screens, async ({ membership: { organization, slug, formerSlugs } }) => {
+      const quotas = settings.current.quotas;
+      const { records, storage_mb } = quotaOf(quotas, [slug, ...formerSlugs]);
+      if (!limitsRecords(quotas) || (records === 0 && storage_mb === 0)) return [];
+      const usage = await screens.recordQuotas.usage(organization);
+      if (usage === undefined) return [];
+      return [
+        ...quotaLine('Records', usage.records, records),
+        ...quotaLine('Storage in MB', Math.floor(usage.bytes / bytesPerMb), storage_mb),
+      ];
+    });
+  },
+};

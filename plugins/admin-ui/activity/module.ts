@@ -1,8 +1,0 @@
-import type { Module } from '../../../engine/modules/index.ts';
-import { type ActivityServices, activityPage } from './page.ts';
-
-/** Shows an organization's change log as a page. */
-export const activityModule: Module<ActivityServices> = {
-  name: 'activity',
-  pages: activityPage,
-};

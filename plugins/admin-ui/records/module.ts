@@ -1,5 +1,0 @@
-import type { Module } from '../../../engine/modules/index.ts';
-import { type DataServices, dataPages } from './pages.ts';
-
-/** Pages for an organization's records: lists, records, forms and CSV. */
-export const recordPagesModule: Module<DataServices> = { name: 'records', pages: dataPages };

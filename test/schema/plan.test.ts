@@ -229,16 +229,16 @@ for (const driver of drivers) {
     test('counts no values of a column that a pending migration has yet to add', async () => {
       const text = own.text('leads');
       const shipped = own.migrations();
-      own.edit('leads', /^fields:$/m, 'fields:\n  fax: { type: string }');
-      assert.equal((await crm(['migrate', '--create', 'fax'], environment)).code, 0);
-      own.edit('leads', 'fax: { type: string }', 'fax: { type: integer }');
+      own.edit('leads', /^fields:$/m, 'fields:\n  telex: { type: string, description: Telex. }');
+      assert.equal((await crm(['migrate', '--create', 'telex'], environment)).code, 0);
+      own.edit('leads', 'telex: { type: string,', 'telex: { type: integer,');
       assert.deepEqual(
         (await plan()).checks.map(({ name, count }) => [name, count]),
-        [['leads.fax', undefined]],
+        [['leads.telex', undefined]],
       );
       own.add('leads', text);
-      const { statements } = await plan('--allow-drop', 'leads.fax');
-      assert.deepEqual(find(statements, /drop column "fax"/).drops, [{ name: 'leads.fax' }]);
+      const { statements } = await plan('--allow-drop', 'leads.telex');
+      assert.deepEqual(find(statements, /drop column "telex"/).drops, [{ name: 'leads.telex' }]);
       for (const name of own.migrations()) if (!shipped.includes(name)) own.removeMigration(name);
     });
 

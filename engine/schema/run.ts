@@ -27,12 +27,12 @@ export async function runChanges(
   const remaining: DeferredStep[] = [];
   /** Columns whose null values are filled after the transaction. */
   const filledLater = new Set<string>();
+  const executeNamed: Execute = (sql) =>
+    execute(sql).catch((cause: unknown) => {
+      throw migrationError(cause, migrationPath(config, name), sql) ?? cause;
+    });
   const run = async (statements: readonly string[]): Promise<void> => {
-    for (const sql of statements) {
-      await execute(sql).catch((cause: unknown) => {
-        throw migrationError(cause, migrationPath(config, name), sql) ?? cause;
-      });
-    }
+    for (const sql of statements) await executeNamed(sql);
   };
   for (const change of changes) {
     const kind = kindOf(change);
@@ -41,9 +41,9 @@ export async function runChanges(
     const isOnline =
       driver === 'postgresql' &&
       kind.online !== undefined &&
-      ((isRetype && isStaged) || (await hasRows(execute, `select from ${quote(table)} limit 1`)));
-    if (isOnline && isRetype) await assertNoDependents(execute, replacedParts(change), nothingMigrated);
-    const online = isOnline ? kind.online?.(change, await storedColumns(execute, table)) : undefined;
+      ((isRetype && isStaged) || (await hasRows(executeNamed, `select from ${quote(table)} limit 1`)));
+    if (isOnline && isRetype) await assertNoDependents(executeNamed, replacedParts(change), nothingMigrated);
+    const online = isOnline ? kind.online?.(change, await storedColumns(executeNamed, table)) : undefined;
     if (online === undefined) {
       await run(kind.sql(change));
       continue;
@@ -54,7 +54,7 @@ export async function runChanges(
       remaining.push(...online.later);
       continue;
     }
-    if (online.obstacle !== undefined && (await hasRows(execute, online.obstacle))) {
+    if (online.obstacle !== undefined && (await hasRows(executeNamed, online.obstacle))) {
       await run(kind.sql(change));
       continue;
     }

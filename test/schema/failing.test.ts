@@ -146,6 +146,21 @@ for (const driver of drivers) {
       });
     }
 
+    test('names the file of a change to a table that does not exist', async () => {
+      const own = join(migrations.path, 'Migration29990102000000_missing.ts');
+      writeFileSync(
+        own,
+        `export const changes = [{ kind: 'createIndex', table: 'no_such_table', name: 'i', index: { keys: ['"id"'] } }];`,
+      );
+      await assert.rejects(applyPending(database, config), (error) => {
+        assert.ok(
+          (error as Error).message.startsWith(`${own} failed: relation "no_such_table" does not exist.`),
+        );
+        return error instanceof UserError;
+      });
+      rmSync(own);
+    });
+
     test('detects a changed file, even if its name is stored with an extension', async () => {
       const run = (text: string) => database.run({ name: '', text, values: [] });
       const [[name]] = (await run(`select min(name) from crm_migrations`)) as [[string]];

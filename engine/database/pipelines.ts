@@ -8,9 +8,9 @@ import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
 /**
  * Number of connections. More would not help, because this process has one thread and cannot keep more than
- * two server processes busy. Statements of one tick are written together only on the same connection, and one
- * busy server process costs less than two that keep waking up. Therefore, the second connection is used only
- * while the first is behind or blocked.
+ * two server processes busy. Statements from one tick are written together only on the same connection, and
+ * one busy server process costs less than two that keep waking up. Therefore, the second connection is used
+ * only while the first is behind or blocked.
  */
 const count = 2;
 /**

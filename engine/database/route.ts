@@ -20,7 +20,7 @@ export interface TrialResult {
    * connected to.
    */
   readonly pooled: boolean;
-  /** The search path of the session. */
+  /** The session's search path. */
   readonly searchPath: string;
 }
 
@@ -29,7 +29,7 @@ export interface Route {
   /**
    * Returns the candidate for new connections. If there are several, it is determined again after
    * {@link forget}.
-   * @throws Error as {@link find} does
+   * @throws Error in the same cases as {@link find}
    */
   readonly candidate: () => Promise<RouteCandidate>;
   /**

@@ -1,4 +1,4 @@
-/** The error thrown if a result did not arrive in time. */
+/** The error thrown if a result does not arrive in time. */
 export class TimeoutError extends Error {}
 
 /**

@@ -83,8 +83,8 @@ export async function findServer(
 }
 
 /**
- * Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read, which
- * callers treat like a lost connection
+ * Reads the password from a file, without the trailing line break.
+ * @throws Error if the file cannot be read; callers treat it as a lost connection
  */
 async function readPassword(file: string): Promise<string> {
   try {
@@ -115,13 +115,13 @@ function rejectsParameters(cause: unknown): boolean {
   return code === '08P01' && String(message).includes('startup parameter');
 }
 
-/** Returns the session parameter that puts the schema of views first in the search path. */
+/** Returns the session parameter that puts the schema with views first in the search path. */
 const viewsFirst = ({ views }: DatabaseConfig, searchPath: string | undefined): string =>
   views === undefined || searchPath === undefined
     ? ''
     : `-c search_path=${`${views},${searchPath}`.replace(/[\\\s]/g, '\\$&')}`;
 
-/** Returns session parameters as command-line options of the server process. */
+/** Returns session parameters as command-line options for the server process. */
 const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,

@@ -289,7 +289,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   return record satisfies Body;
 }
 
-/** Returns a record's first line, and its size. @param end the record's last line */
+/** Returns a record's first line number, and its size. @param end the record's last line number */
 function measureRecord(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;

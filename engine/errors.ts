@@ -566,7 +566,7 @@ export const errorCodes = Object.fromEntries(
 /** The parameters of an error's constructor. */
 type Causes<Entry> = Entry extends { readonly detail: (...args: infer Args) => ErrorDetail } ? Args : [];
 
-/** The errors of the REST API, with a constructor for each entry. */
+/** Constructors for the errors of the REST API, one per entry. */
 export const errors = Object.fromEntries(
   Object.entries<ErrorEntry>(errorEntries).map(([name, entry]) => [
     name,

@@ -91,7 +91,7 @@ export interface LaneLoad {
 /** Load of an {@link Admission}. */
 export interface AdmissionLoad {
   readonly lanes: readonly LaneLoad[];
-  /** Bytes held in memory for readers, and the limit on these bytes. */
+  /** Number of bytes held in memory for readers, and its limit. */
   readonly bytes: number;
   readonly byteLimit: number;
 }

@@ -23,7 +23,7 @@ export interface ConnectionLimits {
  */
 const graceMs = 1000;
 
-/** SQLSTATE of a write to a read-only server. The connection is no longer usable. */
+/** SQLSTATE returned for a write to a read-only server. The connection is no longer usable. */
 const readOnlyState = '25006';
 
 type ConnectCallback = (error: Error | null, client?: pg.Client) => void;
@@ -80,7 +80,7 @@ export function createClientPool({
     #isWriting = false;
     /** Resolves when the pending cancel request can no longer cancel a later statement. */
     #cancellation: Promise<void> | undefined;
-    /** Stops listening for the disconnection of the HTTP client for which the current statement runs. */
+    /** Stops listening for a disconnect of the HTTP client whose statement is running. */
     #stopListening: (() => void) | undefined;
     #release: Release | undefined;
 

@@ -117,8 +117,8 @@ export interface Database extends ReadServer {
   /** Replicas for reads; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;
   /**
-   * Called for each of the operator's constraints or triggers that rejected records in a batch. Modules can
-   * set this callback.
+   * Called for each operator-defined constraint or trigger that rejected records in a batch. Modules can set
+   * this callback.
    */
   reportRejection?: (requestId: string, cause: unknown) => void;
   /**

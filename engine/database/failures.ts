@@ -40,7 +40,7 @@ const raisedInPattern = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
  * Returns the operator's constraint or trigger function that rejected a write, or undefined for any other
- * failure. Violations of declared references and unique fields must already have been explained.
+ * failure. Callers must first explain violations of declared references and unique fields.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   const state = sqlState(cause) ?? '';

@@ -1,4 +1,4 @@
-/** Handles one protocol message. `start` and `end` delimit the message's body. */
+/** Handles one protocol message. `start` and `end` delimit the message body. */
 export type MessageHandler = (code: number, bytes: Buffer, start: number, end: number) => void;
 
 /** Type codes of the server messages that are parsed here. */

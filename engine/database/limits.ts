@@ -51,8 +51,8 @@ export function connectionsOf(config: Pick<DatabaseConfig, 'pool' | 'workers'>):
 
 /**
  * Returns the limits for PostgreSQL. Of the connections not used for lists, two are reserved for key and
- * session lookups, logins and background work. No organization can use all connections of a kind. Writes can
- * wait for locks, so they cannot use all connections for records. These guarantees require at least five
+ * session lookups, logins and background work. No organization can use all connections of one kind. Writes
+ * can wait for locks, so they cannot use all connections for records. These guarantees require at least five
  * connections.
  */
 export function postgresLimits(config: DatabaseConfig): AdmissionLimits {

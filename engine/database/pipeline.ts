@@ -216,19 +216,19 @@ export class Pipeline {
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
       else first.rows.push(columns(bytes, start + firstColumnOffset, end));
     } catch {
-      // The statement runs again in the pool, which reports the error.
+      // The statement is rerun in the pool, which reports the error.
       first.errorState = '';
     }
   }
 
-  /** Adds to the total size of a statement's rows. @returns whether the rows have just become large */
+  /** Adds to the total size of a statement's rows. @returns whether this made the rows large */
   #becomesLarge(sent: SentStatement, size: number): boolean {
     const wasSmall = sent.size <= largeBytes;
     sent.size += size;
     return wasSmall && sent.size > largeBytes;
   }
 
-  /** Handles a row of merged statements, which starts with the index of its input. */
+  /** Handles a row from a merged statement. The row starts with the index of its input. */
   #addMergedRow(sent: SentStatement, bytes: Buffer, start: number, end: number): void {
     const { calls, rows } = sent;
     const indexStart = start + firstColumnOffset + 4;

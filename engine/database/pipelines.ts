@@ -32,7 +32,7 @@ const pipelinedLanes: Readonly<Partial<Record<Lane, AdmissionLane>>> = {
 export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipelines {
   /** Names of statements, and IDs of organizations, that must use the pool. */
   const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
-  /** Last duration of each organization's exclusion. */
+  /** Duration of each organization's last exclusion. */
   const lastDuration = new LRUCache<string, number>({ max: 10_000, ttl: 2 * maxExcludeMs });
   const exclude = (organization: string): void => {
     // Several statements can report the same delay.

@@ -53,7 +53,7 @@ export async function openPostgres(
       target,
       statementTimeoutMs: limitMs,
       cancels: pooled,
-      // A write detected this. The other connections must switch to the new server too.
+      // A write detected that the server is read-only. Other connections must also switch to the new server.
       becameReadOnly: () => {
         readPool.pipelines?.renew();
         writeBatcher?.renew();

@@ -108,7 +108,7 @@ export function cancellingRequest(): RequestScope | undefined {
   return context?.isShared === false ? context.request : undefined;
 }
 
-/** Runs a generator in the context of the current request, whatever the context of its consumer. */
+/** Runs a generator in the context of the current request, regardless of its consumer's context. */
 export function boundToRequest<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   const runInContext = AsyncLocalStorage.snapshot();
   const generator: AsyncGenerator<T> = {

@@ -27,7 +27,7 @@ export interface TrialResult {
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * Returns the candidate for new connections. If there are several, it is determined again after
+   * Returns the candidate for new connections. If there are several candidates, the search is repeated after
    * {@link forget}.
    * @throws Error in the same cases as {@link find}
    */

@@ -48,7 +48,7 @@ function startupMessage(): Buffer {
  * that only its owner can open. All clients share one session with the server. A connection uses the session
  * for one statement or transaction at a time, and the session is reset afterwards. Does nothing if Unix
  * sockets are not supported (on Windows and on some volumes).
- * @param run runs messages in the same way as the server itself
+ * @param run runs messages as the server does
  * @param onTerminated called when PGlite has terminated
  * @returns a function that rolls back open transactions and closes the socket
  */

@@ -4,7 +4,7 @@ import type { IndexShape } from '../sql/index.ts';
 import { ormOptions } from './orm.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** A column as data. Absent properties have PostgreSQL's default, except that columns are not nullable. */
+/** A column as data. Absent properties have PostgreSQL's defaults, except that columns are not nullable. */
 export interface ColumnShape {
   readonly type: string;
   readonly collation?: string;

@@ -5,7 +5,7 @@ const checkIntervalMs = 2000;
 
 /**
  * Selects tables that have no statistics, or whose statistics predate most of their rows. Does not lock
- * tables. Tables with other owners are omitted, because only its owner can analyze a table.
+ * tables. Tables with other owners are omitted, because only the owner can analyze a table.
  */
 const staleTables = `
   select quote_ident(c.relname), changes.many::text

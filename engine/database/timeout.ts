@@ -2,7 +2,7 @@
 export class TimeoutError extends Error {}
 
 /**
- * Waits for a result for a limited time. The work itself continues.
+ * Waits for a result for a limited time. The work is not cancelled.
  * @param message returns the error message
  * @throws TimeoutError if the result does not arrive in time
  */

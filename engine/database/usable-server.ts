@@ -131,8 +131,8 @@ const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): r
     'plan_cache_mode=force_generic_plan',
     // Limits a statement to one core.
     'max_parallel_workers_per_gather=0',
-    // JIT compilation takes longer than the time it can save for a page of records, and it is repeated for
-    // every execution.
+    // JIT compilation costs more time than it can save for a page of records, and it is repeated for every
+    // execution.
     'jit=off',
     'datestyle=ISO',
   ].map((parameter) => `-c ${parameter}`);

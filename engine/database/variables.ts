@@ -87,7 +87,7 @@ export const databaseVariables = {
   listTimeoutMs: integerVariable('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
   /** Maximum wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integerVariable('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
-  /** Maximum total size of unread responses, in bytes. Statements wait while it is exceeded. */
+  /** Maximum total size of unread responses, in bytes. Statements wait while the limit is exceeded. */
   responseBytes: integerVariable('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 

@@ -34,7 +34,7 @@ export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as 
 
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
-  /** Whether one failed item prevents all items from being written. */
+  /** Whether a single failed item prevents all items from being written. */
   readonly stops: boolean;
   /** Number of records in the request. */
   readonly size: number;

@@ -66,9 +66,9 @@ export async function runOperation<
  * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
  * function.
  * @throws HttpError 400 naming every missing reference, or the operator's constraint or trigger that rejected
- * the write; 403 if the organization has reached its maximum number of records; 409 naming the unique fields
- * whose values another record already has; 500 if the database fails or does not respond; 503 if no slot is
- * available in time or the database cancels the statement
+ * the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
+ * another record already has; 500 if the database fails or does not respond; 503 if no slot is available in
+ * time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
   database: Database,

@@ -99,9 +99,9 @@ function batchStatement<P extends ListPlan>(
 }
 
 /**
- * Returns the complete result of a plan as a stream of bytes. However slowly the client reads, at most two
- * batches are in memory, and no connection is occupied between batches. The stream occupies a slot until it
- * is consumed or destroyed.
+ * Returns a plan's complete result as a byte stream. However slowly the client reads, at most two batches are
+ * in memory, and no connection is occupied between batches. The stream occupies a slot until it is consumed
+ * or destroyed.
  * @param assertAllowed called before each batch is sent; the stream fails if it rejects
  * @throws HttpError if the first batch fails in {@link execute}; later errors make the stream fail
  */

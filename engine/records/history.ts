@@ -300,7 +300,7 @@ const upToBytes = (page: string): string => {
   ].join(' ');
 };
 
-/** A plan that reads one change to a record by its position. */
+/** A plan that reads one change to a record, by the change's position. */
 interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }

@@ -112,7 +112,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
   const keyConditions = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
     // Does not wait for the lock, so that a concurrent request receives 409 immediately. The lock is released
-    // with the statement's transaction.
+    // when the statement's transaction ends.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
     `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${keyConditions.join(' and ')})`,
     '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',

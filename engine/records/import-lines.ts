@@ -37,7 +37,7 @@ export interface ImportWrites {
   readonly strict: boolean;
   /** Names of the unique fields that identify existing records; undefined if all records are new. */
   readonly match: readonly string[] | undefined;
-  /** Whether one failed record prevents all records from being written. */
+  /** Whether a single failed record prevents all records from being written. */
   readonly stops: boolean;
   /** Whether records are only validated. */
   readonly isDryRun: boolean;

@@ -15,7 +15,7 @@ export interface ParsedLine {
   readonly record: Body | HttpError;
 }
 
-/** Iterates over the records of a body in order, in chunks. */
+/** Iterates over a body's records in order, in chunks. */
 export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
   /** Names of columns that are not writable fields; complete once the first record has been read. */
   readonly ignored: readonly string[];
@@ -151,7 +151,7 @@ export function csvLines(
   return Object.assign(records(source, columnsFor), { ignored });
 }
 
-/** Parses slice by slice, so that the lines before an error are yielded before it is thrown. */
+/** Parses slice by slice, so that the lines before an error are yielded before the error is thrown. */
 async function* records(
   source: AsyncIterable<Buffer>,
   columnsFor: (header: readonly Cell[]) => readonly (Column | undefined)[],
@@ -235,7 +235,8 @@ function headerLimit(): (slice: Buffer) => void {
 }
 
 /**
- * Reasons by parser error code. The parser's own messages quote the input, which can contain personal data.
+ * Error reasons by the parser's error code. The parser's own messages quote the input, which can contain
+ * personal data.
  */
 const reasons: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
@@ -289,7 +290,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   return record satisfies Body;
 }
 
-/** Returns a record's first line number, and its size. @param end the record's last line number */
+/** Returns a record's first line number and size. @param end the record's last line number */
 function measureRecord(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;

@@ -170,7 +170,7 @@ export interface OperationDescription {
   };
 }
 
-/** The names of a resource in the OpenAPI document. */
+/** A resource's names in the OpenAPI document. */
 export interface DescribedResource {
   readonly definition: ResourceDefinition;
   /** Singular with an article, for example "a lead". */
@@ -276,7 +276,7 @@ export interface CompiledOperation<
   readonly statement: (plan: P) => Statement | undefined;
   /** Returns the result of a plan's statement. @throws HttpError 404 if the record does not exist */
   readonly result: (plan: P, rows: TextRows) => Result;
-  /** Returns whether a failed statement did not write anything and can succeed if retried. */
+  /** Returns whether a failed statement wrote nothing and can succeed if retried. */
   readonly retryable?: (cause: unknown) => boolean;
   /** Returns the minimum number of records that the statement creates; absent if it never creates records. */
   readonly creates?: (plan: P) => number;
@@ -286,7 +286,7 @@ export interface CompiledOperation<
    * Returns a second statement if the first one's rows require it. The second statement's rows are appended.
    */
   readonly followUp?: (plan: P, rows: TextRows) => Statement | undefined;
-  /** Explains a write that the database rejected. */
+  /** Explains why the database rejected a write. */
   readonly rejection?: ExplainRejection<P>;
   /** Splits a batch into items; absent for single writes. */
   readonly splitter?: BatchSplitter<P>;

@@ -45,9 +45,7 @@ export function selectProjection(
   };
 }
 
-/**
- * Returns an SQL expression for the referenced record as JSON, which is null if the record does not exist.
- */
+/** Returns an SQL expression for the referenced record as JSON. It is null if the record does not exist. */
 function referredRecord(
   { projections }: OperationContext,
   reference: Field,

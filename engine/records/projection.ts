@@ -20,7 +20,7 @@ export interface Projection {
   readonly versions: string;
   /** Like `versions`, but without joins, for write preconditions. */
   readonly currentVersions: string;
-  /** Identifies the projection. Definitions that return the same row differently have different marks. */
+  /** Identifies the projection. Definitions that represent the same row differently have different marks. */
   readonly mark: string;
 }
 

@@ -36,7 +36,7 @@ export function readBody(
 
 /**
  * Parses bytes as JSON with exact numbers, regardless of their content type.
- * @param options `line`: the number that messages use for the first line
+ * @param options `line`: number of the first line, for error messages
  * @throws HttpError 400 unless the bytes are JSON in UTF-8 and within the parser's limits
  */
 export function readJson(

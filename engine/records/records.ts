@@ -118,8 +118,8 @@ export interface Records extends ExistingRecords {
 }
 
 /**
- * Runs a function that can create a record, in a transaction.
- * @throws HttpError 403 if the organization has reached its maximum number of records
+ * Runs a function that can create a record, within a transaction.
+ * @throws HttpError 403 if the organization has reached its record limit
  */
 export async function creatingRecords<T>(
   database: Database,
@@ -139,7 +139,7 @@ export async function creatingRecords<T>(
 
 /**
  * Returns access to records for one caller, without a limit on the number of records.
- * @param run runs a statement within the caller's transaction and returns the ID in its first row
+ * @param run runs a statement within the caller's transaction and returns the ID from its first row
  */
 export function records(
   resources: readonly RecordResource[],

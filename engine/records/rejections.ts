@@ -81,7 +81,7 @@ export function createRejectionFinder(
       const existing = existingRecordSql(definition, table, writes, $);
       const values = [
         ...uniqueFields.map((field, index) => `${finalValue(field)} as _u${index}`),
-        // Only IDs from the request are checked, because the error message contains missing IDs.
+        // Only IDs from the request are checked, because error messages contain the IDs.
         ...references.map(
           (field, index) =>
             `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end as _r${index}`,

@@ -10,7 +10,10 @@ export interface RecordResult {
   readonly json: EncodedJson;
   /** Entity tag, without quotes; undefined for a partial record. */
   readonly tag?: string | undefined;
-  /** Whether the input's `noneMatch` contains the entity tag, so the caller already has this version. */
+  /**
+   * Whether the input's `noneMatch` contains the entity tag, in which case the caller already has this
+   * version.
+   */
   readonly isKnown?: boolean;
 }
 

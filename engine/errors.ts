@@ -1,5 +1,5 @@
 // Errors: every error that a client can receive, with its HTTP status, code, text and hint.
-// Must not import other project code. Every folder may import it.
+// Must not import other project code. Any folder can import it.
 import { existsSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 
@@ -9,23 +9,23 @@ export interface FieldIssue {
   readonly message: string;
 }
 
-/** Maximum number of `fields` entries per error, and per response that contains several errors. */
+/** Maximum number of `fields` entries per error, and per response with several errors. */
 const [maxFields, maxResponseFields] = [100, 1000];
-/** Maximum lengths, in characters, of a name echoed from a request and of a combined message. */
+/** Maximum lengths of a name echoed from a request and of a combined message, in characters. */
 const [maxName, maxText] = [100, 1000];
 
-/** Shortens text from a request before a response echoes it, for example the name of an unknown field. */
+/** Shortens request text that a response echoes, for example an unknown field name. */
 export const excerpt = (text: string): string =>
   text.length <= maxName ? text : `${text.slice(0, maxName).toWellFormed()}…`;
 
 /** Additional properties of an error. */
 interface ErrorExtra {
-  /** What to do. Part of the message. */
+  /** Suggested fix. Part of the message. */
   readonly hint?: string;
   readonly fields?: readonly FieldIssue[];
   /** Number of entries omitted from `fields`. */
   readonly more?: number;
-  /** ID of the conflicting record, as decimal text. */
+  /** ID of the conflicting record, as a decimal string. */
   readonly existingId?: string;
   /** The constraint or trigger function that rejected the write. */
   readonly constraint?: string;
@@ -74,7 +74,7 @@ function limitedFields<T extends FieldIssues>(error: T, limit: number): T {
   };
 }
 
-/** Returns a function that limits the total number of `fields` entries across the errors of a response. */
+/** Returns a function that limits the total number of `fields` entries across all errors in a response. */
 export function fieldLimiter(): <T extends FieldIssues>(error: T) => T {
   let remaining = maxResponseFields;
   return (error) => {
@@ -91,20 +91,20 @@ export function errorJson(
 ): string {
   const { fields, more: omitted, existingId, constraint, report } = extra;
   const text = JSON.stringify({ error: message, code, fields, more: omitted, constraint, report, ...more });
-  // Inserted as text, because an ID can exceed the range of a JavaScript number.
+  // Inserted as text, because an ID can exceed JavaScript's safe integer range.
   return existingId === undefined ? text : `${text.slice(0, -1)},"existing_id":${existingId}}`;
 }
 
 /** Returns the standard text of a status code, for example "bad request". */
 const statusText = (status: number): string => (STATUS_CODES[status] ?? 'bad request').toLowerCase();
 
-/** Returns the text with its first letter in uppercase. */
+/** Capitalizes the first letter. */
 export const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Returns the details of an error about fields. */
+/** Returns the error details for field issues. */
 const fieldsDetail = (fields: readonly FieldIssue[]) => ({ text: joinMessages(fields), fields });
 
-/** Joins the messages of issues, up to the maximum length of a message. */
+/** Joins issue messages, up to the maximum length of a combined message. */
 function joinMessages(fields: readonly FieldIssue[]): string {
   let text = '';
   for (const [index, { message }] of fields.entries()) {
@@ -122,19 +122,19 @@ interface ErrorDetail extends ErrorExtra {
   readonly cause?: unknown;
 }
 
-/** An error that a client can receive. Its message is the text, followed by the hint as a second sentence. */
+/** Definition of an error. The error's message is the text, followed by the hint as a second sentence. */
 interface ErrorEntry {
   readonly status: number;
-  /** A stable word in snake_case, by which programs can identify an error. Several errors can have the same code. */
+  /** Stable identifier for programs, in snake_case. Several errors can have the same code. */
   readonly code: string;
-  /** Meaning of the code, for the API's description. Present in one of the entries with the same code. */
+  /** Meaning of the code, for the API description. Only one of the entries that share a code has it. */
   readonly meaning?: string;
-  /** What is wrong. */
+  /** Description of the problem. */
   readonly text?: string;
-  /** What to do. */
+  /** Suggested fix. */
   readonly hint?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Returns the properties that depend on the cause. The constructor has the same parameters. */
+  /** Returns the properties that depend on the cause. The error's constructor has the same parameters. */
   readonly detail?: (...args: never[]) => ErrorDetail;
 }
 
@@ -143,8 +143,8 @@ const retryAfter = (seconds: number) => ({ 'retry-after': String(seconds) });
 const closing = { connection: 'close' };
 
 /**
- * Every error of the REST API. The description lists the codes in this order. Codes are stable, but new ones may be
- * added.
+ * All errors of the REST API. The API description lists their codes in this order. Codes are stable, but new
+ * ones can be added.
  */
 export const errorEntries = {
   rejectedRequest: {
@@ -177,7 +177,7 @@ export const errorEntries = {
     meaning: 'The body, or one of its lines, is not CSV in UTF-8.',
     detail: (reason: string) => ({ text: `Invalid CSV: ${reason}` }),
   },
-  /** A line exceeds the limit, which is in bytes. */
+  /** A line is longer than `limit` bytes. */
   lineTooLong: {
     status: 400,
     code: 'line_too_long',
@@ -196,7 +196,7 @@ export const errorEntries = {
     code: 'invalid_input',
     detail: (field: string, message: string) => fieldsDetail([{ field, message: `${field} ${message}` }]),
   },
-  /** Several items of a batch have the same values in unique fields. */
+  /** Several batch items have the same values in unique fields. */
   duplicateInBatch: {
     status: 400,
     code: 'invalid_input',
@@ -208,9 +208,9 @@ export const errorEntries = {
         })),
       ),
   },
-  /** The body, or an item of a batch, is invalid as a whole. */
+  /** The body or a batch item is invalid as a whole. */
   invalidItem: { status: 400, code: 'invalid_input', detail: (text: string) => ({ text }) },
-  /** A header is malformed. `message` completes "<name> …". */
+  /** A header is malformed. `message` follows the header name in the error text. */
   malformedHeader: {
     status: 400,
     code: 'invalid_header',
@@ -224,8 +224,8 @@ export const errorEntries = {
     detail: (fields: readonly FieldIssue[]) => fieldsDetail(fields),
   },
   /**
-   * Another record has the same values in these unique fields. `existingId` is its ID, if the caller can read that
-   * record.
+   * Another record has the same values in these unique fields. `existingId` is that record's ID, included
+   * only if the caller can read the record.
    */
   duplicate: {
     status: 409,
@@ -255,7 +255,7 @@ export const errorEntries = {
       cause,
     }),
   },
-  /** Items of a batch are invalid and nothing was written. `items` are their errors by location, such as `records[2]`. */
+  /** Batch items are invalid, so nothing was written. `items` maps locations like `records[2]` to errors. */
   itemsRejected: {
     status: 400,
     code: 'items_refused',
@@ -301,14 +301,14 @@ export const errorEntries = {
     text: 'Missing or invalid credentials',
     headers: bearer,
   },
-  /** The Authorization header does not start with `Bearer`. Its key is not verified. */
+  /** The Authorization header does not start with `Bearer`. The key is not verified. */
   bearerNeeded: {
     status: 401,
     code: 'unauthenticated',
     text: 'Send the key as "Authorization: Bearer <key>"',
     headers: bearer,
   },
-  /** A login with a password failed. The text does not reveal why. */
+  /** A password login failed. The text does not reveal why. */
   wrongPassword: { status: 401, code: 'unauthenticated', text: 'Wrong email or password', headers: bearer },
   secondFactorRequired: {
     status: 401,
@@ -341,7 +341,7 @@ export const errorEntries = {
       text: `Your profile does not grant ${action} on ${object}`,
     }),
   },
-  /** The caller is not allowed to continue, for another reason than its grants. */
+  /** The caller is not allowed to continue, for a reason other than missing grants. */
   notPermitted: { status: 403, code: 'forbidden', detail: (text: string) => ({ text }) },
   /** The organization has reached one of its limits. `quota` describes the limit, for example "100 records". */
   quotaExceeded: {
@@ -351,7 +351,7 @@ export const errorEntries = {
     hint: 'Delete some, or ask the operator of this instance for a higher limit.',
     detail: (quota: string) => ({ text: `The organization has reached its limit of ${quota}` }),
   },
-  /** The caller is not a member of the organization, or it does not exist. The text does not reveal which. */
+  /** The caller is not a member, or the organization does not exist. The text does not reveal which. */
   notAMember: {
     status: 403,
     code: 'not_a_member',
@@ -370,7 +370,7 @@ export const errorEntries = {
     meaning: 'The record does not exist in the organization, or the path does not exist.',
     text: 'Not found',
   },
-  /** The path does not exist. `details` include their leading punctuation. */
+  /** The path does not exist. `details` follows the text and starts with punctuation. */
   pathNotFound: {
     status: 404,
     code: 'not_found',
@@ -387,7 +387,7 @@ export const errorEntries = {
       text: `${capitalize(singular.replaceAll('_', ' '))} not found in your organization`,
     }),
   },
-  /** The path does not support the method. `allow` are the supported methods. */
+  /** The path does not support the method. `allow` lists the supported methods. */
   methodNotAllowed: {
     status: 405,
     code: 'method_not_allowed',
@@ -402,7 +402,7 @@ export const errorEntries = {
     text: 'The request was sent too slowly',
     headers: closing,
   },
-  /** The headers arrive too slowly. */
+  /** The request headers arrived too slowly. */
   headTimeout: { status: 408, code: 'request_timeout', text: 'request timeout' },
   stillRunning: {
     status: 409,
@@ -425,7 +425,7 @@ export const errorEntries = {
     meaning: 'The record does not meet `If-Match` or `If-None-Match`.',
     text: 'The record has changed since it was read',
   },
-  /** The body exceeds the limit, which is in bytes. */
+  /** The body is larger than `limit` bytes. */
   tooLarge: {
     status: 413,
     code: 'body_too_large',
@@ -444,7 +444,7 @@ export const errorEntries = {
     meaning: 'The `Idempotency-Key` was already used with a different body.',
     text: 'This Idempotency-Key was already used with a different body',
   },
-  /** Too many attempts have failed. `seconds` is the time to wait. */
+  /** Too many attempts have failed. `seconds` is the time to wait before retrying. */
   tooManyAttempts: {
     status: 429,
     code: 'too_many_attempts',
@@ -453,7 +453,7 @@ export const errorEntries = {
     hint: 'Try again later.',
     detail: (seconds: number) => ({ headers: retryAfter(seconds) }),
   },
-  /** The caller has exceeded the rate limit. `seconds` is the time to wait. */
+  /** The caller has exceeded the rate limit. `seconds` is the time to wait before retrying. */
   rateLimited: {
     status: 429,
     code: 'rate_limited',
@@ -510,7 +510,7 @@ export const errorEntries = {
     hint: 'Try again.',
     headers: retryAfter(1),
   },
-  /** More connections are open than the instance accepts. */
+  /** The instance has reached its connection limit. */
   tooManyConnections: {
     status: 503,
     code: 'overloaded',
@@ -518,7 +518,7 @@ export const errorEntries = {
     hint: 'Try again.',
     headers: { ...retryAfter(1), ...closing },
   },
-  /** Too many of the organization's events are waiting in the inbox. Providers retry. */
+  /** Too many of the organization's events are waiting in the inbox. Providers will retry. */
   inboxFull: {
     status: 503,
     code: 'overloaded',
@@ -566,7 +566,7 @@ export const errorCodes = Object.fromEntries(
 /** The parameters of an error's constructor. */
 type Causes<Entry> = Entry extends { readonly detail: (...args: infer Args) => ErrorDetail } ? Args : [];
 
-/** The errors of the REST API, with a constructor for each entry. */
+/** Constructors for the errors of the REST API, one per entry. */
 export const errors = Object.fromEntries(
   Object.entries<ErrorEntry>(errorEntries).map(([name, entry]) => [
     name,
@@ -580,7 +580,8 @@ function createError({ detail, ...entry }: ErrorEntry, args: never[]): HttpError
 }
 
 /**
- * An error that the user can fix, in the configuration, a definition or a command. It is printed without a stack trace.
+ * An error in the configuration, a definition or a command, which the user can fix. Printed without a stack
+ * trace.
  */
 export class UserError extends Error {
   override readonly name = 'UserError';
@@ -598,7 +599,7 @@ const fileReasons: Readonly<Record<string, string>> = {
   EROFS: 'it is on a read-only file system',
 };
 
-/** Returns the reason why a file or folder cannot be used. */
+/** Explains why a file or folder cannot be used. */
 export function fileReason(cause: unknown): string {
   const { code, message, path } = cause as NodeJS.ErrnoException;
   if (code === 'ENOTDIR' && path !== undefined && existsSync(path)) return 'it is a file, not a folder';

@@ -5,7 +5,7 @@ addresses.addSubnet('127.0.0.0', 8);
 addresses.addAddress('::1', 'ipv6');
 
 /**
- * Returns whether a host from a URL or setting is this machine: `localhost`, or a loopback address in any notation.
+ * Returns whether a host refers to this machine: `localhost`, or a loopback address in any notation.
  * Subdomains of `localhost` do not count, because not every resolver treats them as loopback (RFC 6761).
  */
 export function isLoopback(host: string): boolean {

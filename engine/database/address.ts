@@ -142,8 +142,8 @@ function query(text: string): Parameters {
 }
 
 /**
- * Splits hosts such as `h1:5432,[::1]:5433`. The `host` parameter contains only names; a single `port`
- * applies to all.
+ * Splits a host list such as `h1:5432,[::1]:5433`. The `host` parameter contains only names; a single `port`
+ * applies to all hosts.
  */
 function hostList(authority: string, parameters: Parameters): readonly { host: string; port: number }[] {
   const hosts = (parameters.host ?? authority).split(',');
@@ -175,7 +175,7 @@ type Names = Readonly<Partial<Record<'ipv6' | 'name' | 'port', string>>>;
 const modes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
 /**
- * Returns the encryption options for a host, in the order that libpq uses for its sslmode. If a root
+ * Returns the encryption options for a host, in the order that libpq uses for the sslmode. If a root
  * certificate is configured, every mode verifies the certificate chain, but only verify-full verifies the
  * host name.
  */

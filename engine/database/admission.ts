@@ -34,7 +34,7 @@ const cancellableLanes: ReadonlySet<AdmissionLane> = new Set<AdmissionLane>([
   'export',
 ]);
 
-/** Limits of an {@link Admission}. */
+/** Limits for an {@link Admission}. */
 export interface AdmissionLimits {
   /** Concurrency limits by lane. A statement must satisfy all limits of its lane; lanes can share a limit. */
   readonly lanes: Readonly<Record<AdmissionLane, readonly LaneLimit[]>>;
@@ -49,7 +49,7 @@ export interface AdmissionLimits {
   readonly waitMs: number;
 }
 
-/** Schedules statements so that no organization can exhaust the resources of the others. */
+/** Schedules statements so that no organization can starve the others. */
 export interface Admission {
   /**
    * Runs work when the organization gets a slot. Waiting organizations take turns.
@@ -59,8 +59,8 @@ export interface Admission {
   readonly run: <T>(lane: AdmissionLane, organization: string, work: () => Promise<T>) => Promise<T>;
   /**
    * Counts bytes that an organization holds in memory. While the organization exceeds its limit, or all
-   * organizations together exceed the total, none of its statements is started. An organization that holds no
-   * bytes never waits for other organizations' readers.
+   * organizations together exceed the total, none of its statements are started. An organization that holds
+   * no bytes never waits for other organizations' readers.
    * @returns a function that stops counting the bytes; further calls do nothing
    */
   readonly hold: (organization: string, bytes: number) => () => void;
@@ -91,7 +91,7 @@ export interface LaneLoad {
 /** Load of an {@link Admission}. */
 export interface AdmissionLoad {
   readonly lanes: readonly LaneLoad[];
-  /** Bytes held in memory for readers, and the limit on them. */
+  /** Number of bytes held in memory for readers, and its limit. */
   readonly bytes: number;
   readonly byteLimit: number;
 }
@@ -266,8 +266,8 @@ export function createAdmission({ lanes, queue, bytes, waitMs }: AdmissionLimits
 }
 
 /**
- * Creates a counter per organization and in total. An organization's entry is deleted when its count returns
- * to zero.
+ * Creates a counter with counts per organization and in total. An organization's entry is deleted when its
+ * count returns to zero.
  */
 function counter() {
   const counts = new Map<string, number>();

@@ -7,9 +7,9 @@ const pollMs = 100;
 
 /**
  * Runs work in a transaction on one node at a time. Other nodes wait indefinitely. The transaction holds the
- * lock, so the lock is released however the transaction ends, and it also works through a pooler. Nodes do
- * not wait inside a transaction, because the wait would be subject to `lock_timeout` and would occupy a
- * connection that the working node might need.
+ * lock, so the lock is released no matter how the transaction ends, and locking also works through a pooler.
+ * Nodes do not wait inside a transaction, because the wait would be subject to `lock_timeout` and would
+ * occupy a connection that the working node might need.
  * @param lock any number, identical on every node
  */
 export async function withAdvisoryLock<T>(orm: Orm, lock: bigint, work: Work<T>): Promise<T> {

@@ -5,11 +5,11 @@ import { cancelStatement, disconnect, pgInternals } from './pg-internals.ts';
 import { cancellingRequest } from './requests.ts';
 import { mismatchError, mismatchSql, type Route } from './route.ts';
 
-/** Limits of a pool's connections. */
+/** Connection limits for a pool. */
 export interface ConnectionLimits {
   readonly route: Route;
   readonly target: SessionTarget;
-  /** Time limit of a statement, in milliseconds; 0 disables it. */
+  /** Time limit for a statement, in milliseconds; 0 disables it. */
   readonly statementTimeoutMs: number;
   /** Whether the client must cancel slow statements, because the server does not enforce the limit. */
   readonly cancels: boolean;
@@ -18,12 +18,12 @@ export interface ConnectionLimits {
 }
 
 /**
- * Time allowed for the server to cancel a statement after its limit, or to close a connection, in
+ * Time allowed for the server to cancel a statement that reached its time limit, or to close a connection, in
  * milliseconds.
  */
 const graceMs = 1000;
 
-/** SQLSTATE of a write to a read-only server. The connection is no longer usable. */
+/** SQLSTATE returned for a write to a read-only server. The connection is no longer usable. */
 const readOnlyState = '25006';
 
 type ConnectCallback = (error: Error | null, client?: pg.Client) => void;
@@ -37,16 +37,16 @@ const writePattern =
 /** Returns whether a statement only reads, so that it can be cancelled when its client disconnects. */
 const onlyReads = (text: string): boolean => readPattern.test(text) && !writePattern.test(text);
 
-/** Returns the text of a query. */
+/** Returns a query's text. */
 function textOf(query: unknown): string {
   if (typeof query === 'string') return query;
   const { text = '' } = (query ?? {}) as { readonly text?: string };
   return text;
 }
 
-/** The connections of a pool. */
+/** A pool's connections. */
 export interface ClientPool {
-  /** Client class for the pool's options. */
+  /** Client class for the pool's `Client` option. */
   readonly Client: new (
     options?: pg.ClientConfig,
   ) => pg.Client;
@@ -54,7 +54,7 @@ export interface ClientPool {
   readonly cancelAll: () => Promise<void>;
   /**
    * Disconnects every connection immediately, and cancels the statements that were running. These statements
-   * fail as lost, not as cancelled, so that they are run elsewhere.
+   * fail as lost, not as cancelled, so that callers run them elsewhere.
    */
   readonly abandonAll: () => void;
 }
@@ -80,7 +80,7 @@ export function createClientPool({
     #isWriting = false;
     /** Resolves when the pending cancel request can no longer cancel a later statement. */
     #cancellation: Promise<void> | undefined;
-    /** Stops listening for the disconnection of the HTTP client for which the current statement runs. */
+    /** Stops listening for a disconnect of the HTTP client whose statement is running. */
     #stopListening: (() => void) | undefined;
     #release: Release | undefined;
 
@@ -232,7 +232,7 @@ export function createClientPool({
 
     /**
      * Treats a lost connection as a successful rollback. Kysely returns a connection to the pool only after a
-     * successful rollback, so every transaction that lost its connection would leak it.
+     * successful rollback, so a transaction that lost its connection would otherwise leak it.
      */
     async #finishRollback(result: Promise<unknown>): Promise<unknown> {
       try {
@@ -244,7 +244,7 @@ export function createClientPool({
       }
     }
 
-    /** Cancels the last statement if it is still running after its limit. */
+    /** Cancels the last statement if it is still running after its time limit. */
     #timeOut(): void {
       const statement = this.#statements;
       const isStillRunning = () => this.#isRunning && this.#statements === statement;
@@ -255,7 +255,7 @@ export function createClientPool({
       setImmediate(() => {
         if (!isStillRunning()) return;
         void this.#cancel();
-        // The server should have cancelled the statement itself. If it did not, cancelling keeps the
+        // The server should have cancelled the statement. If it did not, a cancel request keeps the
         // connection usable.
         if (cancels) setTimeout(terminateIfRunning, graceMs).unref();
         else terminateIfRunning();

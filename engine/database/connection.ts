@@ -16,7 +16,7 @@ export type PgConnection = pg.Connection & {
 
 const PgConnection = pg.Connection as unknown as new (config: pg.ConnectionConfig) => PgConnection;
 
-/** A connection that keeps rows as bytes until they are needed as text. */
+/** A connection that stores rows as bytes until they are needed as text. */
 export class FramedConnection extends PgConnection {
   /** Handles every message in place of pg. */
   onMessage: MessageHandler | undefined;
@@ -35,7 +35,7 @@ export class FramedConnection extends PgConnection {
   }
 }
 
-/** A row, as passed to pg's queries. */
+/** A row in the form that pg's queries expect. */
 class DataRow {
   readonly name = 'dataRow';
   readonly bytes: Buffer;

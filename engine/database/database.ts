@@ -4,9 +4,9 @@ import type { Cell, Lane, Statement } from '../sql/index.ts';
 import type { Admission, AdmissionLane } from './admission.ts';
 
 /**
- * Rows as arrays of text. If the rows are records, they are combined into one row, or none if there are no
- * records. This row contains the records' JSON separated by commas, then optionally the number of records and
- * values from the last record, and then additional columns.
+ * Rows as arrays of strings. If the rows are records, they are combined into one row, or none if there are no
+ * records. This row contains the records' JSON, separated by commas, then optionally the number of records
+ * and values from the last record, and then additional columns.
  */
 export type TextRows = readonly (readonly Cell[])[];
 
@@ -16,10 +16,7 @@ export type Orm = MikroORM<AbstractSqlDriver, SqlEntityManager>;
 /** A statement to run. Without a lane, it is scheduled like a statement for one record. */
 export type Runnable = Omit<Statement, 'lane'> & { readonly lane?: Lane };
 
-/**
- * Connections for statements that are known to be short. Statements that are rejected or do not finish there
- * run in a pool.
- */
+/** Connections for short statements. Statements that fail or do not finish on them run in a pool. */
 export interface Pipelines {
   /** Returns the lane of a statement, or undefined if it cannot be pipelined at the moment. */
   readonly laneOf: (statement: Runnable, organization: string) => AdmissionLane | undefined;
@@ -39,7 +36,7 @@ export interface Pipelines {
 }
 
 /**
- * Executes concurrent writes of the same kind in batches, which costs the database a fraction of separate
+ * Executes concurrent writes of the same kind in batches, which costs the database far less than separate
  * writes.
  */
 export interface WriteBatcher {
@@ -57,7 +54,7 @@ export interface WriteBatcher {
    * for a second.
    */
   readonly runAlone: (organization: string, work: () => Promise<TextRows>) => Promise<TextRows>;
-  /** Returns the load of its connections. */
+  /** Returns the load of the batch connections. */
   readonly load: () => ConnectionLoad;
   /** Closes each connection when it becomes idle, and opens no new ones for `ms` milliseconds. */
   readonly yieldFor: (ms: number) => void;
@@ -67,7 +64,7 @@ export interface WriteBatcher {
   readonly close: () => void;
 }
 
-/** A server that runs the statements of requests. */
+/** A server that runs statements for requests. */
 export interface ReadServer {
   /** Runs a compiled statement without a transaction, prepared if the driver supports it. */
   readonly run: (statement: Runnable) => Promise<TextRows>;
@@ -111,7 +108,7 @@ export interface Database extends ReadServer {
   readonly isServed?: boolean;
   /** MikroORM, for the platform's own tables and for migrations. */
   readonly orm: Orm;
-  /** Schedules the statements of requests. */
+  /** Schedules statements for requests. */
   readonly admission: Admission;
   /** Executes writes in batches; undefined if this is not supported. */
   readonly writeBatcher?: WriteBatcher | undefined;
@@ -120,8 +117,8 @@ export interface Database extends ReadServer {
   /** Replicas for reads; undefined if none are configured. */
   readonly replicas?: Replicas | undefined;
   /**
-   * Called for each of the operator's constraints or triggers that rejected records in a batch. A module can
-   * set it.
+   * Called for each operator-defined constraint or trigger that rejected records in a batch. Modules can set
+   * this callback.
    */
   reportRejection?: (requestId: string, cause: unknown) => void;
   /**

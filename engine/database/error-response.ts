@@ -3,7 +3,7 @@ const [message, state, table, constraint, column, where] = [0x4d, 0x43, 0x74, 0x
 
 /** A server error, with pg's property names. */
 export interface ServerError extends Error {
-  /** The SQLSTATE of the error. */
+  /** The error's SQLSTATE. */
   readonly code: string;
   readonly table: string | undefined;
   readonly constraint: string | undefined;
@@ -12,7 +12,7 @@ export interface ServerError extends Error {
   readonly where: string | undefined;
 }
 
-/** Parses an ErrorResponse. Each field consists of a type code and zero-terminated text. */
+/** Parses an ErrorResponse. Each field consists of a type code and null-terminated text. */
 export function errorOf(bytes: Buffer, start: number, end: number): ServerError {
   const fields = new Map<number | undefined, string>();
   for (let at = start; at < end && bytes[at] !== 0; ) {

@@ -40,13 +40,13 @@ const raisedInPattern = /^PL\/pgSQL function (?:inline_code_block|([^(\s]+))/;
 
 /**
  * Returns the operator's constraint or trigger function that rejected a write, or undefined for any other
- * failure. Expects violations of declared references and unique fields to have been explained already.
+ * failure. Callers must first explain violations of declared references and unique fields.
  */
 export function rejectingRule(cause: unknown): string | undefined {
   const state = sqlState(cause) ?? '';
   if (!ruleStates.test(state)) return undefined;
   const { table, constraint, column, where } = (cause ?? {}) as Readonly<Record<string, unknown>>;
-  // A rule on a platform table is not related to the record.
+  // Rules on platform tables do not concern the record.
   if (typeof table === 'string' && table.startsWith('crm_')) return undefined;
   if (typeof constraint === 'string') return engineKeys.test(constraint) ? undefined : constraint;
   if (typeof column === 'string') return `NOT NULL constraint on ${column}`;
@@ -65,10 +65,10 @@ export function isDatabaseError(cause: unknown): boolean {
   return sqlState(cause) !== undefined || lostCodes.test(String(code)) || lostMessages.test(String(message));
 }
 
-/** Start of the error message if the password file cannot be read. */
+/** Prefix of the error message if the password file cannot be read. */
 export const unreadablePassword = 'Connection terminated: the password file';
 
-/** Reasons for failures without a SQLSTATE, keyed by the start of the driver's message. */
+/** Reasons for failures without a SQLSTATE, keyed by the prefix of the driver's message. */
 const reasons: readonly (readonly [text: string, reason: string])[] = [
   ['timeout exceeded when trying to connect', 'no_connection_in_time'],
   ['timeout expired', 'connect_timeout'],

@@ -19,7 +19,7 @@ import { dirname, join } from 'node:path';
 import { UserError } from '../errors.ts';
 import { socketNames } from './socket-path.ts';
 
-/** Names that the service uses in the data folder. */
+/** Names of the files and folders that the service creates in the data folder. */
 const knownNames = [
   'pgdata',
   'pgdata.new',
@@ -31,8 +31,8 @@ const knownNames = [
 ];
 
 /**
- * File that marks `pgdata.new` until the first start has finished. Only a folder with this file is ever
- * replaced.
+ * File that marks `pgdata.new` until the first start has finished. Only a folder that contains this file is
+ * ever replaced.
  */
 const markFile = 'unfinished-first-start';
 
@@ -53,8 +53,8 @@ export function createFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Removes other users' access to the service's files, and to the folder if it contains nothing else. Must be
- * called before and after a cluster is in use, because PGlite sets the modes of some files.
+ * Removes other users' access to the service's files, and to the folder if it does not contain other files.
+ * Must be called before and after a cluster is in use, because PGlite sets the modes of some files.
  */
 export function restrictAccess(folder: string): void {
   const names = readdirSync(folder);
@@ -73,7 +73,7 @@ function restrictMode(path: string): void {
   try {
     chmodSync(path, statSync(path).mode & 0o700);
   } catch {
-    // Some volumes do not support modes or have another owner. The service starts anyway.
+    // Some volumes do not support file modes or have another owner. The service starts anyway.
   }
 }
 
@@ -102,12 +102,12 @@ export async function prepareCluster(
     if (existsSync(cluster)) rmdirSync(cluster);
     renameSync(join(unfinished, 'cluster'), cluster);
   }
-  // A removal that was interrupted after the mark was deleted leaves an empty folder.
+  // A removal that was interrupted after the mark file was deleted leaves an empty folder.
   if (existsSync(join(unfinished, markFile)) || isEmpty(unfinished)) removeUnfinished(unfinished);
   return cluster;
 }
 
-/** Copies the cluster of a data folder after a checkpoint. The caller's transaction must block writes. */
+/** Copies a data folder's cluster after a checkpoint. The caller's transaction must block writes. */
 export const copyCluster = (dataFolder: string, to: string): Promise<void> =>
   cp(join(dataFolder, 'pgdata'), to, { recursive: true, mode: constants.COPYFILE_FICLONE });
 
@@ -120,7 +120,7 @@ function isEmpty(path: string): boolean {
   return stats === undefined || (isFolder(path) && readdirSync(path).length === 0);
 }
 
-/** Removes an unfinished cluster. The mark is removed last, so that an interrupted removal can continue. */
+/** Removes an unfinished cluster. The mark file is removed last, so an interrupted removal can continue. */
 function removeUnfinished(path: string): void {
   if (!existsSync(path)) return;
   rmSync(join(path, 'cluster'), { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** Handles one protocol message. `start` and `end` delimit the body of the message. */
+/** Handles one protocol message. `start` and `end` delimit the message body. */
 export type MessageHandler = (code: number, bytes: Buffer, start: number, end: number) => void;
 
 /** Type codes of the server messages that are parsed here. */
@@ -8,7 +8,7 @@ export const codes = {
   readyForQuery: 0x5a,
 } as const;
 
-/** Size of a message's header, in bytes: its type code and its length. */
+/** Size of a message header (type code and length), in bytes. */
 export const headLength = 5;
 
 /**
@@ -47,7 +47,7 @@ export function frames(onMessage: MessageHandler): (chunk: Buffer) => void {
   };
 }
 
-/** Returns the columns of a DataRow as text. @param start start of the first column */
+/** Returns the columns of a DataRow as text. @param start offset of the first column */
 export function columns(bytes: Buffer, start: number, end: number): (string | null)[] {
   const values: (string | null)[] = [];
   for (let at = start; at < end; ) {
@@ -59,7 +59,7 @@ export function columns(bytes: Buffer, start: number, end: number): (string | nu
   return values;
 }
 
-/** Returns one column of a DataRow as text. @param start start of the first column */
+/** Returns one column of a DataRow as text. @param start offset of the first column */
 export function columnAt(bytes: Buffer, start: number, index: number): string | null {
   let at = start;
   for (let column = 0; column < index; column++) at += 4 + Math.max(0, bytes.readInt32BE(at));

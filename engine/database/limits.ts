@@ -38,8 +38,8 @@ export function connections(pool: number): { readonly lists: number; readonly re
 }
 
 /**
- * Connections per process in addition to its pools: two pipelines, two for write batches and one for health
- * checks.
+ * Number of connections per process in addition to its pools: two for pipelines, two for write batches and
+ * one for health checks.
  */
 const extraConnections = 5;
 
@@ -50,8 +50,8 @@ export function connectionsOf(config: Pick<DatabaseConfig, 'pool' | 'workers'>):
 }
 
 /**
- * Returns the limits for PostgreSQL. Of the connections not used for lists, two are reserved for lookups of
- * keys and sessions, logins and background work. No organization can use all connections of a kind. Writes
+ * Returns the limits for PostgreSQL. Of the connections not used for lists, two are reserved for key and
+ * session lookups, logins and background work. No organization can use all connections of one kind. Writes
  * can wait for locks, so they cannot use all connections for records. These guarantees require at least five
  * connections.
  */
@@ -84,10 +84,10 @@ export function postgresLimits(config: DatabaseConfig): AdmissionLimits {
       list: [list],
       deep: [list],
       scan: [list, { perOrganization: atLeastOne(scans / 2), total: scans }],
-      // Exports do not use the list connections, because they can take longer than a page does.
+      // Exports do not use the list connections, because they can take longer than a page.
       export: [record, { perOrganization: 1, total: 2 }],
       stream: [streams(config)],
-      // Modules run transactions, which wait for locks like writes.
+      // Modules run transactions, which wait for locks as writes do.
       module: write,
       lookup: [{ perOrganization: unreserved, total: unreserved }],
     },

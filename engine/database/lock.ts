@@ -7,7 +7,7 @@ import { createFolder } from './folder.ts';
 /** Releases a lock. Further calls do nothing. */
 export type Release = () => void;
 
-/** Reasons for data folder errors, more specific than the reasons from {@link fileReason}. */
+/** Reasons for data folder errors. They are more specific than the reasons from {@link fileReason}. */
 const reasons: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a folder',
   ENOENT: 'it cannot be created there',
@@ -25,8 +25,8 @@ const diskFullCode = 13;
 const notADatabaseCodes = [11, 26];
 
 /**
- * Explains why SQLite cannot open the lock file. SQLite reports the same code for most causes, so the file is
- * opened again to determine the cause.
+ * Explains why SQLite cannot open the lock file. SQLite reports the same code for most causes, so the cause
+ * is determined by opening the file directly.
  */
 function lockReason(path: string, errcode: number): string {
   if ((errcode & 0xff) === diskFullCode) return fileReason({ code: 'ENOSPC' });

@@ -5,7 +5,7 @@ const [parse, bind, execute, close, sync, statement] = [0x50, 0x42, 0x45, 0x43, 
 
 /** Maximum number of UTF-8 bytes per UTF-16 code unit. */
 const maxBytesPerUnit = 3;
-/** Initial buffer size, and maximum size kept between sends, in bytes. */
+/** Initial buffer size, and maximum buffer size kept between sends, in bytes. */
 const [initialSize, maxKeptSize] = [16 * 1024, 1024 * 1024];
 
 /** Collects protocol messages that are sent to PostgreSQL together. */
@@ -68,7 +68,7 @@ export class Messages {
     return bytes;
   }
 
-  /** Starts a message. @returns the offset of its length */
+  /** Starts a message. @returns the offset of the length field */
   #begin(code: number, size: number): number {
     const requiredSize = this.#length + size + 5;
     if (requiredSize > this.#bytes.length) {

@@ -12,7 +12,7 @@ export class NamedMessages {
     dispose: (_, name, reason) => reason === 'evict' && this.#messages.close(name),
   });
 
-  /** Runs a statement in its own transaction. An unnamed statement is not kept. */
+  /** Runs a statement in its own transaction. Unnamed statements are not kept. */
   run({ name, text, values }: Pick<Runnable, 'name' | 'text' | 'values'>): void {
     const messages = this.#messages;
     if (name === '' || this.#names.get(name) === undefined) messages.parse(name, text);

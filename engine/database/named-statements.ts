@@ -24,7 +24,7 @@ const names = new WeakMap<PoolClient, LRUCache<string, true>>();
  */
 const unusableStates = /^(?:08|57P|25006|XX)/;
 
-/** Runs a statement on a pooled connection, prepared under its name. An unnamed statement is not kept. */
+/** Runs a statement on a pooled connection, prepared under its name. Unnamed statements are not kept. */
 export async function runNamed(pool: Pool, { name, text, values, records }: Runnable): Promise<TextRows> {
   const client = await pool.connect();
   try {

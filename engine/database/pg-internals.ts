@@ -13,7 +13,7 @@ export interface PgInternals {
   readonly processID: number | null;
   readonly secretKey: number | null;
   readonly connection: PgConnection;
-  /** Returns the connection to its pool, or removes it; undefined if it does not belong to a pool. */
+  /** Returns the client to its pool, or drops it; undefined if the client does not belong to a pool. */
   readonly release?: (drop: boolean) => void;
 }
 

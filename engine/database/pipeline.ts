@@ -40,9 +40,9 @@ interface SentStatement {
  */
 export type PipelineResult = TextRows | 'late' | 'refused' | 'lost';
 
-/** Options of a {@link Pipeline}. */
+/** Options for a {@link Pipeline}. */
 export interface PipelineOptions {
-  /** Time limit of a statement, in milliseconds, after which the connection is dropped. */
+  /** Time limit for a statement, in milliseconds, after which the connection is dropped. */
   readonly limitMs: number;
   /**
    * Called with the organization of a statement that is slow or has large rows, because other statements wait
@@ -60,9 +60,9 @@ const checkIntervalMs = 10;
 const slowChecks = 3;
 /** Number of checks after which statements prefer a less busy connection. */
 const longChecks = 2;
-/** How long lists are sent separately after they were slow or failed together, in milliseconds. */
+/** How long lists are sent separately after a merged statement was slow or failed, in milliseconds. */
 const unmergedMs = 1000;
-/** Minimum total size of rows, in bytes, with which a statement counts as delaying others. */
+/** Minimum total size of a statement's rows, in bytes, for it to count as delaying others. */
 const largeBytes = 256 * 1024;
 
 /**
@@ -138,7 +138,7 @@ export class Pipeline {
   }
 
   /**
-   * Returns whether at least this many consecutive checks found the same statement at the front of the queue.
+   * Returns whether at least this many consecutive checks found the same statement at the head of the queue.
    */
   #isInFrontFor(checks: number): boolean {
     return this.#frontChecks >= checks && this.#frontStatement === this.#sent[this.#firstPending];
@@ -216,19 +216,19 @@ export class Pipeline {
       if (first.reader !== undefined) first.reader.add(bytes, start, end);
       else first.rows.push(columns(bytes, start + firstColumnOffset, end));
     } catch {
-      // The statement runs again in the pool, which reports the error.
+      // The statement is rerun in the pool, which reports the error.
       first.errorState = '';
     }
   }
 
-  /** Adds to the size of a statement's rows. @returns whether the rows have just become large */
+  /** Adds to the total size of a statement's rows. @returns whether this made the rows large */
   #becomesLarge(sent: SentStatement, size: number): boolean {
     const wasSmall = sent.size <= largeBytes;
     sent.size += size;
     return wasSmall && sent.size > largeBytes;
   }
 
-  /** Handles a row of merged statements, which starts with the index of its input. */
+  /** Handles a row from a merged statement. The row starts with the index of its input. */
   #addMergedRow(sent: SentStatement, bytes: Buffer, start: number, end: number): void {
     const { calls, rows } = sent;
     const indexStart = start + firstColumnOffset + 4;
@@ -255,8 +255,8 @@ export class Pipeline {
   }
 
   /**
-   * Stores the records of a list and continues with the next one. @throws Error if the next list is already
-   * finished
+   * Stores the current list's records and continues with the next list.
+   * @throws Error if the next list is already finished
    */
   #finishCall(sent: SentStatement, next: number | undefined): void {
     const { callIndex, reader, rows } = sent;

@@ -8,9 +8,9 @@ import type { Pipeline, PipelineOptions } from './pipeline.ts';
 
 /**
  * Number of connections. More would not help, because this process has one thread and cannot keep more than
- * two server processes busy. Statements of one tick are written together only on the same connection, and one
- * busy server process costs less than two that keep waking up. Therefore, the second connection is used only
- * while the first is behind or blocked.
+ * two server processes busy. Statements from one tick are written together only on the same connection, and
+ * one busy server process costs less than two that keep waking up. Therefore, the second connection is used
+ * only while the first is behind or blocked.
  */
 const count = 2;
 /**
@@ -32,7 +32,7 @@ const pipelinedLanes: Readonly<Partial<Record<Lane, AdmissionLane>>> = {
 export function pipelines(open: () => Promise<pg.Client>, limitMs: number): Pipelines {
   /** Names of statements, and IDs of organizations, that must use the pool. */
   const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
-  /** Last duration of each organization's exclusion. */
+  /** Duration of each organization's last exclusion. */
   const lastDuration = new LRUCache<string, number>({ max: 10_000, ttl: 2 * maxExcludeMs });
   const exclude = (organization: string): void => {
     // Several statements can report the same delay.

@@ -12,8 +12,8 @@ interface PoolSharing {
   readonly records: Pool;
   readonly lists: Pool;
   /**
-   * Other connections, which are closed if the server does not grant enough. Their statements then run in the
-   * pools.
+   * Other connections, which are closed if the server does not accept enough. Their statements then run in
+   * the pools.
    */
   readonly otherConnections: readonly ({ readonly yieldFor: (ms: number) => void } | undefined)[];
   /** Maximum time that a statement waits for a connection, in milliseconds. */
@@ -21,9 +21,9 @@ interface PoolSharing {
 }
 
 /**
- * Lets pools share the available connections if the server grants fewer than configured. If a pool's
+ * Lets pools share the available connections if the server accepts fewer than configured. If a pool's
  * connection attempt is rejected, the other pool gives up a connection. Otherwise, the pool would fail until
- * the other pool closed a connection by itself.
+ * the other pool closed a connection on its own.
  */
 export function sharePools({ records, lists, otherConnections: besides, timeoutMs }: PoolSharing): void {
   const maxima = { records: records.options.max, lists: lists.options.max };
@@ -62,7 +62,7 @@ export function sharePools({ records, lists, otherConnections: besides, timeoutM
           if (sqlState(cause) !== tooManyConnections || performance.now() > end) throw cause;
         }
         divide();
-        // Trimming fails in the same way if the other pool cannot spare a connection.
+        // Trimming can fail with the same error if the other pool cannot spare a connection.
         await Promise.race([trim(other).catch(() => {}), pause(retryMs)]);
         await pause(retryMs);
       }

@@ -27,13 +27,13 @@ const closeMs = 400;
 /** Lanes that use the pool for lists. */
 const listLanes: readonly Lane[] = ['list', 'deep', 'scan'];
 
-/** Time limits of a write batch and of its waits for locks, in milliseconds. A commit has no time limit. */
+/** Time limits for a write batch and for its lock waits, in milliseconds. Commits are not limited. */
 const [batchMs, batchLockMs] = [1000, 50];
 /** Additional time allowed for the server to report that it cancelled a write, in milliseconds. */
 const graceMs = 1000;
 
 /**
- * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement limit, and one for
+ * Opens two pools of connections to PostgreSQL: one for lists, with a shorter statement timeout, and one for
  * other statements. Additional connections are pipelined for short statements and write batches.
  * @throws UserError with a one-line message if the server does not respond
  */
@@ -53,7 +53,7 @@ export async function openPostgres(
       target,
       statementTimeoutMs: limitMs,
       cancels: pooled,
-      // A write detected this. The other connections must switch to the new server too.
+      // A write detected that the server is read-only. Other connections must also switch to the new server.
       becameReadOnly: () => {
         readPool.pipelines?.renew();
         writeBatcher?.renew();

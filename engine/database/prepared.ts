@@ -8,7 +8,8 @@ import { RecordsReader } from './records-reader.ts';
 
 /**
  * Returns a function that runs statements on PGlite, each prepared once under its name. `client.query` would
- * parse and describe them every time. Statements run one at a time, and never inside another transaction.
+ * parse and describe every statement each time. Statements run one at a time, and never inside another
+ * transaction.
  */
 export function runPrepared(client: PGlite): Database['run'] {
   const messages = new NamedMessages();
@@ -25,8 +26,8 @@ export function runPrepared(client: PGlite): Database['run'] {
 }
 
 /**
- * Returns the rows of a response. If the database built the records' JSON, it is the first column, or null if
- * there are no records.
+ * Returns a response's rows. If the database built the records' JSON, the first column contains it, or null
+ * if there are no records.
  */
 function parseResponse(bytes: Buffer, records: RecordWriter | undefined): TextRows | Error {
   const areRecords = records !== undefined;

@@ -31,7 +31,7 @@ const embeddedProbe = (client: PGlite): Probe => ({
 });
 
 function postgresProbe({ options }: Pool): Probe {
-  // Uses the same client class as requests, which finds the server and limits its waits in the same way.
+  // Uses the same client class as requests do, so that it finds the server and limits waits in the same way.
   const Client = (options.Client ?? pg.Client) as new (options: pg.PoolConfig) => pg.Client;
   let client: pg.Client | undefined;
   const drop = () => {

@@ -8,7 +8,7 @@ import { pipelines } from './pipelines.ts';
 import type { UsableServer } from './usable-server.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** Time limits of a pipelined statement and of its waits for locks, in milliseconds. */
+/** Time limits for a pipelined statement and for its lock waits, in milliseconds. */
 const [pipelinedMs, pipelinedLockMs] = [250, 50];
 /** Additional time allowed for the server to report that it cancelled a statement, in milliseconds. */
 const graceMs = 500;
@@ -29,7 +29,7 @@ export interface ReadPool extends ReadServer {
   readonly abandonAll: () => void;
 }
 
-/** Opens the pool. @param options options of the primary's pool, whose types and defaults are shared */
+/** Opens the pool. @param options the primary pool's options, whose types and defaults are shared */
 export function openReadPool(
   config: DatabaseConfig,
   { route, pooled, login }: UsableServer,

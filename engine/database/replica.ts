@@ -9,7 +9,7 @@ import type { DatabaseConfig } from './variables.ts';
 
 /**
  * The primary's position in its write-ahead log, in bytes, and the time at which the primary was at this
- * position, in milliseconds on this process's clock.
+ * position, in milliseconds according to this process's clock.
  */
 export interface WalPosition {
   readonly at: number;
@@ -24,7 +24,7 @@ export interface Replica {
   readonly name: string;
   /** Returns the replica's connections, or undefined if it must not be used. */
   readonly server: (maxLagMs: number) => ReadServer | undefined;
-  /** Returns the reason it must not be used, or undefined if it can be used. */
+  /** Returns the reason the replica must not be used, or undefined if it can be used. */
   readonly problem: (maxLagMs: number) => string | undefined;
   /** Waits briefly for the replica to reach a position. @returns whether the replica has reached it */
   readonly reaches: (bytes: number) => Promise<boolean>;
@@ -64,9 +64,7 @@ export async function queryServer(
   }
 }
 
-/**
- * Creates a replica. It connects at its first check and reconnects at the next check after a failed attempt.
- */
+/** Creates a replica. It connects at its first check, and retries at the next check if the attempt fails. */
 export function openReplica(config: DatabaseConfig, address: Address, options: PoolConfig): Replica {
   let readPool: ReadPool | undefined;
   let isClosed = false;
@@ -87,7 +85,7 @@ export function openReplica(config: DatabaseConfig, address: Address, options: P
     return readPool;
   }
 
-  /** Reads the replica's state. @returns the reason it is unusable, whatever its position, if there is one */
+  /** Reads the replica's state. @returns why it is unusable regardless of its position, or undefined */
   async function readState(expectedIdentity: string | undefined): Promise<string | undefined> {
     const server = await connect();
     const [row] = (server && (await queryServer(server, state))) ?? [];

@@ -15,9 +15,9 @@ const bytes = statement('primary_bytes', `select ${bytesSql}`);
 const position = statement('primary_position', `select ${bytesSql}, ${identitySql}`);
 
 /**
- * Monitors replicas and selects one for a read if it has all changes that the caller can know about.
+ * Monitors replicas and selects one for a read if it has all changes that the caller might have seen.
  * @param primary the server for all other reads
- * @param options options of the primary's pool
+ * @param options the primary pool's options
  */
 export function openReplicas(
   config: DatabaseConfig,

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Request context for the statements that the request's handler runs. */
+/** Context for the statements that a request's handler runs. */
 export class RequestScope {
   readonly #owner: () => string;
   readonly #listeners = new Set<() => void>();
@@ -8,8 +8,8 @@ export class RequestScope {
 
   /**
    * Creates the scope.
-   * @param owner returns the ID of the organization charged for its statements, or an empty string while it
-   * is unknown
+   * @param owner returns the ID of the organization to which the statements are attributed, or an empty
+   * string while it is unknown
    */
   constructor(owner: () => string) {
     this.#owner = owner;
@@ -46,7 +46,7 @@ interface Context {
   /** Whether the work has an admission slot, in which case its statements can run immediately. */
   readonly isAdmitted: boolean;
   /**
-   * Whether other requests wait for the same result. If so, the work must not be cancelled when its own
+   * Whether other requests wait for the same result. If so, the work must not be cancelled when the first
    * client disconnects.
    */
   readonly isShared: boolean;
@@ -55,7 +55,7 @@ interface Context {
 const contexts = new AsyncLocalStorage<Context | undefined>();
 
 /**
- * Runs a request's handler. Its statements are scheduled by the admission, and its reads are cancelled if the
+ * Runs a request's handler. Its statements are subject to admission, and its reads are cancelled if the
  * client disconnects.
  */
 export const runInRequest = <T>(request: RequestScope, work: () => T): T =>
@@ -108,7 +108,7 @@ export function cancellingRequest(): RequestScope | undefined {
   return context?.isShared === false ? context.request : undefined;
 }
 
-/** Runs a generator in the context of the current request, whatever the context of its consumer. */
+/** Runs a generator in the context of the current request, regardless of its consumer's context. */
 export function boundToRequest<T>(source: AsyncGenerator<T>): AsyncGenerator<T> {
   const runInContext = AsyncLocalStorage.snapshot();
   const generator: AsyncGenerator<T> = {

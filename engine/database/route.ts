@@ -20,16 +20,16 @@ export interface TrialResult {
    * connected to.
    */
   readonly pooled: boolean;
-  /** The search path of the session. */
+  /** The session's search path. */
   readonly searchPath: string;
 }
 
 /** Finds the server to connect to. */
 export interface Route {
   /**
-   * Returns the candidate for new connections. If there are several, it is determined again after
+   * Returns the candidate for new connections. If there are several candidates, the search is repeated after
    * {@link forget}.
-   * @throws Error as {@link find} does
+   * @throws Error in the same cases as {@link find}
    */
   readonly candidate: () => Promise<RouteCandidate>;
   /**

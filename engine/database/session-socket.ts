@@ -3,7 +3,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import { codes, frames, headLength } from './frames.ts';
 import { prepareSocket } from './socket-path.ts';
 
-/** Runs protocol messages in the single session. */
+/** Runs protocol messages in the database's only session. */
 type RunMessages = (messages: Buffer) => Promise<Uint8Array>;
 
 /** Statements that reset the session between two clients of the socket. */
@@ -48,7 +48,7 @@ function startupMessage(): Buffer {
  * that only its owner can open. All clients share one session with the server. A connection uses the session
  * for one statement or transaction at a time, and the session is reset afterwards. Does nothing if Unix
  * sockets are not supported (on Windows and on some volumes).
- * @param run runs messages in the same way as the server itself
+ * @param run runs messages as the server does
  * @param onTerminated called when PGlite has terminated
  * @returns a function that rolls back open transactions and closes the socket
  */
@@ -206,7 +206,7 @@ const isIdle = (response: Buffer): boolean =>
 const isRejected = (code: number, message: Buffer): boolean =>
   (code === query || code === parse) && copyFromStdin.test(message.toString('latin1', headLength));
 
-/** Builds a message of the same kind that fails with an explanation. */
+/** Replaces a rejected message with one of the same kind that fails with an explanation. */
 function rejectionMessage(code: number, message: Buffer): Buffer {
   if (code === query) return queryMessage(rejectSql);
   const name = message.subarray(headLength, message.indexOf(0, headLength) + 1);

@@ -4,7 +4,7 @@ import type { IndexShape } from '../sql/index.ts';
 import { ormOptions } from './orm.ts';
 import type { DatabaseConfig } from './variables.ts';
 
-/** A column as data. Absent properties have PostgreSQL's default, except that columns are not nullable. */
+/** A column as data. Absent properties have PostgreSQL's defaults, except that columns are not nullable. */
 export interface ColumnShape {
   readonly type: string;
   readonly collation?: string;
@@ -71,8 +71,8 @@ export async function shapesOfEntities(
 }
 
 /**
- * Converts a table, which can be in MikroORM's representation: sections can be lists, and parts have other properties.
- * Model patches of earlier versions contain this representation.
+ * Converts a table, which can be in the MikroORM representation found in model patches from earlier versions.
+ * In this representation, sections can be lists, and parts have other properties.
  */
 export function tableShape(table: OrmPart): TableShape {
   const partsOf = <T>(section: keyof TableShape, convert: (part: OrmPart) => T) => {
@@ -97,7 +97,7 @@ const types: Readonly<Record<string, string>> = {
   'numeric(10,0)': 'numeric',
 };
 
-/** Converts a column, like {@link tableShape}. */
+/** Converts a column; see {@link tableShape}. */
 function columnShape(column: OrmPart): ColumnShape {
   const { type, collation, nullable, default: value } = column;
   const isIdentity = column.identity === true || column.autoincrement === true;
@@ -110,7 +110,7 @@ function columnShape(column: OrmPart): ColumnShape {
   };
 }
 
-/** Converts an index, like {@link tableShape}. */
+/** Converts an index; see {@link tableShape}. */
 function indexShape(index: OrmPart): IndexShape | StoredIndex {
   if (Array.isArray(index.keys)) return index as OrmPart & IndexShape;
   if (typeof index.expression === 'string') return { expression: index.expression };
@@ -120,7 +120,7 @@ function indexShape(index: OrmPart): IndexShape | StoredIndex {
   return index.unique === true ? { keys, kind: 'unique' } : { keys };
 }
 
-/** Converts a foreign key, like {@link tableShape}. */
+/** Converts a foreign key; see {@link tableShape}. */
 function foreignKeyShape(key: OrmPart): ForeignKeyShape {
   if (Array.isArray(key.columns)) return key as OrmPart & ForeignKeyShape;
   const table = String(key.referencedTableName);
@@ -132,14 +132,14 @@ function foreignKeyShape(key: OrmPart): ForeignKeyShape {
   };
 }
 
-/** Converts a trigger, like {@link tableShape}. */
+/** Converts a trigger; see {@link tableShape}. */
 const triggerShape = ({ timing, events, body }: OrmPart): TriggerShape => ({
   timing: String(timing),
   events: events as readonly string[],
   body: String(body),
 });
 
-/** The sections of a table, each with the function that converts a part, like {@link tableShape}. */
+/** The sections of a table, each with the function that converts its parts; see {@link tableShape}. */
 export const shapeSections = {
   columns: columnShape,
   indexes: indexShape,

@@ -8,7 +8,8 @@ export const socketPort = 5432;
 export const socketName = `.s.PGSQL.${socketPort}`;
 
 /**
- * File in the data folder that contains the socket's folder if a path in the data folder would be too long.
+ * File in the data folder that contains the path of the socket's folder if the socket's path would otherwise
+ * be too long.
  */
 const pointerName = 'socket-folder';
 

@@ -5,7 +5,7 @@ const checkIntervalMs = 2000;
 
 /**
  * Selects tables that have no statistics, or whose statistics predate most of their rows. Does not lock
- * tables. Tables of other owners are omitted, because only the owner can analyze a table.
+ * tables. Tables with other owners are omitted, because only the owner can analyze a table.
  */
 const staleTables = `
   select quote_ident(c.relname), changes.many::text
@@ -20,8 +20,8 @@ const staleTables = `
     )`;
 
 /**
- * Analyzes tables after many writes. Prepared statements are then planned again on every node. The embedded
- * database has no autovacuum, and on PostgreSQL autovacuum can take minutes to start. Until then, a plan made
+ * Analyzes tables after many writes. Every node then replans its prepared statements. The embedded database
+ * has no autovacuum, and on PostgreSQL autovacuum can take minutes to start. Until then, a statement planned
  * for an empty table takes seconds instead of milliseconds.
  * @param run runs one statement
  * @returns a function that stops the analysis and resolves when its last statement has finished

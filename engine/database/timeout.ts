@@ -1,8 +1,8 @@
-/** The error thrown if a result did not arrive in time. */
+/** The error thrown if a result does not arrive in time. */
 export class TimeoutError extends Error {}
 
 /**
- * Waits for a result for a limited time. The work itself continues.
+ * Waits for a result for a limited time. The work is not cancelled.
  * @param message returns the error message
  * @throws TimeoutError if the result does not arrive in time
  */

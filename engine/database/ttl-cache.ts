@@ -9,7 +9,7 @@ const freshMs = 700;
 export interface TtlCache<T> {
   /**
    * Returns the cached value if it is fresh, otherwise looks it up.
-   * @throws HttpError 500, possibly as a rejection, if the database does not respond
+   * @throws HttpError 500, directly or as a rejection, if the database does not respond
    */
   readonly get: (key: string) => T | undefined | Promise<T | undefined>;
   /** Removes a key whose value this node has changed. */

@@ -83,8 +83,8 @@ export async function findServer(
 }
 
 /**
- * Reads the password from a file, without the trailing line break. @throws Error if the file cannot be read, which
- * callers treat like a lost connection
+ * Reads the password from a file, without the trailing line break.
+ * @throws Error if the file cannot be read; callers treat it as a lost connection
  */
 async function readPassword(file: string): Promise<string> {
   try {
@@ -115,13 +115,13 @@ function rejectsParameters(cause: unknown): boolean {
   return code === '08P01' && String(message).includes('startup parameter');
 }
 
-/** Returns the session parameter that puts the schema of views first in the search path. */
+/** Returns the session parameter that puts the schema with views first in the search path. */
 const viewsFirst = ({ views }: DatabaseConfig, searchPath: string | undefined): string =>
   views === undefined || searchPath === undefined
     ? ''
     : `-c search_path=${`${views},${searchPath}`.replace(/[\\\s]/g, '\\$&')}`;
 
-/** Returns session parameters as command-line options of the server process. */
+/** Returns session parameters as command-line options for the server process. */
 const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): readonly string[] =>
   [
     `statement_timeout=${statementTimeoutMs}`,
@@ -131,8 +131,8 @@ const sessionParameters = (statementTimeoutMs: number, lockTimeoutMs: number): r
     'plan_cache_mode=force_generic_plan',
     // Limits a statement to one core.
     'max_parallel_workers_per_gather=0',
-    // JIT compilation takes longer than the time it can save for a page of records, and it is repeated for
-    // every execution.
+    // JIT compilation costs more time than it can save for a page of records, and it is repeated for every
+    // execution.
     'jit=off',
     'datestyle=ISO',
   ].map((parameter) => `-c ${parameter}`);

@@ -83,11 +83,11 @@ export const databaseVariables = {
   } satisfies Variable<number> as Variable<number>,
   connectTimeoutMs: integerVariable('DATABASE_CONNECT_TIMEOUT_MS', 2000, duration),
   statementTimeoutMs: integerVariable('DATABASE_STATEMENT_TIMEOUT_MS', 5000, duration),
-  /** Time limit of a list on PostgreSQL, in milliseconds. */
+  /** Time limit for a list on PostgreSQL, in milliseconds. */
   listTimeoutMs: integerVariable('DATABASE_LIST_TIMEOUT_MS', 2000, duration),
   /** Maximum wait for a lock on PostgreSQL, in milliseconds. */
   lockTimeoutMs: integerVariable('DATABASE_LOCK_TIMEOUT_MS', 2000, duration),
-  /** Maximum size of all unread responses, in bytes. Statements wait while it is exceeded. */
+  /** Maximum total size of unread responses, in bytes. Statements wait while the limit is exceeded. */
   responseBytes: integerVariable('RESPONSE_BUFFER_MB', 64, [1, 65_536], 1024 * 1024),
 };
 

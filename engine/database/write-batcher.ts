@@ -9,8 +9,8 @@ const count = 2;
 /** Maximum number of statements in a batch, and of characters in their values. */
 const [maxStatements, maxCharacters] = [32, 64 * 1024];
 /**
- * How long a slow or failing organization uses the pool, and the duration from which a write is considered
- * slow, in milliseconds.
+ * How long an organization must use the pool after a slow or failed write, and the minimum duration of a slow
+ * write, in milliseconds.
  */
 const [excludeMs, slowMs] = [1000, 50];
 
@@ -28,7 +28,7 @@ interface QueuedWrite {
  * Executes concurrent writes in batches. Writes of the same kind to different records become one statement
  * and one transaction.
  * @param open connects a client, or rejects
- * @param limitMs time limit of a statement, after which its connection is dropped
+ * @param limitMs time limit for a statement, after which its connection is dropped
  */
 export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: number): WriteBatcher {
   const connections = fixedConnections(count, open, { limitMs, onBlocked: () => {} });
@@ -36,8 +36,8 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   const excluded = new LRUCache<string, true>({ max: 10_000, ttl: excludeMs });
   let waiting: QueuedWrite[] = [];
   /**
-   * Records with a running write. Their next writes wait here instead of for a lock, which preserves their
-   * order.
+   * Records with a running write. Later writes to them wait here instead of for a lock, which preserves the
+   * order of writes.
    */
   const recordsInProgress = new Set<string>();
   let isScheduled = false;
@@ -55,7 +55,7 @@ export function createWriteBatcher(open: () => Promise<pg.Client>, limitMs: numb
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // Other statements of this tick join the batch.
+    // Other statements from this tick join the batch.
     setImmediate(() => {
       isScheduled = false;
       send();

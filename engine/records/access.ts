@@ -46,7 +46,7 @@ export function canWrite(grants: Grants): boolean {
   return result;
 }
 
-/** Returns the granted actions by object. The key `*` stands for every object. */
+/** Returns the granted actions for each object. The key `*` stands for every object. */
 export const grantedActions = (grants: Grants): Readonly<Record<string, readonly Action[]>> =>
   Object.fromEntries(
     Object.entries(grants).map(([object, mask]) => [

@@ -18,7 +18,7 @@ export interface Aliases {
 const fieldNameParameters = new Set(['sort', 'expand', 'match']);
 const baseName = /^\w+/;
 
-/** Returns a translator for a resource's former field names, or undefined if it does not have any. */
+/** Returns a translator for a resource's former field names, or undefined if the resource has none. */
 export function aliasesOf({ fields }: ResourceDefinition): Aliases | undefined {
   const current = new Map(fields.flatMap(({ name, aliasOf }) => (aliasOf ? [[name, aliasOf.name]] : [])));
   if (current.size === 0) return undefined;

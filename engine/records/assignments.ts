@@ -8,7 +8,7 @@ interface Author extends RowScope {
   readonly caller: { readonly principal: { readonly user: string | null } };
 }
 
-/** The values bound by a write. */
+/** Values bound by a write's statement. */
 export interface WriteValues extends Author {
   readonly body: Body;
 }
@@ -21,7 +21,7 @@ export interface Assignment {
 
 const user = ({ caller }: Author) => caller.principal.user;
 
-/** SQL expressions for values set by the server, by kind of value and by verb. */
+/** SQL expressions for values set by the server, keyed by kind of value and by verb. */
 const serverValues: Readonly<
   Record<ServerValue, Partial<Record<'create' | 'update', (placeholder: Placeholder<Author>) => string>>>
 > = {
@@ -48,7 +48,7 @@ export const serverValue = (
 
 /**
  * Returns a field's columns with the SQL expressions for their values.
- * @param parameters returns the value's parameters, one for each column
+ * @param parameters returns the value's parameters, one per column
  */
 export function assign<Input>(
   field: Field,
@@ -57,7 +57,7 @@ export function assign<Input>(
 ): Assignment[] {
   const columns = fieldColumns(field);
   const placeholders = columns.map((_, index) => placeholder((input) => parameters(input)[index] ?? null));
-  // Values of read-only fields are sent as text, which PostgreSQL parses.
+  // Values of read-only fields are sent as text for PostgreSQL to parse.
   const expressions = field.readOnly ? undefined : field.type.assign?.(placeholders);
   return columns.map((column, index) => ({
     column: quote(column.name),
@@ -65,7 +65,7 @@ export function assign<Input>(
   }));
 }
 
-/** Returns the assignments of a POST or PUT to all writable fields and the fields set by the server. */
+/** Returns the assignments for a POST or PUT, to all writable fields and to fields set by the server. */
 export const assignments = (
   fields: readonly Field[],
   verb: 'create' | 'update',
@@ -74,7 +74,7 @@ export const assignments = (
   assignmentsOf(fields, verb, placeholder, (field) => assign(field, placeholder, bodyParameters(field)));
 
 /**
- * Returns the assignments of a write.
+ * Returns the assignments for a write.
  * @param writable returns the assignments to a writable field's columns
  */
 export const assignmentsOf = (
@@ -89,7 +89,7 @@ export const assignmentsOf = (
     return value === undefined ? [] : [{ column: quote(field.name), value }];
   });
 
-/** Assigns the values only if a condition is true, and keeps the stored values otherwise. */
+/** Assigns the values if a condition is true, and otherwise keeps the stored values. */
 export const assignIf = (condition: string, writes: readonly Assignment[]): Assignment[] =>
   writes.map(({ column, value }) => ({
     column,
@@ -97,8 +97,8 @@ export const assignIf = (condition: string, writes: readonly Assignment[]): Assi
   }));
 
 /**
- * Returns a function that extracts a field's parameters from a body. Absent and null values stand for the
- * field's default.
+ * Returns a function that extracts a field's parameters from a body. The field's default replaces absent and
+ * null values.
  */
 export function bodyParameters(field: Field): (input: Pick<WriteValues, 'body'>) => readonly ParameterText[] {
   const { name, type } = field;

@@ -29,18 +29,18 @@ import { createYield } from './yield.ts';
 
 /** Maximum number of records in a batch. */
 export const maxItems = 1000;
-/** Limits of a batch's body. */
+/** Size limits for a batch request's body. */
 export const batchLimits = { maxBytes: 8 * 1024 * 1024, maxValues: 100_000 } as const;
 
 /** A plan that writes many records in one statement. */
 export interface BatchPlan extends OperationPlan, ItemValues {
-  /** Whether one failed item prevents all items from being written. */
+  /** Whether a single failed item prevents all items from being written. */
   readonly stops: boolean;
   /** Number of records in the request. */
   readonly size: number;
-  /** Returns an item's location in the body. Items are numbered from 1. */
+  /** Returns an item's location in the body. Item numbers start at 1. */
   readonly location: (number: number) => string;
-  /** Errors by item index, starting at 1. */
+  /** Errors by item index. Indexes start at 1. */
   readonly failures: ReadonlyMap<number, HttpError>;
   /** Returns the column values of the items at these indexes. */
   readonly columnsOf: (numbers: readonly number[]) => Promise<readonly string[]>;
@@ -87,7 +87,7 @@ export function objectOf(value: unknown): Body {
   return value as Body;
 }
 
-/** Returns the ID of an item as decimal text, or undefined if the value is not an int64. */
+/** Returns the ID of an item as a decimal string, or undefined if the value is not an int64. */
 export const idOf = integerText;
 
 /** Rules for parsing and validating the items of a batch. */
@@ -103,7 +103,7 @@ interface BatchItemRules {
 }
 
 /**
- * Validates the items of a batch and regularly lets other requests run.
+ * Validates a batch's items, regularly pausing so that other requests can run.
  * @throws HttpError 400 naming the invalid items if the batch stops on errors
  */
 export async function batchPlan(
@@ -174,7 +174,7 @@ export const splitterOf = <P extends BatchPlan>(bind: (plan: P) => Statement): B
   without: withFailures,
 });
 
-/** The failed items of a batch. Serves as the cause of an error, so that imports can report each line. */
+/** The failed items of a batch. Used as the cause of an error, so that imports can report each line. */
 export class ItemFailures extends Error {
   readonly failures: ReadonlyMap<number, HttpError>;
   constructor(failures: ReadonlyMap<number, HttpError>) {
@@ -192,9 +192,9 @@ const itemsError = ({ location }: BatchPlan, failures: ReadonlyMap<number, HttpE
 const decodeResults = rowDecoder({ json: cell.text, missingIndexes: cell.nullableText });
 
 /**
- * Returns the result of a batch, whose statement returns the results and the indexes of items whose records
- * do not exist.
- * @throws HttpError 400 if such items exist and the batch stops on errors
+ * Returns a batch's result from its statement's row, which contains the results of all items and the indexes
+ * of items whose records do not exist.
+ * @throws HttpError 400 if a record does not exist and the batch stops on errors
  */
 export function batchResult(plan: BatchPlan, [row = []]: TextRows): BatchResult {
   const { json, missingIndexes } = decodeResults(row);
@@ -206,8 +206,8 @@ export function batchResult(plan: BatchPlan, [row = []]: TextRows): BatchResult 
 }
 
 /**
- * Prepares a statement for many records. It is unnamed and therefore planned on every execution, because a
- * plan cached while the table was small would compare every record with every item.
+ * Prepares a statement for many records. The statement is unnamed and therefore planned on every execution,
+ * because a plan cached while the table was small would compare every record with every item.
  */
 export const prepareBatch = <Input>(write: (placeholder: Placeholder<Input>) => string): Prepared<Input> =>
   prepare('', 'batch', write);
@@ -249,9 +249,9 @@ const missingSql = ($: Placeholder<BatchPlan>): string => `${$(notFoundOf)}::tex
 const notFoundOf = () => notFound;
 
 /**
- * Returns the common table expression `_found`, which contains the items with the IDs of their records, and
- * locks these records in a consistent order. It includes all item columns. If `_items` were joined again,
- * PostgreSQL would underestimate the row counts and compare every item with every record.
+ * Returns the common table expression `_found`, which contains the items and the IDs of their records, and
+ * locks these records in a consistent order. It includes all item columns, because with another join to
+ * `_items`, PostgreSQL would underestimate the row counts and compare every item with every record.
  * @param where the condition that matches an item's record
  * @param lock the lock mode; `update` for records that will be deleted
  */
@@ -259,7 +259,7 @@ export const lockedItemsSql = (context: OperationContext, where: string, lock = 
   `_found as materialized (select _i.*, ${record}."id" from _items _i join ${tableOf(context)} ${record} on ${where} order by ${record}."id" for ${lock} of ${record})`;
 
 /**
- * Returns the common table expressions that update the records in `_found`, including effects.
+ * Returns the common table expressions that update the records in `_found` and run the effects of the update.
  * @param where an additional condition
  */
 export const updateItems = (

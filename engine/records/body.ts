@@ -4,8 +4,8 @@ import { parameterIssue } from '../query/index.ts';
 import { suggestion } from '../yaml/index.ts';
 
 /**
- * Only the first few short names are compared, because comparing names takes time and a request can contain
- * many.
+ * Maximum number and length of names to compare for suggestions. Comparing names takes time, and a request
+ * can contain many.
  */
 const maxHints = 5;
 const maxCompared = 60;
@@ -39,8 +39,8 @@ export interface BodyRules {
 }
 
 /**
- * Compiles the validation of request bodies from a resource's writable fields.
- * @param partial whether required fields can be absent; they must not be null in either case
+ * Compiles rules for validating request bodies from a resource's writable fields.
+ * @param partial whether required fields can be absent; they must never be null
  */
 export function bodyRules(fields: readonly Field[], partial = false): BodyRules {
   const writable = fields.filter((field) => !field.readOnly);

@@ -96,7 +96,7 @@ export const create: Operation<CreatePlan, CreateInput, CreatedResult> = {
 };
 
 /**
- * Returns an INSERT up to its column list, and the SQL expressions for the values.
+ * Returns the INTO clause of an INSERT statement, and the SQL expressions for its values.
  * @param hasId whether the source provides the record's ID as "_id"
  */
 function insertion(context: OperationContext, placeholder: Placeholder<CreatePlan>, hasId = false) {
@@ -207,8 +207,8 @@ export const createBatch: Operation<CreateBatchPlan, CreateInput, BatchResult, P
 };
 
 /**
- * The statements for one value of `match`. They insert every record, or update the existing ones that have
- * the same unique values.
+ * Statements for one value of `match`. Without `match`, they insert every record; with it, they also update
+ * existing records that have the same unique values.
  */
 interface Variant {
   readonly match: Unique | undefined;
@@ -218,7 +218,7 @@ interface Variant {
   readonly rejections: RejectionFinder;
 }
 
-/** Returns a variant's key, which does not depend on the order of its fields. */
+/** Returns a variant's key, which does not depend on the order of the fields. */
 const variantName = (match: readonly { readonly name: string }[] = []): string =>
   match
     .map(({ name }) => name)

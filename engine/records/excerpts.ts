@@ -17,24 +17,24 @@ import { type Projection, projection } from './projection.ts';
 import { read } from './read.ts';
 import type { HistoryResult, OperationResult, PageResult, RecordResult } from './results.ts';
 
-/** Runs an operation. @throws HttpError in the same cases as the API's operation */
+/** Runs an operation. @throws HttpError in the same cases as the corresponding API operation */
 type Run<Input, Result> = (database: Database, input: Input) => Promise<Result>;
 
-/** Operations that return only the start of long texts, for display. */
+/** Operations that truncate long text values, for display. */
 export interface Excerpts {
   readonly list: Run<ListInput, PageResult>;
   readonly read: Run<RecordInput, RecordResult>;
   readonly history: Run<HistoryInput, HistoryResult>;
-  /** Returns one change with complete texts. */
+  /** Returns one change without truncation. */
   readonly change: Run<ChangeInput, HistoryResult>;
 }
 
 /**
- * Compiles read operations for which the database truncates texts, so that loading a page does not cost more
- * than displaying it. Entity tags still identify the complete records.
+ * Compiles read operations for which the database truncates text values, so that loading a page does not cost
+ * more than displaying it. Entity tags still identify the complete records.
  * @param contexts the contexts of all resources
- * @param lengths maximum number of characters per text, in lists and histories (`many`) and in single records
- * (`one`)
+ * @param lengths maximum length of text values, in characters: `many` for lists and histories, `one` for
+ * single records
  * @returns the operations by resource name
  */
 export function compileExcerpts(
@@ -65,7 +65,7 @@ export function compileExcerpts(
   );
 }
 
-/** Returns a function that configures a context's statements to truncate texts to this many characters. */
+/** Returns a function that configures a context's statements to truncate text values to this length. */
 function withExcerpts(contexts: readonly OperationContext[], excerpt: number) {
   const definitions = contexts.map(({ definition }) => definition);
   const projections = new Map(

@@ -14,20 +14,20 @@ import { isRejection, rejectedItems } from './rejections.ts';
 import type { OperationResult } from './results.ts';
 
 /**
- * Reserves records before they are created. Returns undefined if the number of records is not limited.
- * @returns a function to call once the write has ended, successfully or not
+ * Reserves capacity for records before they are created. Returns undefined if capacity is unlimited.
+ * @returns a function to call when the write has finished, successfully or not
  * @throws HttpError 403 if the organization's limit would be exceeded
  */
 export type ReserveRecords = (organization: string, count: number) => Promise<() => void> | undefined;
 
 const limits = new WeakMap<Database, ReserveRecords>();
 
-/** Limits the number of records in a database. Every creation of records calls the function first. */
+/** Limits the number of records in a database. `reserve` is called before records are created. */
 export function limitRecords(database: Database, reserve: ReserveRecords): void {
   limits.set(database, reserve);
 }
 
-/** Reserves at least this number of records, if their number is limited. */
+/** Reserves capacity for at least this many records, if the number of records is limited. */
 export const reserveRecords: (
   database: Database,
   ...reservation: Parameters<ReserveRecords>
@@ -35,11 +35,11 @@ export const reserveRecords: (
   limits.get(database)?.(organization, count);
 
 /**
- * Maximum number of attempts to write. A concurrent change can resolve a conflict before its cause is found.
+ * Maximum number of attempts per write. A concurrent change can resolve a conflict before its cause is found.
  */
 const maxTries = 10;
 
-/** Maximum number of traced statements per request. Exports and imports run an unlimited number. */
+/** Maximum number of traced statements per request. Exports and imports can run any number of statements. */
 const maxTracedStatements = 100;
 
 /** The properties of an operation that determine its statements. */
@@ -48,7 +48,7 @@ type Executable<P extends OperationPlan> = Pick<
   'statement' | 'creates' | 'readsOnly' | 'followUp' | 'retryable' | 'rejection' | 'splitter'
 >;
 
-/** Plans an operation, runs it and returns its result. @throws HttpError like its plan and {@link execute} */
+/** Plans and runs an operation. @throws HttpError in the same cases as its `plan` and {@link execute} */
 export async function runOperation<
   P extends OperationPlan,
   Input extends OperationInput,
@@ -63,12 +63,12 @@ export async function runOperation<
 }
 
 /**
- * Runs an operation's statement when its organization is scheduled. All requests for records pass through
- * this function.
+ * Runs an operation's statement when the organization gets a slot. All requests for records pass through this
+ * function.
  * @throws HttpError 400 naming every missing reference, or the operator's constraint or trigger that rejected
- * the write; 403 if the organization has reached its maximum number of records; 409 naming the unique fields
- * whose values another record already has; 500 if the database fails or does not respond; 503 if no slot is
- * available in time or the database cancels the statement
+ * the write; 403 if the organization has reached its record limit; 409 naming the unique fields whose values
+ * another record already has; 500 if the database fails or does not respond; 503 if no slot is available in
+ * time or the database cancels the statement
  */
 export async function execute<P extends OperationPlan>(
   database: Database,
@@ -123,13 +123,13 @@ async function runOnReplica(
   const replica = await database.replicas?.find(organization, canWrite(caller.principal.grants));
   if (replica === undefined) return runTraced(database, plan, statement);
   return runTraced(database, plan, statement, replica).catch((cause: unknown) => {
-    // If the wait for a slot timed out, the other server would not be faster.
+    // If the wait for a slot or the statement timed out, the primary would not be faster.
     if (cause instanceof HttpError || isStatementTimeout(cause)) throw cause;
     return runTraced(database, plan, statement);
   });
 }
 
-/** Runs a statement like {@link runInLane} and adds its duration to the request's trace. */
+/** Runs a statement with {@link runInLane} and adds its duration to the request's trace. */
 function runTraced(
   database: Database,
   plan: OperationPlan,

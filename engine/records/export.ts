@@ -19,11 +19,11 @@ import { rejectRequest } from './requests.ts';
 import { organizationOf } from './rows.ts';
 
 /**
- * Records per statement. If no index provides the order, every statement reads all records, so there should
- * be few statements.
+ * Number of records per statement. Scans use larger batches, because every statement reads all records if no
+ * index provides the order.
  */
 const batchSizes = { list: 1000, deep: 1000, scan: 10_000 } as const;
-/** Number of bytes of text after which a batch ends. An export uses this much memory plus the last record. */
+/** Text size after which a batch ends, in bytes. An export uses this much memory plus the last record. */
 const maxBytes = 4 * 1024 * 1024;
 
 /** Exports a whole list in batches, each starting after the previous batch's last record. */
@@ -69,7 +69,7 @@ export function exportReader<P extends ListPlan>(
   };
 }
 
-/** Returns the statement of one batch, with as many records as fit. */
+/** Returns a batch's statement, which selects as many records as fit. */
 function batchStatement<P extends ListPlan>(
   context: OperationContext,
   { parsedQuery: query }: P,
@@ -89,7 +89,7 @@ function batchStatement<P extends ListPlan>(
         $,
         batchSizes[listLane(context, query)],
       );
-      // PostgreSQL can determine a text's length without reading the text.
+      // PostgreSQL can determine the length of a text value without reading it.
       const precedingBytes = `sum(${size}) over (order by ${order} rows unbounded preceding) - (${size})`;
       const rows = rowsWith(`${precedingBytes} as "_before"`);
       return `select ${projection.columns} from (${rows}) ${record}${projection.joins} where ${record}."_before" < ${maxBytes} order by ${order}`;
@@ -99,11 +99,11 @@ function batchStatement<P extends ListPlan>(
 }
 
 /**
- * Returns the complete result of a plan as a stream of bytes. However slowly the client reads, at most two
- * batches are in memory, and no connection is occupied between batches. The stream occupies a slot until it
- * is consumed or destroyed.
+ * Returns a plan's complete result as a byte stream. However slowly the client reads, at most two batches are
+ * in memory, and no connection is occupied between batches. The stream occupies a slot until it is consumed
+ * or destroyed.
  * @param assertAllowed called before each batch is sent; the stream fails if it rejects
- * @throws HttpError like {@link execute}, for the first batch; later errors make the stream fail
+ * @throws HttpError if the first batch fails in {@link execute}; later errors make the stream fail
  */
 export function exportStream<P extends OperationPlan>(
   database: Database,

@@ -1,6 +1,6 @@
 import type { Layout } from '../sql/index.ts';
 
-/** A format for many records, in addition to JSON. */
+/** A format for many records, other than JSON. */
 interface Format {
   /** Media type without parameters. */
   readonly type: string;

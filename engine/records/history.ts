@@ -47,27 +47,27 @@ export const loggedFieldNames = ({ fields }: Pick<ResourceDefinition, 'fields'>)
 
 /**
  * Returns an SQL condition that is true if row `p` of the change log contains the previous version of the
- * record in row `l`, and row `l` does not contain that version itself.
+ * record in row `l`, and row `l` does not also contain that version.
  */
 export const hasPreviousVersionSql = (p: string, l: string): string =>
   `${p}."organization_id" = ${l}."organization_id" and ${p}."object" = ${l}."object" and ${p}."object_id" = ${l}."object_id" and ${p}."version" = ${l}."version" - 1 and ${l}."before" is null and ${l}."action" = 'update'`;
 
 /**
- * SQL expression for the names of changed fields, as the text of a JSON array. It contains all fields if the
- * record was created or deleted. For updates, it omits fields that were not defined in both versions.
+ * SQL expression for the names of changed fields, as a JSON array in text form. The array contains all fields
+ * if the record was created or deleted. For updates, it omits fields that were not defined in both versions.
  */
 const changedNames = `(select '[' || coalesce(string_agg(to_json(_n.key)::text, ',' order by _n.place), '') || ']' from json_each(coalesce(_s."after", _s."before")) with ordinality _n(key, value, place) left join json_each(case when l."action" = 'update' then _s."before" end) _o on _o.key = _n.key where _n.key = any(_s."fields") and _o.value::text is distinct from _n.value::text and (_o.key is not null) = (l."action" = 'update'))`;
 
 /**
  * Returns the FROM clause that joins rows `l` of the change log to `_s`, the record before and after the
  * change.
- * @param fence `offset 0` if long texts must be parsed only once
+ * @param fence `offset 0` if long values must be parsed only once
  */
 const withBefore = (rows: string, fields: string, fence = ''): string =>
   `from (${rows}) l left join "crm_ledger" p on ${hasPreviousVersionSql('p', 'l')} cross join lateral (select ${fields} as "fields", l."record"::json as "after", coalesce(l."before", p."record")::json as "before"${fence}) _s`;
 
 /**
- * Returns the statement that selects columns of change log rows, and the names of changed fields as
+ * Returns the statement that selects columns from change log rows, and the names of changed fields as
  * `changed`.
  * @param rows see {@link selectChanges}
  * @param fields see {@link selectChanges}
@@ -76,12 +76,12 @@ export const selectChangedNames = (rows: string, fields: string, columns: string
   `select ${columns}, ${changedNames} as "changed" ${withBefore(rows, fields)}`;
 
 /**
- * Returns the statement that selects changes as JSON, each with the record before and after it.
+ * Returns the statement that selects changes as JSON, each with the record before and after the change.
  * @param rows selects rows of the change log
  * @param fields SQL expression for an array of the field names to include, which can refer to row `l`
  * @param order ORDER BY expressions for rows `l`
  * @param extraColumns additional columns, each starting with a comma
- * @param excerpt maximum number of characters per text; unlimited if undefined
+ * @param excerpt maximum length of text values, in characters; unlimited if undefined
  */
 export const selectChanges = (
   rows: string,
@@ -125,7 +125,7 @@ const recordSchema = (description: string): JsonSchema => ({
   additionalProperties: true,
 });
 
-/** The OpenAPI schemas of changes. */
+/** OpenAPI schemas for changes. */
 export const changeSchemas: Readonly<Record<string, JsonSchema>> = {
   [changeSchema]: {
     type: 'object',
@@ -191,7 +191,7 @@ interface HistoryPlan extends OperationPlan, ById {
   readonly signing: TextSigner | undefined;
 }
 
-/** `GET /R/{id}/history`: the changes to a record, newest first, even if it was deleted. */
+/** `GET /R/{id}/history`: the changes to a record, newest first, even if the record was deleted. */
 export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
   method: 'GET',
   path: '/:id/history',
@@ -206,7 +206,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
   compile: (context) => {
     const { definition } = context;
     const { name } = definition;
-    /** Returns the text that a cursor's signature covers, which consists of its list and position. */
+    /** Returns the text covered by a cursor's signature: the history and the position in it. */
     const signedText = ({ organization, id }: HistoryPlan, position: string) =>
       JSON.stringify([organization, name, 'history', id, position]);
     const { excerpt } = context;
@@ -271,7 +271,7 @@ export const history: Operation<HistoryPlan, HistoryInput, HistoryResult> = {
   }),
 };
 
-/** Returns an SQL expression for an array of the logged fields' names. */
+/** Returns an SQL expression for an array of logged field names. */
 const loggedFieldsSql = (definition: OperationContext['definition']): string =>
   `${literal(arrayText(loggedFieldNames(definition)))}::text[]`;
 
@@ -282,13 +282,13 @@ const changesOf = (resource: string, $: Placeholder<ById>): string =>
 const idOf = ({ id }: ById): string => id;
 
 /**
- * Maximum size of the stored records read for a page of excerpts, in bytes. The first change can exceed it.
+ * Maximum total size of the records read for a page of excerpts, in bytes. The first change can exceed it.
  */
 const pageBytes = 2 * 1024 * 1024;
 
 /**
- * Limits a page to rows with a total size of up to {@link pageBytes}. PostgreSQL can determine the size of a
- * value without reading it.
+ * Limits a page's rows to a total size of {@link pageBytes}. PostgreSQL can determine the size of a value
+ * without reading it.
  */
 const upToBytes = (page: string): string => {
   const size = `coalesce(octet_length(_l."record"), 0) + coalesce(octet_length(_l."before"), 0)`;
@@ -300,7 +300,7 @@ const upToBytes = (page: string): string => {
   ].join(' ');
 };
 
-/** A plan that reads one change to a record by its position. */
+/** A plan that reads one change to a record, by the change's position. */
 interface ChangePlan extends OperationPlan, ById {
   readonly position: readonly [transaction: string, id: string];
 }

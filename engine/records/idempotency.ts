@@ -43,18 +43,18 @@ const requests = defineTable(
   },
 );
 
-/** Tables with the stored responses to requests with an `Idempotency-Key`. */
+/** Tables that store responses to requests with an `Idempotency-Key`. */
 export const idempotencyTables = [requests];
 
-/** Retention of stored responses, in hours. */
+/** Retention period for stored responses, in hours. */
 export const retentionHours = 24;
 
-/** A plan that runs at most once per idempotency key, or every time without a key. */
+/** A plan that runs at most once per idempotency key, or on every request without a key. */
 export interface IdempotentPlan extends OperationPlan {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Returns an idempotency key for a body. */
+/** Combines an idempotency key with the hash of the request's body. */
 export const idempotencyOf = (key: string, body: string | Buffer): Idempotency => ({
   key,
   bodyHash: hash('sha256', body, 'hex'),
@@ -69,8 +69,8 @@ interface IdempotentWrite {
   /** The path that keys are scoped to, without the API prefix. */
   readonly path: string;
   /**
-   * Returns the common table expressions that perform the write. `source` has one row, or none if nothing
-   * must be written.
+   * Returns the common table expressions that perform the write. `source` has one row, or none if the write
+   * must be skipped.
    */
   readonly write: (source: string) => string;
   /**
@@ -78,14 +78,17 @@ interface IdempotentWrite {
    * "record_id".
    */
   readonly result: string;
-  /** The projection's mark, appended to the versions in the entity tag. */
+  /** The projection's mark, which the entity tag contains after the versions. */
   readonly mark: string;
 }
 
-/** Columns of a response. The entity tag of a batch is empty. */
+/** Columns of a response. A batch has an empty entity tag. */
 const responseColumns = { json: cell.encoded, tag: cell.text, id: cell.text };
 
-/** The rows of an idempotent write: its response, the stored response, or neither while the first request runs. */
+/**
+ * Rows returned by an idempotent write: its response, the stored one, or neither while the first request
+ * runs.
+ */
 const kinds = rowKinds({
   written: responseColumns,
   stored: { ...responseColumns, bodyHash: cell.text },
@@ -93,8 +96,8 @@ const kinds = rowKinds({
 });
 
 /**
- * Returns a statement that writes once per key and stores the response in the same transaction. Its row is one of
- * {@link kinds}.
+ * Returns a statement that writes once per key and stores the response in the same transaction. The statement
+ * returns a row of one of the {@link kinds}.
  */
 export function idempotentStatement<P extends IdempotentPlan>(
   placeholder: Placeholder<P>,
@@ -109,7 +112,7 @@ export function idempotentStatement<P extends IdempotentPlan>(
   const keyConditions = ['caller', 'path', 'key'].map((column, index) => `k."${column}" = ${scope[index]}`);
   const expressions = [
     // Does not wait for the lock, so that a concurrent request receives 409 immediately. The lock is released
-    // with the statement's transaction.
+    // when the statement's transaction ends.
     `_lock as materialized (select pg_try_advisory_xact_lock(hashtextextended(${lock}::text, 0)) as "free")`,
     `_earlier as materialized (select k."record", k."tag", k."record_id"::text, k."body_hash" from "crm_idempotency" k where k."organization_id" = ${organization} and ${keyConditions.join(' and ')})`,
     '_first as materialized (select from _lock where "free" and not exists (select from _earlier))',
@@ -127,13 +130,13 @@ export function idempotentStatement<P extends IdempotentPlan>(
 
 /** The response to a write that runs once per key. */
 interface IdempotentResult extends Row<typeof responseColumns> {
-  /** Whether an earlier request wrote it. */
+  /** Whether it is the stored response to an earlier request. */
   readonly isReplayed: boolean;
 }
 
 /**
- * Returns the result of a plan that {@link idempotentStatement} has executed now or in an earlier request.
- * @throws HttpError 409 while the first request is still running; 422 if its body was different
+ * Returns the result of a plan that an {@link idempotentStatement} executed for this or an earlier request.
+ * @throws HttpError 409 while the first request is still running; 422 if the key was used with another body
  */
 export function idempotentResult({ idempotency }: IdempotentPlan, [row]: TextRows): IdempotentResult {
   // There is no row if a trigger added by the operator skipped the write.

@@ -12,7 +12,7 @@ import type { Caller } from './operation.ts';
 import type { CompiledOperations } from './operations.ts';
 import { createYield } from './yield.ts';
 
-/** The reason why a record was not written. */
+/** Reason a record was not written. */
 interface RejectedRecord {
   readonly error: string;
   readonly code: string;
@@ -37,13 +37,13 @@ export interface ImportWrites {
   readonly strict: boolean;
   /** Names of the unique fields that identify existing records; undefined if all records are new. */
   readonly match: readonly string[] | undefined;
-  /** Whether one failed record prevents all records from being written. */
+  /** Whether a single failed record prevents all records from being written. */
   readonly stops: boolean;
   /** Whether records are only validated. */
   readonly isDryRun: boolean;
 }
 
-/** Writes up to 1,000 records of an import in one statement, like a batch. */
+/** Writes up to 1,000 records of an import in one statement, as a batch does. */
 export const writeMany =
   (database: Database, { createBatch }: CompiledOperations, writes: ImportWrites): WriteMany =>
   async (bodies) => {
@@ -124,12 +124,12 @@ export interface ImportSummary {
   readonly truncated: boolean;
 }
 
-/** Maximum number and total size in bytes of lines written by one statement. */
+/** Maximum number of lines per statement, and their maximum total size in bytes. */
 const [maxLines, maxBytes] = [1000, 4 * 1024 * 1024];
 /** Maximum number of failed lines in a report. */
 const maxReported = 1000;
 /**
- * Returns a record's unique values as texts, one for each set of unique fields whose values are all present.
+ * Returns a record's unique keys as strings, one for each set of unique fields whose values are all present.
  */
 export const keysOf = ({ uniques }: ResourceDefinition, record: Body): readonly string[] =>
   uniques.flatMap((unique) =>

@@ -11,16 +11,14 @@ import type { Caller, DescribedResource, OperationContext, OperationDescription 
 import type { CompiledOperations } from './operations.ts';
 import { commonParameters, rejectRequest, unknownParameters } from './requests.ts';
 
-/**
- * Codes of errors after which a statement, which did not run or was rolled back, can succeed a little later.
- */
+/** Error codes of statements that did not run or were rolled back, and that can succeed if retried. */
 const transientCodes: readonly ErrorCode[] = ['overloaded', 'too_slow'];
 const maxTries = 5;
 const firstPauseMs = 250;
 
 /**
- * Runs one step of long work and retries it with backoff if the database is busy, so that the previous steps
- * are not lost.
+ * Runs one step of a long operation and retries it with backoff if the database is busy, so that the previous
+ * steps are not lost.
  */
 async function retryWhenBusy<T>(work: () => Promise<T>, tries = 1): Promise<T> {
   try {
@@ -33,10 +31,10 @@ async function retryWhenBusy<T>(work: () => Promise<T>, tries = 1): Promise<T> {
   return retryWhenBusy(work, tries + 1);
 }
 
-/** Options of an import. */
+/** Options for an import. */
 export interface ImportOptions extends Partial<Omit<ImportWrites, 'caller'>> {}
 
-/** The input of an import. */
+/** The input for an import. */
 interface ImportInput extends ImportOptions {
   readonly caller: Caller;
   readonly format: FormatName;
@@ -49,22 +47,22 @@ interface ImportPlan extends ImportWrites {
 
 const parameters = ['match', 'on_error', 'dry_run'];
 
-/** Callbacks of an import. */
+/** Callbacks for an import. */
 interface ImportObserver {
-  /** Called after each statement with the number of processed lines. */
+  /** Called after each statement with the number of lines processed so far. */
   readonly onProgress?: (lines: number) => void;
-  /** Called before each statement; the import stops if it rejects. */
+  /** Called before each statement. The import stops if the promise rejects. */
   readonly assertAllowed?: () => Promise<void>;
 }
 
-/** The import operation of a resource. */
+/** A resource's import operation. */
 interface Import {
-  /** Parses the options in query parameters. @throws HttpError 400 with all invalid parameters */
+  /** Parses the options from query parameters. @throws HttpError 400 with all invalid parameters */
   readonly options: (query: Query, strict: boolean) => ImportOptions;
   /** Validates the input. @throws HttpError 403 if the caller cannot update matching records */
   readonly plan: (input: ImportInput) => ImportPlan;
   /**
-   * Writes the records of a body in order, up to 1,000 per statement.
+   * Writes a body's records in order, up to 1,000 per statement.
    * @throws HttpError if the body cannot be read, access was revoked or the database fails; `extra.report`
    * contains the results up to the failure
    */
@@ -153,7 +151,7 @@ const parameterDescriptions = [
   },
 ];
 
-/** Parses the options of an import. @throws HttpError 400 with all invalid parameters */
+/** Parses the options for an import. @throws HttpError 400 with all invalid parameters */
 function optionsOf(query: Query, strict: boolean): ImportOptions {
   const issues = unknownParameters({ query, strict }, [...commonParameters, ...parameters]);
   const { match, on_error: onError = 'continue', dry_run: dryRun = 'false' } = query;
@@ -171,10 +169,10 @@ function optionsOf(query: Query, strict: boolean): ImportOptions {
   };
 }
 
-/** A route that reads a body of any length. It is like an operation, but runs any number of statements. */
+/** A route that reads a body of any length. Unlike an operation, it can run any number of statements. */
 export interface Upload<Compiled = unknown> {
   readonly method: 'POST';
-  /** Appended to the path of the resource. */
+  /** Suffix appended to the resource's path. */
   readonly path: string;
   /** The required grant. */
   readonly action: Action;

@@ -8,11 +8,11 @@ import type { ItemTable } from './items.ts';
 /** Returns the names of fields that are unique together. */
 export const namesOf = (unique: Unique): string[] => unique.map(({ name }) => name);
 
-/** Returns the field names as part of an identifier. Field names cannot contain "+". */
+/** Joins the field names for use in an identifier. Field names cannot contain "+". */
 const joinedNames = (unique: Unique): string => namesOf(unique).join('+');
 
 /**
- * Returns how a unique index distinguishes the values of a field.
+ * Returns how a unique index distinguishes a field's values.
  * @param value SQL expression for the value
  */
 export const distinctionOf = ({ name, type }: Field, value: string): Distinction => {
@@ -25,8 +25,8 @@ export const allPresentSql = (unique: Unique, values: readonly string[]): string
   unique.map((field, index) => distinctionOf(field, values[index] ?? '').presence).join(' and ');
 
 /**
- * Returns an SQL condition that is true if a record has these values for unique fields and none of them is
- * absent.
+ * Returns an SQL condition that is true if a record has these values in its unique fields and none of the
+ * values is absent.
  */
 export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
   unique
@@ -37,7 +37,7 @@ export const sameKeySql = (unique: Unique, values: readonly string[]): string =>
     })
     .join(' and ');
 
-/** Returns SQL expressions for an item's unique values. */
+/** Returns SQL expressions for the values of an item's unique fields. */
 export const itemValues = (table: ItemTable, unique: Unique): string[] =>
   unique.map((field) => table.assignments(field)[0]?.value ?? 'null');
 
@@ -45,16 +45,16 @@ export const itemValues = (table: ItemTable, unique: Unique): string[] =>
 export const isBlankValue = (body: Body, { name }: Field): boolean =>
   body[name] === undefined || body[name] === null || body[name] === '';
 
-/** Returns a body's values for unique fields as text that is equal for equal values. */
+/** Serializes a body's values for unique fields. Equal values produce equal text. */
 export const uniqueKeyText = (unique: Unique, body: Body): string =>
   JSON.stringify(unique.map(({ name, type }) => type.write?.(body[name])));
 
-/** An index of a resource. */
+/** An index on a resource's table. */
 interface ResourceIndex extends IndexShape {
   readonly name: string;
 }
 
-/** Returns the keys of an index, preceded by the organization and followed by the ID. */
+/** Returns an index's keys, preceded by the organization and followed by the ID. */
 const indexColumns = (keys: readonly string[]) => [...new Set(['"organization_id"', ...keys, '"id"'])];
 
 /**
@@ -69,7 +69,7 @@ export function isIndexed(definition: ResourceDefinition, equal: readonly Field[
   );
 }
 
-/** Returns a resource's indexes, which serve its query parameters, references, lookups and unique fields. */
+/** Returns a resource's indexes for its query parameters, references, lookups and unique fields. */
 export function indexes(definition: ResourceDefinition): ResourceIndex[] {
   const { name, fields } = definition;
   const candidates = [

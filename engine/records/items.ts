@@ -5,16 +5,16 @@ import type { Body } from './body.ts';
 
 /** A record to write. */
 export interface BatchItem {
-  /** ID as decimal text; null if the record can be new. */
+  /** ID as a decimal string; null if the record can be new. */
   readonly id: string | null;
   readonly body: Body;
 }
 
 /** The parameters of a statement that writes items. */
 export interface ItemValues {
-  /** The values of all items by column, each as the text of a PostgreSQL array. */
+  /** The values of all items, as one PostgreSQL array literal per column. */
   readonly columns: readonly string[];
-  /** Indexes of the items to skip, starting at 1, as decimal text. */
+  /** Indexes of the items to skip, starting at 1, as decimal strings. */
   readonly skipped: readonly string[];
 }
 
@@ -28,18 +28,18 @@ export interface ItemTable {
    * so is `_items`
    */
   readonly expression: (placeholder: Placeholder<ItemValues>, guard?: string) => string;
-  /** Returns a field's columns with the SQL expressions for their values. */
+  /** Returns a field's columns and the SQL expressions for their values. */
   readonly assignments: (field: Field) => readonly Assignment[];
   /** Returns an SQL condition that is true if an item contains a field. */
   readonly hasField: (field: Field) => string;
-  /** Appends an item to the columns, or nulls if it is undefined, because its index must stay the same. */
+  /** Appends an item to the columns, or nulls if it is undefined, so that later items keep their indexes. */
   readonly add: (columns: ItemColumn[], item: BatchItem | undefined) => void;
 }
 
 /** SQL expression for an item's ID. */
 export const itemId = '_i._id::bigint';
 
-/** The text of a column's array while items are appended to it. */
+/** A column's array literal while items are appended to it. */
 export interface ItemColumn {
   text: string;
 }
@@ -109,7 +109,7 @@ export function itemTable(fields: readonly Field[]): ItemTable {
 
 const skippedOf = ({ skipped }: ItemValues) => skipped;
 
-/** Returns the columns as texts of PostgreSQL arrays. */
+/** Returns the columns as PostgreSQL array literals. */
 export const arrayTexts = (columns: readonly ItemColumn[]): string[] =>
   columns.map(({ text }) => `{${text}}`);
 

@@ -6,7 +6,7 @@ import { type Body, unknownField } from './body.ts';
 import { readJson } from './read-body.ts';
 import { createYield } from './yield.ts';
 
-/** One record of an import's body, or the reason why it is invalid. */
+/** One record of an import's body, or the reason it is invalid. */
 export interface ParsedLine {
   /** The line where the record starts. The first line is 1. */
   readonly number: number;
@@ -15,7 +15,7 @@ export interface ParsedLine {
   readonly record: Body | HttpError;
 }
 
-/** Iterates over the records of a body in order, in chunks. */
+/** Iterates over a body's records in order, in chunks. */
 export interface LineReader extends AsyncIterable<readonly ParsedLine[]> {
   /** Names of columns that are not writable fields; complete once the first record has been read. */
   readonly ignored: readonly string[];
@@ -30,7 +30,8 @@ const maxRecord = 1024 * 1024;
 const sliceLines = 200;
 
 /**
- * Parses JSON objects, one per line. Empty lines are skipped. @param current translates former field names
+ * Parses JSON objects, one per line. Empty lines are skipped.
+ * @param current translates former field names to current ones
  */
 export const ndjsonLines = (
   source: AsyncIterable<Buffer>,
@@ -44,7 +45,7 @@ async function* jsonRecords(
   source: AsyncIterable<Buffer>,
   current: (record: Body) => Body,
 ): AsyncGenerator<readonly ParsedLine[]> {
-  /** The start of an incomplete line, empty if the line is already too long. */
+  /** The start of an incomplete line; empty if the line is already too long. */
   let pending: Buffer[] = [];
   let pendingSize = 0;
   let number = 0;
@@ -85,7 +86,7 @@ async function* jsonRecords(
   if (last !== undefined) yield [last];
 }
 
-/** Returns whether the text consists of JSON whitespace only. */
+/** Returns whether a line contains only JSON whitespace. */
 function isBlank(bytes: Buffer): boolean {
   for (const byte of bytes) {
     if (byte !== carriageReturn && byte !== space && byte !== tab) return false;
@@ -106,14 +107,16 @@ function objectOf(bytes: Buffer, line: number): Body | HttpError {
   }
 }
 
-/** Maximum number of cells in a line, above PostgreSQL's limit of columns in a table. */
+/** Maximum number of cells per line. PostgreSQL's limit on columns per table is lower. */
 const maxCells = 2000;
 /**
  * Maximum size of the header, in bytes. The parser allocates hundreds of bytes per header byte until the
  * header ends.
  */
 const maxHeader = 128 * 1024;
-/** Number of bytes parsed without a pause. Lines with too many cells are the slowest: 500 take 20 ms. */
+/**
+ * Number of bytes parsed without a pause. Lines with too many cells are the slowest; 500 of them take 20 ms.
+ */
 const sliceBytes = 1024;
 
 /** The text of a CSV cell; undefined if it is empty and not quoted. */
@@ -128,7 +131,7 @@ interface Column {
 /**
  * Reads records from CSV (RFC 4180) whose first line contains field names. Iteration fails with an HttpError
  * 400 if the text is not CSV, if a line exceeds {@link maxRecord} or {@link maxCells}, or if the header does
- * not name a writable field, contains a duplicate or, for strict callers, an unknown field.
+ * not name any writable field or contains a duplicate or, for strict callers, an unknown field.
  * @param current translates a former field name to the current name
  */
 export function csvLines(
@@ -148,7 +151,7 @@ export function csvLines(
   return Object.assign(records(source, columnsFor), { ignored });
 }
 
-/** Parses slice by slice, so that the lines before an error are yielded before it is thrown. */
+/** Parses slice by slice, so that the lines before an error are yielded before the error is thrown. */
 async function* records(
   source: AsyncIterable<Buffer>,
   columnsFor: (header: readonly Cell[]) => readonly (Column | undefined)[],
@@ -187,7 +190,7 @@ async function* records(
 
 /**
  * Decodes text in slices that take a few milliseconds to parse.
- * @throws HttpError 400 unless the text is UTF-8
+ * @throws HttpError 400 if the text is not UTF-8
  */
 async function* texts(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -232,7 +235,8 @@ function headerLimit(): (slice: Buffer) => void {
 }
 
 /**
- * Reasons by parser error code. The parser's own messages quote the input, which can contain personal data.
+ * Error reasons by the parser's error code. The parser's own messages quote the input, which can contain
+ * personal data.
  */
 const reasons: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
@@ -286,7 +290,7 @@ function recordOf(columns: readonly (Column | undefined)[], cells: readonly Cell
   return record satisfies Body;
 }
 
-/** Returns the line where a record starts, and its size. @param end the line where the record ends */
+/** Returns a record's first line number and size. @param end the record's last line number */
 function measureRecord(cells: readonly Cell[], end: number): Pick<ParsedLine, 'number' | 'size'> {
   let number = end;
   let size = cells.length;

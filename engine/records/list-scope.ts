@@ -34,7 +34,7 @@ export interface ListPlan extends OperationPlan {
 }
 
 /**
- * Returns the text that a cursor's signature covers. A cursor is valid only for the same organization, order
+ * Returns the text covered by a cursor's signature. A cursor is valid only for the same organization, order
  * and filters.
  */
 function signedText({ organization, resource, parsedQuery: query }: ListPlan, position: string): string {
@@ -51,7 +51,10 @@ export function isValidCursor(plan: ListPlan): boolean {
   return plan.signing?.verify(signedText(plan, after.text), after.signature) === true;
 }
 
-/** Returns the cursor of the page after a full one, or undefined without a signer. @param last the page's last record */
+/**
+ * Returns the cursor for the page after a full page, or undefined without a signer.
+ * @param last the page's last record
+ */
 export function nextCursor(plan: ListPlan, last: Omit<CursorPosition, 'page'>): string | undefined {
   const { signing, parsedQuery } = plan;
   if (signing === undefined) return undefined;
@@ -60,7 +63,7 @@ export function nextCursor(plan: ListPlan, last: Omit<CursorPosition, 'page'>): 
   return encodeCursor(text, signing.sign(signedText(plan, text)));
 }
 
-/** The rows that a list reads. */
+/** SQL for the rows that a list reads. */
 interface ListScope {
   /** The list's WHERE clause, without the cursor's position. */
   readonly conditions: string;
@@ -68,13 +71,13 @@ interface ListScope {
   readonly order: string;
   /** The columns of {@link listColumns} and their joins, each starting with a space. */
   readonly projection: { readonly columns: string; readonly joins: string };
-  /** Statement that selects the columns in order. */
+  /** Statement that selects a page's columns, in order. */
   readonly page: string;
-  /** Returns a statement that selects the table's rows in order, with an additional column. */
+  /** Returns a statement that selects a page's complete rows, in order, and an additional column. */
   readonly rowsWith: (extraColumn: string) => string;
 }
 
-/** The input of a list's statements. */
+/** The input for a list's statements. */
 interface ListScopePlan extends OperationPlan {
   readonly parsedQuery: ParsedQuery;
 }
@@ -97,7 +100,7 @@ export function compileListScope(
   const limitClause = `limit ${maxRecords ?? limit}`;
   const pageClause = `${limitClause}${offset === undefined ? '' : ` offset ${offset}::bigint`}`;
   const filtersFirst = findsFirst(query);
-  // If many rows are skipped or sorted, IDs are selected first, so that only the rows of the page are read
+  // If many rows are skipped or sorted, IDs are selected first, so that only the page's rows are read
   // completely.
   const keysFirst = filtersFirst || listLane(context, query) !== 'list';
   const branches = (after.length === 0 ? [''] : after.map((condition) => ` and ${condition}`)).map(
@@ -135,8 +138,8 @@ const hasSortKey = (context: OperationContext, query: ParsedQuery): boolean =>
   projectedColumns(context, query).some(({ name }) => name === query.sort.field.name);
 
 /**
- * Decodes the row of a list's statement: the records, their count, and the last record's ID and sort key. The
- * last two are null on an empty page.
+ * Decodes the row that a list's statement returns: the records, their count, and the last record's ID and
+ * sort key. The last two are null on an empty page.
  */
 export const decodePage = rowDecoder({
   json: cell.encoded,
@@ -145,7 +148,7 @@ export const decodePage = rowDecoder({
   key: cell.nullableText,
 });
 
-/** Returns the position after a page. @param page the page's row */
+/** Returns the position after a page, from the row decoded by {@link decodePage}. */
 export function positionAfter(
   { sort: { field } }: ParsedQuery,
   { id, key }: ReturnType<typeof decodePage>,
@@ -155,8 +158,8 @@ export function positionAfter(
 }
 
 /**
- * Returns the columns of a list's statement. The ID and sort key of the last record are used for the next
- * page's cursor.
+ * Returns the columns that a list's statement selects. The next page's cursor contains the ID and sort key of
+ * the last record.
  */
 export function listColumns(context: OperationContext, query: ParsedQuery): SelectedColumns {
   const fields = projectedColumns(context, query);
@@ -166,8 +169,8 @@ export function listColumns(context: OperationContext, query: ParsedQuery): Sele
 }
 
 /**
- * Returns whether a short list has the same plan for all values, because an index provides its order. For
- * other lists, the planner needs the values, so several lists cannot share a statement.
+ * Returns whether a list is short and has the same query plan for all values, because an index provides its
+ * order. For other lists, the planner needs the values, so several lists cannot share a statement.
  */
 export function hasStablePlan(context: OperationContext, query: ParsedQuery): boolean {
   const { equal, find, sort } = queryCost(query);
@@ -186,8 +189,8 @@ function findsFirst(query: ParsedQuery): boolean {
 }
 
 /**
- * Returns a list's lane, which is `scan` unless an index provides the page, and `deep` if the page is far
- * from the start.
+ * Returns a list's lane: `scan` if no index provides the page, `deep` if the page is far from the start,
+ * otherwise `list`.
  */
 export function listLane({ definition }: OperationContext, query: ParsedQuery): 'list' | 'deep' | 'scan' {
   const { equal, find, sort, scan } = queryCost(query);

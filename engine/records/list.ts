@@ -42,12 +42,12 @@ import type { PageResult } from './results.ts';
 import { visibleSql } from './rows.ts';
 import { tableOf } from './statements.ts';
 
-/** Decodes the count in a list statement's row, which follows the columns of the page. */
+/** Decodes the count in a list statement's row, which follows the page's columns. */
 const decodeTotal = rowDecoder({ total: cell.count }, 4);
-/** Decodes the first line of PostgreSQL's plan for a statement, which contains the estimated number of rows. */
+/** Decodes the first line of PostgreSQL's query plan, which contains the estimated number of rows. */
 const decodeExplained = rowDecoder({ line: cell.text });
 
-/** Maximum number of records that are counted exactly when an estimate is requested. */
+/** Maximum number of records to count exactly when an estimate is requested. */
 const maxExactCount = 10_000;
 
 /**
@@ -194,7 +194,7 @@ function listStatement(
   });
 }
 
-/** Returns the batch form of a list's statement, for lists that differ only in their values. */
+/** Returns the batch form of a list's statement, which merges lists that differ only in their values. */
 const listOfMany = (page: ($: Placeholder<ListPlan>) => string): BatchForm<ListPlan> => ({
   write: ($) => ` select ${inputIndex}, _p.* from ${inputs} cross join lateral (${page($)}) _p`,
   differ: 0,

@@ -12,7 +12,7 @@ import type { ItemTable } from './items.ts';
 import type { Projection } from './projection.ts';
 import type { EncodedJson, OperationResult } from './results.ts';
 
-/** The authenticated caller and its organization. IDs are decimal text. */
+/** The authenticated caller and its organization. IDs are decimal strings. */
 export interface Principal {
   /** `command` is the command line, `partner` a partner endpoint. */
   readonly kind: 'key' | 'user' | 'command' | 'partner';
@@ -30,7 +30,7 @@ export interface Principal {
 export interface Trace {
   /** Lane of the last statement. */
   lane: Lane | undefined;
-  /** Duration of all statements including their waits for a slot, in milliseconds. */
+  /** Total duration of all statements, including time spent waiting for a slot, in milliseconds. */
   statementMs: number;
   /** The first statements, in order; absent if tracing is disabled. */
   readonly statements?: TracedStatement[] | undefined;
@@ -49,7 +49,7 @@ interface TracedStatement {
 /** The author of a write, as recorded in the organization's change log. */
 export interface Caller extends EffectCaller {
   readonly principal: Principal;
-  /** The request's trace, if it is measured. */
+  /** The request's trace; absent if the request is not measured. */
   readonly trace?: Trace;
 }
 
@@ -103,7 +103,7 @@ export interface CreateInput extends BodyInput {
 /** The input of an operation that updates one record. */
 export interface UpdateInput extends RecordInput, BodyInput {}
 
-/** The input of any operation. Operations use different parts of it. */
+/** The input of any operation. Each operation uses only some of its properties. */
 export interface EveryInput extends ListInput, UpdateInput, CreateInput {}
 
 /**
@@ -121,7 +121,7 @@ export interface Idempotency {
   readonly bodyHash: string;
 }
 
-/** The input for compiling an operation. */
+/** The context for compiling a resource's operations. */
 export interface OperationContext {
   readonly definition: ResourceDefinition;
   readonly body: BodyRules;
@@ -130,7 +130,7 @@ export interface OperationContext {
   readonly projection: Projection;
   /** The projections of all resources, by name. */
   readonly projections: ReadonlyMap<string, Projection>;
-  /** Maximum number of characters to select from each text (see `excerpts.ts`); unlimited if absent. */
+  /** Maximum number of characters to select from each text value (see `excerpts.ts`); unlimited if absent. */
   readonly excerpt?: number;
   /** The effects of every write in this instance. */
   readonly effects: readonly Effect[];
@@ -151,13 +151,13 @@ export interface OperationPlan {
   readonly caller: Caller;
 }
 
-/** The OpenAPI description of an operation. The other parts are derived from its path, action and status. */
+/** The OpenAPI description of an operation. The rest is derived from its path, action and status. */
 export interface OperationDescription {
   readonly operationId: string;
   readonly summary: string;
   /** Additional query parameters. */
   readonly parameters?: readonly JsonSchema[];
-  /** The description of the body; undefined if the operation does not have one. */
+  /** The request body; undefined if the operation does not have one. */
   readonly body?: {
     readonly description?: string;
     /** Name of the body's schema in the document. */
@@ -170,7 +170,7 @@ export interface OperationDescription {
   };
 }
 
-/** The names of a resource in the OpenAPI document. */
+/** A resource's names in the OpenAPI document. */
 export interface DescribedResource {
   readonly definition: ResourceDefinition;
   /** Singular with an article, for example "a lead". */
@@ -205,7 +205,7 @@ export interface Operation<
   readonly path: string;
   /** Whether the body contains several items, whose errors are reported by index. */
   readonly isBatch?: true;
-  /** Headers of the response on success, in addition to those of every response. */
+  /** Response headers on success, in addition to the headers of every response. */
   readonly responseHeaders?: Readonly<Record<string, JsonSchema>>;
   /** The required grant. */
   readonly action: Action;
@@ -213,7 +213,7 @@ export interface Operation<
   readonly status: 200 | 201;
   /** Requirements for the body that differ from the defaults. */
   readonly body?: BodyRequirements;
-  /** Additional formats of the whole result, see `export` of {@link CompiledOperation}. */
+  /** Additional formats for the complete result; see `export` of {@link CompiledOperation}. */
   readonly formats?: readonly FormatName[];
   readonly compile: (context: OperationContext) => CompiledOperation<P, Input, Result, Planned>;
   readonly describe: (resource: DescribedResource) => OperationDescription;
@@ -227,8 +227,8 @@ export interface ExplainRejection<P extends OperationPlan = OperationPlan> {
   /** Returns the statement that finds the rejected items, or undefined if no item can be rejected. */
   readonly statement: (plan: P) => Statement | undefined;
   /**
-   * Returns the plan without the items rejected according to the statement's rows. @throws HttpError if it
-   * cannot continue
+   * Returns the plan without the rejected items, which the statement's rows identify.
+   * @throws HttpError if the write cannot continue
    */
   readonly remaining: (plan: P, rows: TextRows) => P;
 }
@@ -243,7 +243,7 @@ export interface BatchSplitter<P extends OperationPlan = OperationPlan> {
   readonly without: (plan: P, failures: ReadonlyMap<number, HttpError>) => P;
 }
 
-/** Reads the complete result of an operation in batches, for export formats. */
+/** Reads an operation's complete result in batches, for export formats. */
 export interface ExportReader<P extends OperationPlan = OperationPlan> {
   /**
    * Validates the input and returns the plan for the first batch.
@@ -254,13 +254,13 @@ export interface ExportReader<P extends OperationPlan = OperationPlan> {
   readonly begin: (plan: P) => readonly Statement[];
   /** Returns the ASCII text before the first record. */
   readonly head: (plan: P, format: FormatName) => string;
-  /** Returns a batch's statement, whose rows are records in the format. */
+  /** Returns a batch's statement, which selects records in the format. */
   readonly statement: (plan: P, format: FormatName) => Statement;
   /** Returns a batch's records in the format and the plan for the next batch, or undefined after the last batch. */
   readonly batch: (plan: P, rows: TextRows) => { readonly bytes: EncodedJson; readonly next: P } | undefined;
 }
 
-/** A compiled operation of one resource. `Planned` is a promise if validation is asynchronous. */
+/** An operation compiled for one resource. `Planned` is a promise if validation is asynchronous. */
 export interface CompiledOperation<
   P extends OperationPlan = OperationPlan,
   Input extends OperationInput = EveryInput,
@@ -276,7 +276,7 @@ export interface CompiledOperation<
   readonly statement: (plan: P) => Statement | undefined;
   /** Returns the result of a plan's statement. @throws HttpError 404 if the record does not exist */
   readonly result: (plan: P, rows: TextRows) => Result;
-  /** Returns whether a failed statement did not write anything and can succeed if retried. */
+  /** Returns whether a failed statement wrote nothing and can succeed if retried. */
   readonly retryable?: (cause: unknown) => boolean;
   /** Returns the minimum number of records that the statement creates; absent if it never creates records. */
   readonly creates?: (plan: P) => number;
@@ -286,7 +286,7 @@ export interface CompiledOperation<
    * Returns a second statement if the first one's rows require it. The second statement's rows are appended.
    */
   readonly followUp?: (plan: P, rows: TextRows) => Statement | undefined;
-  /** Explains a write that the database rejected. */
+  /** Explains why the database rejected a write. */
   readonly rejection?: ExplainRejection<P>;
   /** Splits a batch into items; absent for single writes. */
   readonly splitter?: BatchSplitter<P>;
@@ -298,7 +298,7 @@ const everyGrant = grantMasks([{ object: wildcard, action: wildcard }]);
 
 /**
  * Returns a caller with every grant in an organization.
- * @param author the author of its changes; the command line by default
+ * @param author the author of the caller's changes; the command line by default
  */
 export const commandCaller = (
   organization: string,

@@ -61,7 +61,7 @@ export const currentNames =
       body: { get: () => body((input as Input & BodyInput).body) },
     }) as Input;
 
-/** Makes an operation accept former field names. */
+/** Wraps an operation so that it accepts former field names. */
 function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): RoutedOperation['compiled'] {
   const translate = currentNames(aliases);
   const exports = compiled.export;
@@ -74,7 +74,7 @@ function withAliases(compiled: RoutedOperation['compiled'], aliases: Aliases): R
 
 type Planned = OperationPlan | Promise<OperationPlan>;
 
-/** An operation as used by routes, independent of its plan type. */
+/** An operation in the form that routes use, which does not depend on the plan type. */
 interface RoutedOperation {
   readonly operation: Operation<OperationPlan, EveryInput, OperationResult, Planned>;
   readonly compiled: CompiledOperation<OperationPlan, EveryInput, OperationResult, Planned>;

@@ -39,7 +39,7 @@ interface PatchPlan extends WriteById, WriteValues {
   readonly fieldNames: readonly string[];
 }
 
-/** Returns rules that accept bodies without required fields. */
+/** Returns rules for bodies in which required fields can be absent. */
 const patchRules = ({ definition: { fields }, body }: OperationContext): BodyRules =>
   fields.some(({ required }) => required) ? bodyRules(fields, true) : body;
 

@@ -4,7 +4,7 @@ import type { OperationContext, RecordInput } from './operation.ts';
 /** A record's versions, as selected by {@link OperationContext.projection}. */
 type Versions = string;
 
-/** Conditions on a record's versions, from entity tags. */
+/** Conditions on a record's versions, derived from entity tags. */
 interface Preconditions {
   /** The record must have one of these versions; null if any version is accepted. */
   readonly match: readonly Versions[] | null;
@@ -20,11 +20,11 @@ export interface ConditionalPlan {
   readonly conditions: Preconditions | undefined;
 }
 
-/** Returns an entity tag without quotes, which consists of the record's versions and the projection's mark. */
+/** Returns an entity tag, without quotes. It consists of the record's versions and the projection's mark. */
 export const entityTag = ({ projection }: OperationContext, versions: Versions): string =>
   `${versions}-${projection.mark}`;
 
-/** Returns the versions of the entity tags in a plan's conditions. */
+/** Extracts the versions from the entity tags in a request's conditions. */
 export function preconditionsOf(
   context: OperationContext,
   { conditions }: Pick<RecordInput, 'conditions'>,
@@ -39,8 +39,8 @@ export function preconditionsOf(
 }
 
 /**
- * Returns the first unmet condition in the order of RFC 9110, section 13.2.2. @param versions undefined if
- * the response has no entity tag
+ * Returns the first unmet condition, in the order specified by RFC 9110, section 13.2.2.
+ * @param versions undefined if the response has no entity tag
  */
 export function unmetPrecondition(
   { match, noneMatch }: Preconditions,
@@ -64,9 +64,7 @@ const match = ({ conditions }: ConditionalPlan) =>
 const noneMatch = ({ conditions }: ConditionalPlan) =>
   conditions?.noneMatch === '*' ? null : (conditions?.noneMatch ?? null);
 
-/**
- * Returns the versions of a tag issued for the current definition of the resource. Other tags never match.
- */
+/** Extracts the versions from a tag issued for the resource's current definition. Other tags never match. */
 function versionsIn({ projection }: OperationContext, tag: string): Versions[] {
   const end = `-${projection.mark}`;
   return tag.endsWith(end) ? [tag.slice(0, -end.length)] : [];

@@ -17,7 +17,7 @@ import type { OperationContext, Principal } from './operation.ts';
 import type { Projection } from './projection.ts';
 import { type RowScope, visibleSql } from './rows.ts';
 
-/** The key of expanded records in responses. Fields cannot have this name. */
+/** The key that contains expanded records in responses. Fields cannot have this name. */
 const expansionColumn = { name: 'expanded', type: { encode: verbatim, csv: { encode: textCell } } };
 
 /** Returns the columns that a request selects from each record, in order. */
@@ -45,9 +45,7 @@ export function selectProjection(
   };
 }
 
-/**
- * Returns an SQL expression for the referenced record as JSON, which is null if the record does not exist.
- */
+/** Returns an SQL expression for the referenced record as JSON. It is null if the record does not exist. */
 function referredRecord(
   { projections }: OperationContext,
   reference: Field,
@@ -75,9 +73,8 @@ export function authorizeExpansion(
 const maxShapes = 500;
 
 /**
- * Caches an operation's statements whose text depends on the request, and prepares each when it is first
- * needed.
- * @param prefix the prefix of the statements' names
+ * Caches an operation's request-dependent statements, and prepares each of them on first use.
+ * @param prefix the prefix of the statement names
  * @returns a function that returns the statement for a shape and prepares it under a unique name if necessary
  */
 export function statementsByShape<Input>(

@@ -14,19 +14,19 @@ export interface Projection {
   /** The columns stored in the change log: the record's own fields except sensitive ones. */
   readonly loggedColumns: string;
   /**
-   * SQL expression for the versions that determine the record's text: its own version and those of joined
-   * records.
+   * SQL expression for the versions that determine the record's text: its own version and the versions of
+   * joined records.
    */
   readonly versions: string;
-  /** Like `versions`, but without joins, for the preconditions of writes. */
+  /** Like `versions`, but without joins, for write preconditions. */
   readonly currentVersions: string;
-  /** Identifies the projection. Definitions that return the same row differently have different marks. */
+  /** Identifies the projection. Definitions that represent the same row differently have different marks. */
   readonly mark: string;
 }
 
 /**
  * Returns the record's columns, named after its fields, and the joins for joined fields.
- * @param excerpt maximum number of characters per text; unlimited if undefined
+ * @param excerpt maximum length of text values, in characters; unlimited if undefined
  */
 export function projection(
   definition: ResourceDefinition,

@@ -9,7 +9,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 const byteOrderMark = Buffer.from('\ufeff');
 const jsonTypes = ['application/json'];
 
-/** The content types of a JSON merge patch. */
+/** Content types accepted for a JSON merge patch. */
 export const mergePatchTypes: readonly string[] = [...jsonTypes, 'application/merge-patch+json'];
 
 /**
@@ -36,8 +36,8 @@ export function readBody(
 
 /**
  * Parses bytes as JSON with exact numbers, regardless of their content type.
- * @param options `line`: the number of the first line in messages
- * @throws HttpError 400 unless the bytes are JSON in UTF-8 that is within the limits of the parser
+ * @param options `line`: number of the first line, for error messages
+ * @throws HttpError 400 unless the bytes are JSON in UTF-8 and within the parser's limits
  */
 export function readJson(
   bytes: Buffer,

@@ -28,7 +28,7 @@ interface ReadPlan extends OperationPlan, ById, ConditionalPlan {
   readonly projection: RequestedProjection | undefined;
 }
 
-/** Decodes a part of a record. */
+/** Decodes a partial record. */
 const decodePart = rowDecoder({ json: cell.encoded });
 
 /** `GET /R/{id}`: returns the record, or 304 if the caller has the current version. */

@@ -23,7 +23,7 @@ import { statementsByShape } from './projected-columns.ts';
 import { organizationOf, visibleSql } from './rows.ts';
 import { type ById, byIdSql, effectsOf, tableOf, updateOf } from './statements.ts';
 
-/** The filters of a resource's list, for use on records outside the list. */
+/** A resource's list filters, for use outside lists. */
 export interface Matching {
   /** Names of the filter parameters. */
   readonly parameters: readonly string[];
@@ -75,7 +75,7 @@ export function matching(context: OperationContext): Matching {
   };
 }
 
-/** A resource as needed by {@link Records}. */
+/** The properties of a resource that {@link Records} needs. */
 export interface RecordResource {
   readonly name: string;
   readonly definition: ResourceDefinition;
@@ -83,7 +83,7 @@ export interface RecordResource {
   readonly operations: Pick<CompiledOperations, 'create'>;
 }
 
-/** Access to existing records for modules, within the module's transaction. IDs are decimal text. */
+/** Access to existing records for modules, within the module's transaction. IDs are decimal strings. */
 export interface ExistingRecords {
   /**
    * Updates some fields of a record, including read-only fields.
@@ -94,7 +94,7 @@ export interface ExistingRecords {
    * Finds a record by its ID or by a lookup field, and locks it. If several records match, returns the
    * newest.
    * @param key the field and its value
-   * @param last a field and its values in records that are returned only if no other record matches
+   * @param last a field and values; records with these values are returned only if no other record matches
    */
   readonly find: (
     resource: string,
@@ -103,10 +103,10 @@ export interface ExistingRecords {
   ) => Promise<string | undefined>;
 }
 
-/** Access to records that can also create records. */
+/** Access to existing records, with the ability to create records. */
 export interface Records extends ExistingRecords {
   /**
-   * Creates a record like POST.
+   * Creates a record as POST does.
    * @param readOnly values for read-only fields, as text that PostgreSQL parses
    * @throws HttpError 400 with all invalid fields; 409 for a duplicate value
    */
@@ -118,8 +118,8 @@ export interface Records extends ExistingRecords {
 }
 
 /**
- * Runs a function that can create a record, in a transaction.
- * @throws HttpError 403 if the organization has reached its maximum number of records
+ * Runs a function that can create a record, within a transaction.
+ * @throws HttpError 403 if the organization has reached its record limit
  */
 export async function creatingRecords<T>(
   database: Database,
@@ -138,8 +138,8 @@ export async function creatingRecords<T>(
 }
 
 /**
- * Returns access to records for one caller, whose number is not limited.
- * @param run runs a statement within the caller's transaction and returns the ID in its first row
+ * Returns access to records for one caller, without a limit on the number of records.
+ * @param run runs a statement within the caller's transaction and returns the ID from its first row
  */
 export function records(
   resources: readonly RecordResource[],
@@ -202,9 +202,7 @@ function fieldOf({ name, fields }: ResourceDefinition, fieldName: string): Field
   return field;
 }
 
-/**
- * Returns a field's columns with their values from the body. Values for read-only fields are sent as text.
- */
+/** Returns a field's columns and their values from the body. Values for read-only fields are sent as text. */
 function assignValue(field: Field, $: Placeholder<WriteValues>): Assignment[] {
   const write = field.readOnly ? (value: unknown) => [String(value)] : (field.type.write ?? (() => []));
   return assign<WriteValues>(field, $, ({ body }) => write(body[field.name]));

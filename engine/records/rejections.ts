@@ -39,8 +39,8 @@ export const isRejection = (cause: unknown): boolean =>
   [foreignKeyViolation, uniqueViolation].includes(sqlState(cause) ?? '');
 
 /**
- * The records that a statement writes: new records, existing records by ID (replaced or updated), or existing
- * records by unique values.
+ * The records that a statement writes: new records, existing records found by ID (to replace or update), or
+ * existing records found by unique values.
  */
 type WriteTarget = 'create' | 'replace' | 'patch' | { readonly match: Unique };
 
@@ -81,7 +81,7 @@ export function createRejectionFinder(
       const existing = existingRecordSql(definition, table, writes, $);
       const values = [
         ...uniqueFields.map((field, index) => `${finalValue(field)} as _u${index}`),
-        // Only IDs from the request are checked, because the response contains them.
+        // Only IDs from the request are checked, because error messages contain the IDs.
         ...references.map(
           (field, index) =>
             `case when ${table.hasField(field)} then ${table.assignments(field)[0]?.value ?? 'null'} end as _r${index}`,
@@ -146,7 +146,10 @@ export function explainRejection<P extends OperationPlan>(
 
 type ErrorOf<E> = (row: readonly Cell[], canRead: boolean) => E | undefined;
 
-/** Returns a function that reads a missing reference from a row. @param column index of its column */
+/**
+ * Returns a function that reads a missing reference from a row.
+ * @param column index of the reference's column
+ */
 function missingReference({ name, to }: Field, column: number): ErrorOf<FieldIssue> {
   const decode = rowDecoder({ id: cell.nullableText }, column);
   return (row) => {
@@ -155,7 +158,10 @@ function missingReference({ name, to }: Field, column: number): ErrorOf<FieldIss
   };
 }
 
-/** Returns a function that reads a duplicate from a row. @param column index of its first column */
+/**
+ * Returns a function that reads a duplicate from a row.
+ * @param column index of the first of its two columns
+ */
 function duplicate(unique: Unique, column: number): ErrorOf<HttpError> {
   const decode = rowDecoder({ isRepeated: cell.flag, existing: cell.nullableText }, column);
   return (row, canRead) => {
@@ -187,9 +193,9 @@ function existingRecordSql(
 }
 
 /**
- * Finds the batch items that an operator's constraint or trigger rejects, by writing ever smaller subsets of
- * the batch in a transaction that is rolled back. Runs at most two statements per item. A query cannot find
- * these items, because such a rule can be arbitrary code.
+ * Finds the batch items that an operator's constraint or trigger rejects, by writing successively smaller
+ * subsets of the batch in a transaction that is rolled back. Runs at most two statements per item. A query
+ * cannot find these items, because a constraint or trigger can run arbitrary code.
  * @returns the errors by item index; empty if each item is accepted on its own
  */
 export function rejectedItems<P extends OperationPlan>(

@@ -87,9 +87,9 @@ interface ClearOptions {
 }
 
 /**
- * Returns the common table expressions that set references to records deleted by `_written` to null, with the
- * effects of an update. Foreign keys only reject remaining references. If the database changed records by
- * itself, the change log would be incomplete.
+ * Returns the common table expressions that set references to records deleted by `_written` to null, and run
+ * the effects of the updates. Foreign keys only reject remaining references. If they cleared references
+ * instead, the change log would be incomplete.
  */
 const clearReferencesSql = (
   { definition, referrers, effects, projections }: OperationContext,

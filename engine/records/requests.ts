@@ -12,9 +12,7 @@ export const basePlan = ({ caller }: OperationInput): OperationPlan => ({
   caller,
 });
 
-/**
- * Returns the record's ID. @throws HttpError 404 if it is not an int64, because such a record cannot exist
- */
+/** Returns the record's ID. @throws HttpError 404 if it is not an int64, because no such record can exist */
 export function recordId(
   { definition }: Pick<OperationContext, 'definition'>,
   { id: text }: { readonly id: string },

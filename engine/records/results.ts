@@ -8,9 +8,12 @@ export type EncodedJson = string | Buffer;
 export interface RecordResult {
   readonly kind: 'record';
   readonly json: EncodedJson;
-  /** Entity tag, without quotes; undefined for a part of a record. */
+  /** Entity tag, without quotes; undefined for a partial record. */
   readonly tag?: string | undefined;
-  /** Whether the input's `noneMatch` contains the entity tag, so the caller already has this version. */
+  /**
+   * Whether the input's `noneMatch` contains the entity tag, in which case the caller already has this
+   * version.
+   */
   readonly isKnown?: boolean;
 }
 
@@ -20,7 +23,7 @@ export interface CreatedResult {
   readonly json: EncodedJson;
   /** Entity tag, without quotes. */
   readonly tag: string;
-  /** ID as decimal text. */
+  /** ID as a decimal string. */
   readonly id: string;
   /** Whether an earlier request with the same idempotency key created the record. */
   readonly isReplayed: boolean;
@@ -36,7 +39,7 @@ export interface PageResult {
   readonly kind: 'page';
   /** The records as JSON, separated by commas. */
   readonly json: EncodedJson;
-  /** Page number as decimal text. */
+  /** Page number as a decimal string. */
   readonly page: string;
   /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;

@@ -2,7 +2,7 @@ import { type Placeholder, record } from '../sql/index.ts';
 
 /** The values bound by every statement for records. */
 export interface RowScope {
-  /** ID of the caller's organization, as decimal text. */
+  /** ID of the caller's organization, as a decimal string. */
   readonly organization: string;
 }
 
@@ -13,8 +13,8 @@ export const organizationOf = (placeholder: Placeholder<RowScope>): string =>
   `${placeholder(organization)}::bigint`;
 
 /**
- * Returns the condition that limits rows to those visible to a caller, which are the rows of its
- * organization. Every statement for records must apply it to every table that it reads or writes. Additional
+ * Returns the condition that limits rows to those visible to the caller, that is, to its organization's rows.
+ * Every statement for records must apply this condition to every table that it reads or writes. Additional
  * visibility conditions belong here.
  * @param alias the table's alias; empty if it has none
  */

@@ -26,9 +26,9 @@ import type { Projection } from './projection.ts';
 import type { RecordResult } from './results.ts';
 import { organizationOf, type RowScope, visibleSql } from './rows.ts';
 
-/** A plan that concerns one record. */
+/** A plan for one record. */
 export interface ById extends RowScope {
-  /** ID as decimal text. */
+  /** ID as a decimal string. */
   readonly id: string;
 }
 
@@ -53,7 +53,7 @@ export const selectRead = (context: OperationContext): string =>
   selectRecord(context, tableOf(context), `, ${context.projection.versions} as "_versions"`);
 
 /**
- * Returns a SELECT of records as JSON, with their versions and IDs, each as text.
+ * Returns a SELECT statement for records as JSON, with their versions and IDs as text.
  * @param names the names of the three columns
  * @param first an additional first column, followed by a comma
  * @param join an additional join, starting with a space
@@ -79,7 +79,7 @@ export const decodeRecord = rowDecoder(recordColumns);
 /** Decodes a written record. */
 export const decodeWritten = rowDecoder(writtenColumns);
 
-/** Returns the row of a record. @throws HttpError 404 if the record does not exist */
+/** Returns a record's row. @throws HttpError 404 if the record does not exist */
 export function foundRow(
   { definition }: Pick<OperationContext, 'definition'>,
   [row]: TextRows,
@@ -101,7 +101,7 @@ interface Write<P> {
   readonly isAlone?: boolean;
   readonly action: WriteAction;
   /**
-   * Returns the INSERT, UPDATE or DELETE, which returns the written rows.
+   * Returns the INSERT, UPDATE or DELETE statement, which returns the written rows.
    * @param source the table of inputs; undefined for one input
    * @param condition the condition that finds the record; empty for an INSERT
    */
@@ -120,8 +120,8 @@ interface Write<P> {
 }
 
 /**
- * Returns a join of written rows to their inputs, starting with a space. @param column the row's column with
- * the ID of its input's record
+ * Returns a join of written rows to their inputs, starting with a space.
+ * @param column the column of written rows that contains the ID of the input's record
  */
 export type JoinInputs = (row: string, column?: string) => string;
 
@@ -168,7 +168,7 @@ function effectsAndResult<P extends OperationPlan>(
 }
 
 /**
- * Returns the statement for many inputs, see {@link BatchForm}.
+ * Returns the statement for many inputs; see {@link BatchForm}.
  * @param id SQL expression for the ID of an input's record
  */
 function writeMany<P extends OperationPlan>(
@@ -188,14 +188,14 @@ function writeMany<P extends OperationPlan>(
 /**
  * Joins written rows to their inputs.
  * @param organization SQL expression for the input's organization
- * @param id SQL expression for its record's ID
+ * @param id SQL expression for the ID of the input's record
  */
 const joinInputs =
   (organization: string, id: string): JoinInputs =>
   (row, column = 'id') =>
     ` join ${inputs} on ${row}."organization_id" = ${organization} and ${row}.${quote(column)} = ${id}`;
 
-/** Prepares an INSERT. If it has many inputs, they provide the new IDs as "_id". */
+/** Prepares an INSERT statement. If there are many inputs, they provide the new IDs as "_id". */
 export function prepareInsert<P extends OperationPlan & RowScope>(
   context: OperationContext,
   write: Write<P>,
@@ -223,7 +223,7 @@ export function prepareInsert<P extends OperationPlan & RowScope>(
 /** A plan that writes one record if it meets the request's preconditions. */
 export interface WriteById extends OperationPlan, ById, ConditionalPlan {}
 
-/** A write of one record. */
+/** A prepared write of one record. */
 interface PreparedWrite<P, C extends Columns> {
   readonly statement: (plan: P) => Statement;
   /**
@@ -277,7 +277,7 @@ export function prepareById<P extends WriteById, C extends Columns>(
 
 /** The rows written by a statement. */
 interface WrittenRows {
-  /** Name of the expression that wrote them and returns the table's rows. */
+  /** Name of the expression that wrote the rows and returns all of their columns. */
   readonly name: string;
   /**
    * Name of another expression that contains the rows' organization, ID and version. Its column `json`
@@ -315,7 +315,7 @@ export const effectsOf = (
     )
     .join('');
 
-/** Properties of the written resource that are used by effects. */
+/** Properties of the written resource that effects use. */
 interface EffectTarget extends Pick<OperationContext, 'effects'> {
   readonly definition: Pick<OperationContext['definition'], 'name'>;
   readonly projection: Pick<Projection, 'loggedColumns'>;
@@ -351,7 +351,7 @@ export const prepareUpdate = <P extends WriteById>(
   });
 
 /**
- * Returns an UPDATE. Without columns, it still returns whether the record exists.
+ * Returns an UPDATE statement. Without columns, it still returns whether the record exists.
  * @param from additional tables, starting with a space
  */
 export function updateOf(

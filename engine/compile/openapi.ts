@@ -23,9 +23,9 @@ import {
 } from './schemas.ts';
 
 /**
- * Returns the date of the oldest deprecation on a path and the earliest date on which a deprecated name can be removed,
- * or undefined if nothing is deprecated.
- * @param isFormer whether the path contains the resource's former name
+  * Returns the date of the oldest deprecation on a path and the earliest date on which a deprecated name can
+  * be removed, or undefined if nothing is deprecated.
+  * @param isFormer whether the path contains the resource's former name
  */
 export function deprecationOf(
   { alias, fields }: ResourceDefinition,
@@ -57,7 +57,7 @@ const deprecationHeaders = {
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
-  /** Operations, keyed by path and method. Each path's `parameters` key lists the parameters its operations share. */
+  /** Operations, keyed by path and method. The `parameters` key lists parameters shared by the operations. */
   readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema | readonly JsonSchema[]>>>>;
   /** Requests sent by the instance, keyed by name. */
   readonly webhooks?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;

@@ -91,7 +91,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Yields every request with a distinct statement. For similar lists in the `scan` lane, yields only the first one. */
+/** Yields every request with a distinct statement, but only one of several similar `scan` lists. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(

@@ -83,8 +83,8 @@ export const textVariable = (name: string, fallback: string): Variable<string> =
 });
 
 /**
- * Declares a variable that contains the path to a file or folder. Relative paths are resolved against the working
- * directory. The fallback can also depend on the working directory.
+  * Declares a variable that contains the path to a file or folder. Relative paths are resolved against the
+  * working directory. The fallback can also depend on the working directory.
  */
 export const pathVariable = (
   name: string,
@@ -102,9 +102,10 @@ export const pathVariable = (
 });
 
 /**
- * Declares a folder in this package whose files are extended by files in the instance's folder. The value is null if
- * this package is the instance, or if the variable is set, because the instance's folder is then complete.
- * @param name the variable that names the instance's folder
+  * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
+  * null if this package is the instance, or if the variable is set, because the instance's folder is then
+  * complete.
+  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
   name,
@@ -155,7 +156,7 @@ export const effectiveVariables = (variables: Variables, environment: Environmen
     return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isSet: false };
   });
 
-/** Minimum length of a known name for its near misses to be errors. For shorter names, they are only notes. */
+/** Minimum length of a known name for its near misses to be errors rather than notes. */
 const minNearMissLength = 8;
 
 /**

@@ -17,7 +17,7 @@ export interface Actor {
   readonly audited: boolean;
 }
 
-/** Returns the actor for changes made by CLI commands, including the command that creates the demo organization. */
+/** Returns the actor for changes made by CLI commands, including creation of the demo organization. */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,

@@ -20,7 +20,7 @@ declare module '../tables/index.ts' {
       object: string;
       object_id: string | null;
       request_id: string | null;
-      /** The version created by the change. This and the next two columns are null if the object is not a record. */
+      /** Version created by the change. Like the next two columns, null if the object is not a record. */
       version: string | null;
       /** The record after the change, as JSON, or null if the record was deleted. */
       record: string | null;
@@ -87,9 +87,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records each write in the organization's change log. Each row contains the record's state after the write. The
- * state before the write is in the previous version's row. If that row does not exist, the new row contains both states.
- * The row for a deletion contains only the previous state.
+  * Records each write in the organization's change log. Each row contains the record's state after the write.
+  * The state before the write is in the previous version's row. If that row does not exist, the new row
+  * contains both states. The row for a deletion contains only the previous state.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),

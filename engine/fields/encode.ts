@@ -1,9 +1,10 @@
 /**
- * Writes a value as JSON.
- * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
- * @param target output buffer, with room for {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
- * @param offset position in `target` of the first byte to write
- * @returns the position after the last byte written
+  * Writes a value as JSON.
+  * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
+  * @param target output buffer, with room for {@link maxJsonBytesPerByte} bytes per byte of the value, plus
+  * two
+  * @param offset position in `target` of the first byte to write
+  * @returns the position after the last byte written
  */
 export type Encoder = (
   source: Uint8Array,
@@ -110,13 +111,13 @@ export interface CsvFormat {
   /** Encodes a non-null value selected by `read` as a cell. */
   readonly encode: Encoder;
   /**
-   * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the value is
-   * absent, or the original text if it cannot be converted, so that validation rejects it.
+    * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the
+    * value is absent, or the original text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (cell: string | undefined) => unknown;
 }
 
-/** Returns a CSV format for values that are never empty strings, so an empty cell means that the value is absent. */
+/** Returns a CSV format for values that are never empty strings, so that an empty cell means absent. */
 export const valueCells = (encode: Encoder, parse: (text: string) => unknown): CsvFormat => ({
   encode,
   parse: (cell) => (cell === undefined || cell === '' ? undefined : parse(cell)),

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 // Parses numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another
 // record.
 
-/** A JSON number that a JavaScript number cannot represent exactly. `source` is the number as written in the body. */
+/** A JSON number, as written in `source`, that a JavaScript number cannot represent exactly. */
 export class ExactNumber {
   readonly source: string;
   constructor(source: string) {
@@ -41,7 +41,7 @@ export function integerText(value: unknown): string | undefined {
 
 const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
-/** Maximum length of a number, enough for the smallest double with 100 digits, written without an exponent. */
+/** Maximum length of a number: enough for the smallest double with 100 digits and without an exponent. */
 const maxLength = 500;
 
 /**
@@ -93,7 +93,7 @@ export function jsonNumber(text: string): number | ExactNumber | undefined {
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** Key of the object that replaces a number during JSON.parse. A reviver would take a microsecond per value. */
+/** Key of the object that replaces a number for JSON.parse. A reviver would take a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
 /** The position of a number in the JSON text. */
@@ -124,8 +124,9 @@ const riskyPattern = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 const shortestRisky = '1e100'.length;
 
 /**
- * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter: 10e-001,
- * 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing zeros.
+  * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter:
+  * 10e-001, 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing
+  * zeros.
  */
 function isInexact(source: string): boolean {
   if (!riskyPattern.test(source)) return false;
@@ -134,8 +135,8 @@ function isInexact(source: string): boolean {
 }
 
 /**
- * The position of a number's significant digits in its text, and the power of ten of the first digit. The range is
- * empty for zero.
+  * The position of a number's significant digits in its text, and the power of ten of the first digit. The
+  * range is empty for zero.
  */
 interface Parts {
   readonly text: string;
@@ -180,7 +181,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds, in one pass, the numbers that a double would change. Invalid JSON is left for JSON.parse to reject. */
+/** Finds, in one pass, the numbers that a double would change. Leaves invalid JSON for JSON.parse to reject. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;
@@ -213,7 +214,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
   return spans;
 }
 
-/** Returns the position of a string's closing quote, or the length of the text if the closing quote is missing. */
+/** Returns the position of a string's closing quote, or the text length if the quote is missing. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;

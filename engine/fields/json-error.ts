@@ -1,5 +1,6 @@
-// Finds the position of a syntax error. V8's messages often omit the position, and quote text that can contain personal
-// data. The functions read bytes, because reading the characters of a string can take four times as long.
+// Finds the position of a syntax error. V8's messages often omit the position, and quote text that can
+// contain personal data. The functions read bytes, because reading the characters of a string can take four
+// times as long.
 
 const code = (character: string): number => character.charCodeAt(0);
 const [quote, backslash, colon, comma] = [code('"'), code('\\'), code(':'), code(',')];
@@ -22,8 +23,8 @@ const isHexDigit = (here: number): boolean =>
 const [value, firstValue, key, firstKey, colonAfterKey, end] = [0, 1, 2, 3, 4, 5];
 
 /**
- * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. If the text is incomplete,
- * returns its length; if it is valid, undefined. Runs in linear time and without recursion.
+  * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. If the text is
+  * incomplete, returns its length; if it is valid, undefined. Runs in linear time and without recursion.
  */
 export function jsonErrorOffset(json: Uint8Array): number | undefined {
   /** The closing bracket of each open container, indexed by the container's depth, starting at 1. */
@@ -81,7 +82,7 @@ function endOfBlanks(json: Uint8Array, start: number): number {
   return json.length;
 }
 
-/** Returns the end offset of the scalar that starts at an offset, or the complement (`~`) of the offset of an error. */
+/** Returns the end offset of the scalar that starts at an offset, or `~offset` of an error. */
 function endOfScalar(json: Uint8Array, start: number): number {
   const here = byteAt(json, start);
   if (here === quote) return endOfString(json, start);

@@ -14,7 +14,7 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** Parses a cell or other trimmed text. Text that is not a number is returned unchanged, so validation reports it. */
+/** Parses trimmed text. Text that is not a number is returned unchanged, so that validation rejects it. */
 const numberOrText = (text: string): unknown => jsonNumber(text) ?? text;
 const numberCells = valueCells(verbatim, numberOrText);
 

@@ -8,14 +8,14 @@ export const trimmedText = (text: string): string | undefined =>
 
 // Index keys for text columns.
 
-/** Maximum number of characters of a string to index. PostgreSQL limits B-tree entries to about 2,700 bytes. */
+/** Number of characters in an indexed prefix. PostgreSQL limits B-tree entries to about 2,700 bytes. */
 export const indexedLength = 100;
 /** Returns an SQL expression for the indexed prefix of a string. */
 export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
 
 /** A method of finding records by text. */
 interface LookupKind {
-  /** Returns an SQL expression that is equal for equivalent strings. It must be immutable, because it is indexed. */
+  /** Returns an SQL expression that is equal for equivalent strings. Must be immutable so it can be indexed. */
   readonly key: (text: string) => string;
   /** Returns whether only a few records share the key for a value. Absent if this is true of every value. */
   readonly isSelective?: (value: string) => boolean;
@@ -71,7 +71,7 @@ export interface ColumnDefinition {
   /** PostgreSQL type. */
   readonly type: string;
   readonly collation?: string;
-  /** SQL expression for a generated value, based on a record's sequence number `n`, used to analyze query plans. */
+  /** SQL expression that generates a value from a record's sequence number `n`, used to analyze query plans. */
   readonly sample: string;
 }
 
@@ -81,8 +81,8 @@ interface FormControl {
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
   readonly help?: string;
   /**
-   * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original text if it
-   * cannot be converted, so that validation rejects it.
+    * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original
+    * text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (text: string) => unknown;
 }
@@ -146,8 +146,8 @@ export interface FieldType {
   /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
   readonly toBound?: (value: string) => string;
   /**
-   * Returns the condition "column equals placeholder", which uses the lookup's index, if any. Absent if values cannot
-   * be filtered.
+    * Returns the condition "column equals placeholder", which uses the lookup's index, if any. Absent if
+    * values cannot be filtered.
    */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** Same as `equals`, but returns the condition "column is one of placeholder", whose value is an array. */

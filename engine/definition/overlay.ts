@@ -96,7 +96,7 @@ interface Entry {
   readonly path: readonly (string | number)[];
 }
 
-/** Merges a file and its overlay. Issues in a key or field are reported in the overlay if it contains them. */
+/** Merges a file and its overlay. Issues in a key or field are reported in the overlay if it is there. */
 function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changes = Object.entries(fields)

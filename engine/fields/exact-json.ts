@@ -181,7 +181,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds, in one pass, the numbers that a double would change. Leaves invalid JSON for JSON.parse to reject. */
+/** Finds, in one pass, the numbers that a double would change. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;

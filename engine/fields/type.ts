@@ -15,7 +15,7 @@ export const indexedPrefix = (column: string) => `left(${column}, ${indexedLengt
 
 /** A method of finding records by text. */
 interface LookupKind {
-  /** Returns an SQL expression that is equal for equivalent strings. Must be immutable so it can be indexed. */
+  /** Returns an SQL expression that is equal for equivalent strings. Must be immutable for indexing. */
   readonly key: (text: string) => string;
   /** Returns whether only a few records share the key for a value. Absent if this is true of every value. */
   readonly isSelective?: (value: string) => boolean;
@@ -71,7 +71,7 @@ export interface ColumnDefinition {
   /** PostgreSQL type. */
   readonly type: string;
   readonly collation?: string;
-  /** SQL expression that generates a value from a record's sequence number `n`, used to analyze query plans. */
+  /** SQL expression that generates a value from a record's sequence number `n`, for query plan analysis. */
   readonly sample: string;
 }
 

@@ -23,9 +23,9 @@ import {
 } from './schemas.ts';
 
 /**
-  * Returns the date of the oldest deprecation on a path and the earliest date on which a deprecated name can
-  * be removed, or undefined if nothing is deprecated.
-  * @param isFormer whether the path contains the resource's former name
+ * Returns the date of the oldest deprecation on a path and the earliest date on which a deprecated name can
+ * be removed, or undefined if nothing is deprecated.
+ * @param isFormer whether the path contains the resource's former name
  */
 export function deprecationOf(
   { alias, fields }: ResourceDefinition,

@@ -83,8 +83,8 @@ export const textVariable = (name: string, fallback: string): Variable<string> =
 });
 
 /**
-  * Declares a variable that contains the path to a file or folder. Relative paths are resolved against the
-  * working directory. The fallback can also depend on the working directory.
+ * Declares a variable that contains the path to a file or folder. Relative paths are resolved against the
+ * working directory. The fallback can also depend on the working directory.
  */
 export const pathVariable = (
   name: string,
@@ -102,10 +102,10 @@ export const pathVariable = (
 });
 
 /**
-  * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
-  * null if this package is the instance, or if the variable is set, because the instance's folder is then
-  * complete.
-  * @param name the variable that names the instance's folder
+ * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
+ * null if this package is the instance, or if the variable is set, because the instance's folder is then
+ * complete.
+ * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
   name,

@@ -240,8 +240,8 @@ function formatLocation({ parsed, path }: FieldLocation): string {
 }
 
 /**
-  * Returns a function that reports issues in a field. An unknown type is reported at its value, all other
-  * issues are reported at the key.
+ * Returns a function that reports issues in a field. An unknown type is reported at its value, all other
+ * issues are reported at the key.
  */
 const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>

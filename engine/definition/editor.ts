@@ -6,9 +6,9 @@ import { reservedFieldNames, serverTypes } from './field.ts';
 import { commonName, fileStem, reservedTableNames, resourceSchema } from './sources.ts';
 
 /**
-  * Returns JSON Schemas for editors, keyed by file name: the general schema `_resource`, and a schema for
-  * each file of the instance that allows only names defined by the instance. Parts of files that cannot be
-  * parsed are ignored.
+ * Returns JSON Schemas for editors, keyed by file name: the general schema `_resource`, and a schema for
+ * each file of the instance that allows only names defined by the instance. Parts of files that cannot be
+ * parsed are ignored.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {

@@ -87,9 +87,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
-  * Records each write in the organization's change log. Each row contains the record's state after the write.
-  * The state before the write is in the previous version's row. If that row does not exist, the new row
-  * contains both states. The row for a deletion contains only the previous state.
+ * Records each write in the organization's change log. Each row contains the record's state after the write.
+ * The state before the write is in the previous version's row. If that row does not exist, the new row
+ * contains both states. The row for a deletion contains only the previous state.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),

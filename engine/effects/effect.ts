@@ -31,10 +31,10 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-    * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has one row for
-    * each written record. A SELECT would not run, because PostgreSQL skips SELECT expressions that the
-    * statement does not read. The expression's name must start with `written` and be unique among the
-    * effects. Input values must be passed as placeholders, because the statement can have a batch form.
+   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has one row for
+   * each written record. A SELECT would not run, because PostgreSQL skips SELECT expressions that the
+   * statement does not read. The expression's name must start with `written` and be unique among the
+   * effects. Input values must be passed as placeholders, because the statement can have a batch form.
    */
   readonly expression: (context: {
     readonly resource: string;
@@ -52,8 +52,8 @@ export interface Effect {
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
   /**
-    * Returns an INSERT statement to run before a list is exported. Absent if the effect does not apply to
-    * exports.
+   * Returns an INSERT statement to run before a list is exported. Absent if the effect does not apply to
+   * exports.
    */
   readonly ofExport?: (context: {
     readonly resource: string;

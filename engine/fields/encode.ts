@@ -1,10 +1,10 @@
 /**
-  * Writes a value as JSON.
-  * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
-  * @param target output buffer, with room for {@link maxJsonBytesPerByte} bytes per byte of the value, plus
-  * two
-  * @param offset position in `target` of the first byte to write
-  * @returns the position after the last byte written
+ * Writes a value as JSON.
+ * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
+ * @param target output buffer, with room for {@link maxJsonBytesPerByte} bytes per byte of the value, plus
+ * two
+ * @param offset position in `target` of the first byte to write
+ * @returns the position after the last byte written
  */
 export type Encoder = (
   source: Uint8Array,
@@ -111,8 +111,8 @@ export interface CsvFormat {
   /** Encodes a non-null value selected by `read` as a cell. */
   readonly encode: Encoder;
   /**
-    * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the
-    * value is absent, or the original text if it cannot be converted, so that validation rejects it.
+   * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the
+   * value is absent, or the original text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (cell: string | undefined) => unknown;
 }

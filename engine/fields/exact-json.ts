@@ -124,9 +124,9 @@ const riskyPattern = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 const shortestRisky = '1e100'.length;
 
 /**
-  * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter:
-  * 10e-001, 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing
-  * zeros.
+ * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter:
+ * 10e-001, 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing
+ * zeros.
  */
 function isInexact(source: string): boolean {
   if (!riskyPattern.test(source)) return false;
@@ -135,8 +135,8 @@ function isInexact(source: string): boolean {
 }
 
 /**
-  * The position of a number's significant digits in its text, and the power of ten of the first digit. The
-  * range is empty for zero.
+ * The position of a number's significant digits in its text, and the power of ten of the first digit. The
+ * range is empty for zero.
  */
 interface Parts {
   readonly text: string;

@@ -23,8 +23,8 @@ export const fieldTypes = {
 export type FieldTypeName = keyof typeof fieldTypes;
 
 /**
-  * The columns that types need in addition to a field's first column, keyed by suffix. Each function returns
-  * an SQL expression that computes the column's value from the field's value as text.
+ * The columns that types need in addition to a field's first column, keyed by suffix. Each function returns
+ * an SQL expression that computes the column's value from the field's value as text.
  */
 export const extraColumns: ReadonlyMap<string, (text: string) => string> = new Map(
   Object.values<FieldType>(fieldTypes).flatMap(({ columns, fromText }) =>

@@ -23,8 +23,8 @@ const isHexDigit = (here: number): boolean =>
 const [value, firstValue, key, firstKey, colonAfterKey, end] = [0, 1, 2, 3, 4, 5];
 
 /**
-  * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. If the text is
-  * incomplete, returns its length; if it is valid, undefined. Runs in linear time and without recursion.
+ * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. If the text is
+ * incomplete, returns its length; if it is valid, undefined. Runs in linear time and without recursion.
  */
 export function jsonErrorOffset(json: Uint8Array): number | undefined {
   /** The closing bracket of each open container, indexed by the container's depth, starting at 1. */

@@ -20,8 +20,8 @@ const sortLength = 500;
 const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
 /**
-  * Returns an SQL expression for the index key of a string. Parameters need the column's collation, because
-  * the result of `lower` depends on it.
+ * Returns an SQL expression for the index key of a string. Parameters need the column's collation, because
+ * the result of `lower` depends on it.
  */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));

@@ -50,9 +50,9 @@ const parseDate = (text: string): string | undefined => {
 };
 
 /**
-  * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
-  * @returns undefined if the text has a different format. The result can still contain a nonexistent day or
-  * time
+ * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
+ * @returns undefined if the text has a different format. The result can still contain a nonexistent day or
+ * time
  */
 export function completeTimestamp(text: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
@@ -64,8 +64,8 @@ export function completeTimestamp(text: string): string | undefined {
 }
 
 /**
-  * Returns an SQL condition that is true if a text starts with a valid date. Its first ten characters must
-  * match {@link dayPattern}.
+ * Returns an SQL condition that is true if a text starts with a valid date. Its first ten characters must
+ * match {@link dayPattern}.
  */
 const isDateSql = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];

@@ -81,8 +81,8 @@ interface FormControl {
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
   readonly help?: string;
   /**
-    * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original
-    * text if it cannot be converted, so that validation rejects it.
+   * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original
+   * text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (text: string) => unknown;
 }
@@ -146,8 +146,8 @@ export interface FieldType {
   /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
   readonly toBound?: (value: string) => string;
   /**
-    * Returns the condition "column equals placeholder", which uses the lookup's index, if any. Absent if
-    * values cannot be filtered.
+   * Returns the condition "column equals placeholder", which uses the lookup's index, if any. Absent if
+   * values cannot be filtered.
    */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** Same as `equals`, but returns the condition "column is one of placeholder", whose value is an array. */

@@ -37,8 +37,8 @@ const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
 
 /**
-  * Encoders by content coding. `fast` uses little memory and is for bodies sent once; `small` is for bytes
-  * that all clients share.
+ * Encoders by content coding. `fast` uses little memory and is for bodies sent once; `small` is for bytes
+ * that all clients share.
  */
 const codings = {
   br: {
@@ -151,9 +151,9 @@ export function acceptedCoding(header: string): Coding | undefined {
 const unzip = promisify(gunzip);
 
 /**
-  * Decodes a body with `Content-Encoding: gzip`.
-  * @throws HttpError 400 for any other coding or for invalid gzip; 413 if the decoded body exceeds the
-  * route's limit
+ * Decodes a body with `Content-Encoding: gzip`.
+ * @throws HttpError 400 for any other coding or for invalid gzip; 413 if the decoded body exceeds the
+ * route's limit
  */
 export const decodeBody: preValidationHookHandler = (request, _reply, done) => {
   const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';

@@ -67,8 +67,8 @@ declare module 'fastify' {
     /** Whether to record every statement of a request. */
     tracesStatements: boolean;
     /**
-      * Called with the names used in a request: the resource name from the path, and field names. Can be set
-      * by a module.
+     * Called with the names used in a request: the resource name from the path, and field names. Can be set
+     * by a module.
      */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }

@@ -179,8 +179,8 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
 }
 
 /**
-  * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404 because no record has such an
-  * ID, or with 401 if credentials are missing.
+ * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404 because no record has such an
+ * ID, or with 401 if credentials are missing.
  */
 export const rejectUndecodableUrl =
   (notFound: NotFound) =>

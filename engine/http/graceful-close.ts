@@ -48,9 +48,9 @@ export const draining = fastifyPlugin(
 );
 
 /**
-  * Limits for discarding the rest of a request body after the response, in bytes and milliseconds. A client
-  * that starts reading only after sending its body still gets the response, but cannot occupy a connection
-  * for long.
+ * Limits for discarding the rest of a request body after the response, in bytes and milliseconds. A client
+ * that starts reading only after sending its body still gets the response, but cannot occupy a connection
+ * for long.
  */
 const [maxDiscardBytes, maxDiscardMs] = [64 * 1024 * 1024, 15_000];
 /** Time for a client to close its side of a connection after the service closes its own, in milliseconds. */
@@ -63,17 +63,17 @@ interface Connection {
   /** Number of requests whose responses are not complete. */
   active: number;
   /**
-    * Number of bytes that had been read when the last request and its response were complete. If more have
-    * been read since, another request is arriving.
+   * Number of bytes that had been read when the last request and its response were complete. If more have
+   * been read since, another request is arriving.
    */
   idleBytesRead: number;
   isClosing: boolean;
 }
 
 /**
-  * Closes connections without resetting them. If a socket is closed while data arrives, the kernel resets the
-  * connection, and the client can lose a response that it has not read yet. Therefore, the service closes its
-  * own side first and continues to read until the client closes its side or a limit is exceeded.
+ * Closes connections without resetting them. If a socket is closed while data arrives, the kernel resets the
+ * connection, and the client can lose a response that it has not read yet. Therefore, the service closes its
+ * own side first and continues to read until the client closes its side or a limit is exceeded.
  */
 export const gracefulClose = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -143,8 +143,8 @@ function closeGracefully(socket: Socket, connection: Connection): void {
 }
 
 /**
-  * Reads and discards the rest of a request body after its response has been sent. Destroys the connection if
-  * a limit is exceeded.
+ * Reads and discards the rest of a request body after its response has been sent. Destroys the connection if
+ * a limit is exceeded.
  */
 function discardRest(request: IncomingMessage): void {
   const { socket } = request;

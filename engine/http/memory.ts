@@ -116,8 +116,8 @@ interface Transfer {
 const bytesReadBy = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
 /**
-  * Returns whether a body is neither text nor bytes. Handlers must send Node.js streams, because other kinds
-  * of streams cannot be ended here.
+ * Returns whether a body is neither text nor bytes. Handlers must send Node.js streams, because other kinds
+ * of streams cannot be ended here.
  */
 const isStream = (payload: unknown): payload is Readable =>
   typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload);

@@ -10,8 +10,8 @@ import { everyHeader, headers, parameters, responses, schemaExamples } from './o
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /**
-  * Error schemas. Shared parts are separate schemas, because code generators do not resolve references to
-  * parts of other schemas.
+ * Error schemas. Shared parts are separate schemas, because code generators do not resolve references to
+ * parts of other schemas.
  */
 const errorSchemas = {
   ErrorMessage: { type: 'string', description: 'A message for people. The text can change.' },

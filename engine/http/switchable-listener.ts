@@ -8,10 +8,10 @@ import { connectionOptions } from './server.ts';
 interface SwitchableListener {
   readonly server: Server;
   /**
-    * Routes new requests to another app, which must be ready, and closes the previous app when its requests
-    * are complete.
-    * @param between work to run while no request is active. New requests wait until it is done. If it fails,
-    * the previous app stays in use
+   * Routes new requests to another app, which must be ready, and closes the previous app when its requests
+   * are complete.
+   * @param between work to run while no request is active. New requests wait until it is done. If it fails,
+   * the previous app stays in use
    */
   readonly swap: (next: FastifyInstance, between?: () => Promise<void>) => Promise<void>;
   /** Closes the listener, then closes the app after its last response. */

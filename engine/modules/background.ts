@@ -11,10 +11,10 @@ declare module 'fastify' {
 /** Background work that one process performs for all processes of an instance. */
 interface Background {
   /**
-    * Repeats work at an interval while the app runs and this process is responsible for background work. The
-    * first run starts when the process becomes responsible. The next run, and closing the app, wait for the
-    * current run to finish. Pauses while the app is read-only.
-    * @param name unique within the app
+   * Repeats work at an interval while the app runs and this process is responsible for background work. The
+   * first run starts when the process becomes responsible. Runs never overlap, and closing the app waits for
+   * the current run. Pauses while the app is read-only.
+   * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
   /** Returns whether this process is responsible for background work. */

@@ -86,7 +86,7 @@ export interface CommandLine<Instance> {
   readonly program: Command;
   /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
-  /** Prints a command's result. On a UserError, prints its message on standard error and exits with code 1. */
+  /** Prints a command's result. On a UserError, prints its message to standard error and exits with 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
   /** Opens the instance, runs work, and closes the instance. @throws UserError if it cannot be opened */
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
@@ -169,8 +169,8 @@ async function prompt(question: string): Promise<string> {
 }
 
 /**
-  * Waits until standard input closes and returns its first line. Secrets are passed through standard input
-  * because other users of the machine can see command-line arguments.
+ * Waits until standard input closes and returns its first line. Secrets are passed through standard input
+ * because other users of the machine can see command-line arguments.
  */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];

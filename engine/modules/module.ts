@@ -43,8 +43,8 @@ export interface Metrics {
   /** Families, keyed by name. Several modules can report values for the same family if the labels differ. */
   readonly families: Readonly<Record<string, Family>>;
   /**
-    * Whether the metrics describe the whole instance and are therefore reported by a single process.
-    * Otherwise, the values from all processes are added up.
+   * Whether the metrics describe the whole instance and are therefore reported by a single process.
+   * Otherwise, the values from all processes are added up.
    */
   readonly ofInstance: boolean;
   /** Reports the current values. If the function throws, the values are omitted. */

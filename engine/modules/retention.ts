@@ -15,8 +15,8 @@ export interface RetentionRule {
   /** What messages call the rows, for example "old events". */
   readonly label: string;
   /**
-    * Steps, each of which deletes a batch of rows and returns the number of rows deleted. A step runs again
-    * if it has deleted a full {@link retentionBatch}.
+   * Steps, each of which deletes a batch of rows and returns the number of rows deleted. A step runs again
+   * if it has deleted a full {@link retentionBatch}.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }

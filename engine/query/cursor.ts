@@ -56,8 +56,8 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
-  * Returns conditions, in list order, that together match the records after a position. Each condition can be
-  * served by an index. PostgreSQL sorts nulls last in ascending order and first in descending order.
+ * Returns conditions, in list order, that together match the records after a position. Each condition can be
+ * served by an index. PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

@@ -176,8 +176,8 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
   });
 
 /**
-  * Returns whether most of the records found through an index match the condition. Some values share their
-  * lookup key with many other records.
+ * Returns whether most of the records found through an index match the condition. Some values share their
+ * lookup key with many other records.
  */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;

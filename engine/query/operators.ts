@@ -20,8 +20,8 @@ interface FilterOperator {
   /** Keywords accepted instead of field values. Each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
-    * How an index can serve the operator: `order` finds the records with one value in list order, `find`
-    * finds them in no particular order, and `none` requires a scan of the organization's records.
+   * How an index can serve the operator: `order` finds the records with one value in list order, `find`
+   * finds them in no particular order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
   /** Completes "<field> …" in the admin UI, where a user enters the value. */

@@ -28,8 +28,8 @@ export interface Clauses {
   /** Conditions combined with AND. */
   readonly where?: readonly string[];
   /**
-    * Alternative conditions, of which each record meets at most one. Records that meet an earlier condition
-    * come first in the list.
+   * Alternative conditions, of which each record meets at most one. Records that meet an earlier condition
+   * come first in the list.
    */
   readonly after?: readonly string[];
   /** ORDER BY keys with their directions, most significant first. The last key is unique. */
@@ -44,8 +44,8 @@ export interface Cost {
   /** Fields compared with a single value. Their index also provides the order of the list. */
   readonly equal?: readonly Field[];
   /**
-    * Fields that an index uses to find the records. The index provides the list's order only if the list is
-    * sorted by the same field.
+   * Fields that an index uses to find the records. The index provides the list's order only if the list is
+   * sorted by the same field.
    */
   readonly find?: readonly Field[];
   /** Whether an index finds the records in no particular order. */
@@ -69,11 +69,11 @@ export type Index =
     };
 
 /**
-  * A feature of list queries, with its YAML key, parameters, SQL and description. `Declaration` is the parsed
-  * YAML and `Parsed` the parsed request.
+ * A feature of list queries, with its YAML key, parameters, SQL and description. `Declaration` is the parsed
+ * YAML and `Parsed` the parsed request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
-  /** JSON Schema of the part's YAML key (its name in the registry). Absent if the part does not have a key. */
+  /** JSON Schema of the part's YAML key, its name in the registry. Absent if the part does not have a key. */
   readonly yaml?: JsonSchema;
   /** Returns the key's schema for editors, which allows only the names of suitable fields. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
@@ -87,7 +87,7 @@ export interface QueryPart<Declaration = unknown, Parsed = unknown> {
   readonly parameters: (declaration: Declaration) => readonly string[];
   /** Parses the part's parameters and adds issues to `issues`. */
   readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
-  /** Returns a key for everything that affects the statement's text. Requests with equal keys share a statement. */
+  /** Returns a key for everything that affects the SQL text. Requests with equal keys share a statement. */
   readonly shape: (parsed: Parsed) => string;
   /** Returns the index that the part needs. Absent if the part does not need an index. */
   readonly cost?: (parsed: Parsed) => Cost;

@@ -120,7 +120,7 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
 /** The projection requested by a caller. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/** {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single record. */
+/** The equivalents of {@link listParameters} and the other list functions for a single record. */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),

@@ -31,8 +31,8 @@ function parseNames(
 }
 
 /**
-  * Returns a suggestion, or a list of all fields if none has a similar name. Long names are not compared,
-  * because the comparison would take too long.
+ * Returns a suggestion, or a list of all fields if none has a similar name. Long names are not compared,
+ * because the comparison would take too long.
  */
 function hint(unknown: string, fields: readonly Field[]): string {
   const names = fields.map(({ name }) => name);

@@ -28,8 +28,8 @@ interface Yaml {
 }
 
 /**
-  * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists are in the declared order, and `dir` sets its
-  * direction.
+ * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists are in the declared order, and `dir` sets its
+ * direction.
  */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {

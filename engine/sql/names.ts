@@ -18,8 +18,8 @@ export function identifier(name: string): string {
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /**
-  * Alias of a resource's table in statements that read or write records. All other generated names start with
-  * an underscore.
+ * Alias of a resource's table in statements that read or write records. All other generated names start with
+ * an underscore.
  */
 export const record = 't';
 
@@ -35,7 +35,7 @@ export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote
 /** Returns a field's index key: its first ORDER BY key, whose size is bounded. */
 export const indexKey = ({ name, type }: Field): string => type.order?.(quote(name))[0] ?? quote(name);
 
-/** Returns the index key for finding a field's values: its lookup's key if it has one, or {@link indexKey}. */
+/** Returns the index key for finding a field's values: its lookup's key, if any, or {@link indexKey}. */
 export const lookupKey = (field: Field): string =>
   field.lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(field.lookup).key(quote(field.name)));
 

@@ -6,10 +6,10 @@ export interface OutputField extends Pick<Field, 'name'> {
 }
 
 /**
-  * Writes a record from a row's columns. The row has the format of PostgreSQL's DataRow message: for each
-  * column, its length in bytes (32 bits, big-endian, -1 for null), followed by its text.
-  * @param offset position of the first column in `row`
-  * @returns the position after the last column
+ * Writes a record from a row's columns. The row has the format of PostgreSQL's DataRow message: for each
+ * column, its length in bytes (32 bits, big-endian, -1 for null), followed by its text.
+ * @param offset position of the first column in `row`
+ * @returns the position after the last column
  */
 export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 

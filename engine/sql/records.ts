@@ -8,8 +8,8 @@ const comma = ','.charCodeAt(0);
 const delimiterBytes = 3;
 
 /**
-  * Compiles a writer for CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty
-  * string becomes `""`. Numbers and booleans are written as in JSON.
+ * Compiles a writer for CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty
+ * string becomes `""`. Numbers and booleans are written as in JSON.
  */
 function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => type.csv.encode);
@@ -59,9 +59,9 @@ export interface RecordWriter {
   /** Column indexes of the `last` fields. Undefined if neither their values nor the number of rows are returned. */
   readonly last: readonly number[] | undefined;
   /**
-    * A statement that returns all records in one row. Its columns are the comma-separated JSON of the
-    * records, the number of rows and the `last` values if requested, and the additional columns of the last
-    * row. Undefined for layouts other than `array`.
+   * A statement that returns all records in one row. Its columns are the comma-separated JSON of the
+   * records, the number of rows and the `last` values if requested, and the additional columns of the last
+   * row. Undefined for layouts other than `array`.
    */
   readonly asJson: string | undefined;
 }

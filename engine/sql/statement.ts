@@ -6,12 +6,16 @@ import { type RecordWriter, recordWriter, type SelectedColumns } from './records
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
-  * A statement's scheduling class, determined when it is compiled. Admission (engine/database/admission.ts)
-  * limits the number of concurrent statements per lane. Statements in `read` and `list` are always short and
-  * can share a connection. - `read`: reads one record by its key. - `write`: writes one record by its key,
-  * and can wait for a lock. - `batch`: writes up to a thousand records. - `list`: reads one of the first
-  * pages of a list from an index. - `deep`: reads a later page of a list. - `scan`: takes time proportional
-  * to the organization's number of records. - `export`: reads a batch of a complete list.
+ * A statement's scheduling class, determined when it is compiled. Admission (engine/database/admission.ts)
+ * limits the number of concurrent statements per lane. Statements in `read` and `list` are always short and
+ * can share a connection.
+ * - `read`: reads one record by its key.
+ * - `write`: writes one record by its key, and can wait for a lock.
+ * - `batch`: writes up to a thousand records.
+ * - `list`: reads one of the first pages of a list from an index.
+ * - `deep`: reads a later page of a list.
+ * - `scan`: takes time proportional to the organization's number of records.
+ * - `export`: reads a batch of a complete list.
  */
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
@@ -31,15 +35,15 @@ export interface Statement {
 }
 
 /**
-  * The batch form of a statement, which processes several inputs. Each parameter is an array of values, one
-  * per input. The first column of each result row is the input's index, starting at 1.
+ * The batch form of a statement, which processes several inputs. Each parameter is an array of values, one
+ * per input. The first column of each result row is the input's index, starting at 1.
  */
 interface BatchStatement {
   readonly name: string;
   readonly text: string;
   /**
-    * Number of leading values that identify the row to change. No two inputs in a batch can identify the same
-    * row.
+   * Number of leading values that identify the row to change. No two inputs in a batch can identify the same
+   * row.
    */
   readonly differ: number;
   /**
@@ -62,7 +66,7 @@ export interface Prepared<Input> {
   readonly bind: (input: Input) => Statement;
 }
 
-/** Name of the common table expression that contains a batch's inputs. Column names start with an underscore. */
+/** Name of the common table expression with a batch's inputs. Column names start with an underscore. */
 export const inputs = '_in';
 /** SQL expression for an input's index, which must be the first column of each row. */
 export const inputIndex = `${inputs}."_number"::text`;

@@ -63,9 +63,9 @@ export function tenantLink(
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /**
-  * Placement of a table in a database distributed by organization (`crm citus`) if its rows are not stored
-  * with the organization's other rows. `everywhere` replicates small tables that are read before the
-  * organization is known. `coordinator` is for tables with statements across all organizations.
+ * Placement of a table in a database distributed by organization (`crm citus`) if its rows are not stored
+ * with the organization's other rows. `everywhere` replicates small tables that are read before the
+ * organization is known. `coordinator` is for tables with statements across all organizations.
  */
 type Placement = 'everywhere' | 'coordinator';
 

@@ -54,7 +54,7 @@ export async function runForId(tables: Tables, { text, values }: Statement): Pro
   return rows[0]?.id;
 }
 
-/** Runs a statement and rolls it back. @returns its error, if any, including those from deferred constraints */
+/** Runs a statement and rolls it back. @returns its error, if any, even from a deferred constraint */
 type Attempt = (statement: Statement) => Promise<unknown>;
 
 /** Calls `work` with a function that tries individual statements. Rolls everything back afterwards. */

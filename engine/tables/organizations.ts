@@ -10,9 +10,9 @@ export const organizations = defineTable(
 );
 
 /**
-  * Former slugs of organizations. Slugs remain reserved even after the organization is deleted, because
-  * configuration and links can still contain them. The table does not have `organization_id`, so that slugs
-  * are kept when an organization is deleted.
+ * Former slugs of organizations. Slugs remain reserved even after the organization is deleted, because
+ * configuration and links can still contain them. The table does not have `organization_id`, so that slugs
+ * are kept when an organization is deleted.
  */
 export const formerSlugs = defineTable(
   'crm_former_slugs',

@@ -7,9 +7,9 @@ interface NodeEnd {
 }
 
 /**
-  * Appends an entry to a top-level map in a YAML file. The rest of the file, including whitespace, is
-  * unchanged.
-  * @param entry a single line of YAML
+ * Appends an entry to a top-level map in a YAML file. The rest of the file, including whitespace, is
+ * unchanged.
+ * @param entry a single line of YAML
  */
 export function withEntry(text: string, section: string, key: string, entry: string): string {
   const line = `${key}: ${entry}`;

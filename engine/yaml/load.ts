@@ -122,7 +122,7 @@ function aliases(document: Document): SyntaxIssue[] {
 
 const pairs = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
-/** Returns a map's pairs, indexed by key. The result is cached, because files can have thousands of fields. */
+/** Returns a map's pairs, indexed by key. The result is cached because files can have thousands of fields. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   const cached = pairs.get(map);
   if (cached !== undefined) return cached;
@@ -167,9 +167,9 @@ export function hasPath(data: unknown, path: readonly (string | number)[]): bool
 const maxBytes = 1024 * 1024;
 
 /**
-  * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files can
-  * also be reported.
-  * @throws NodeJS.ErrnoException if the file cannot be read
+ * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files can
+ * also be reported.
+ * @throws NodeJS.ErrnoException if the file cannot be read
  */
 export async function readYaml(path: string): Promise<Source> {
   const file = relative(process.cwd(), path) || path;

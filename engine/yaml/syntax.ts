@@ -19,7 +19,7 @@ export const tooDeep = 'the file is nested too deeply';
 
 const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
-/** Returns the syntax issues in a text, in order, up to the first that makes the remaining text unreadable. */
+/** Returns the syntax issues in a text, in order, up to the first that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {

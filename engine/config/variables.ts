@@ -103,8 +103,7 @@ export const pathVariable = (
 
 /**
  * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
- * null if this package is the instance, or if the variable is set, because the instance's folder is then
- * complete.
+ * null if this package is the instance, or if the variable is set, because that folder is then complete.
  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({

@@ -29,7 +29,7 @@ export const commandLine = ({ audit }: AuditConfig): Actor => ({
 /** One change in an organization. */
 interface ChangeLogEntry {
   readonly organization: string;
-  /** What happened, for example `create`, `update`, `delete`, `revoke` or `login`. */
+  /** A verb, for example `create`, `update`, `delete`, `revoke` or `login`. */
   readonly action: string;
   /** A resource name, or `key`, `member`, `profile`, `invite`, `session` or `organization`. */
   readonly object: string;

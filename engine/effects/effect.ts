@@ -51,10 +51,7 @@ export interface Effect {
     readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
-  /**
-   * Returns an INSERT statement to run before a list is exported. Absent if the effect does not apply to
-   * exports.
-   */
+  /** Returns an INSERT statement to run before a list is exported. Absent if exports are ignored. */
   readonly ofExport?: (context: {
     readonly resource: string;
     /** SQL expression for the organization's ID. */

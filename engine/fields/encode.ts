@@ -1,8 +1,7 @@
 /**
  * Writes a value as JSON.
  * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
- * @param target output buffer, with room for {@link maxJsonBytesPerByte} bytes per byte of the value, plus
- * two
+ * @param target output buffer, with {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
  * @param offset position in `target` of the first byte to write
  * @returns the position after the last byte written
  */

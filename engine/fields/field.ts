@@ -17,10 +17,7 @@ export interface Field {
   readonly required: boolean;
   /** Value used if the request body omits the field. Null if the field is nullable or has no default. */
   readonly default: string | number | boolean | null;
-  /**
-   * Known values. If `closed` is true, reports include only these values. In both cases, the API accepts any
-   * string.
-   */
+  /** Known values. If `closed` is true, reports include only these. The API always accepts any string. */
   readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
   readonly maxLength?: number;
   readonly pattern?: string;

@@ -23,8 +23,9 @@ const isHexDigit = (here: number): boolean =>
 const [value, firstValue, key, firstKey, colonAfterKey, end] = [0, 1, 2, 3, 4, 5];
 
 /**
- * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. If the text is
- * incomplete, returns its length; if it is valid, undefined. Runs in linear time and without recursion.
+ * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. Returns the
+ * length of the text if it is incomplete, or undefined if it is valid. Runs in linear time and without
+ * recursion.
  */
 export function jsonErrorOffset(json: Uint8Array): number | undefined {
   /** The closing bracket of each open container, indexed by the container's depth, starting at 1. */
@@ -82,7 +83,7 @@ function endOfBlanks(json: Uint8Array, start: number): number {
   return json.length;
 }
 
-/** Returns the end offset of the scalar that starts at an offset, or `~offset` of an error. */
+/** Returns the end offset of the scalar at `start`, or the complement (`~`) of an error offset. */
 function endOfScalar(json: Uint8Array, start: number): number {
   const here = byteAt(json, start);
   if (here === quote) return endOfString(json, start);

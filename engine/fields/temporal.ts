@@ -51,8 +51,7 @@ const parseDate = (text: string): string | undefined => {
 
 /**
  * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
- * @returns undefined if the text has a different format. The result can still contain a nonexistent day or
- * time
+ * @returns undefined if the text has a different format. The day or time can still be invalid
  */
 export function completeTimestamp(text: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
@@ -64,7 +63,7 @@ export function completeTimestamp(text: string): string | undefined {
 }
 
 /**
- * Returns an SQL condition that is true if a text starts with a valid date. Its first ten characters must
+ * Returns an SQL condition that is true if a string starts with a valid date. Its first ten characters must
  * match {@link dayPattern}.
  */
 const isDateSql = (text: string): string => {
@@ -72,7 +71,7 @@ const isDateSql = (text: string): string => {
   const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
   return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${lastDay} else false end`;
 };
-/** Returns an SQL condition that is true if a text matches a pattern and starts with a valid date. */
+/** Returns an SQL condition that is true if a string matches a pattern and starts with a valid date. */
 const matchesDate = (pattern: string) => (text: string) =>
   `case when ${text} ~ '${pattern}' then ${isDateSql(text)} else false end`;
 const dayPattern = '[0-9]{4}-[0-9]{2}-[0-9]{2}';

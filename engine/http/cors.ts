@@ -15,7 +15,7 @@ const exposedHeaders = [
   'Retry-After',
   'X-Request-Id',
 ];
-/** How long browsers cache a preflight response, in seconds. */
+/** Time that browsers can cache a preflight response, in seconds. */
 const maxAge = '600';
 
 /**

@@ -39,7 +39,7 @@ interface MemoryOptions {
    * callers together, can use half of it.
    */
   readonly bodyBytes: number;
-  /** How long a client can read more slowly than {@link minimumRate}, in milliseconds. */
+  /** Time during which a client can read more slowly than {@link minimumRate}, in milliseconds. */
   readonly windowMs?: number;
 }
 
@@ -261,8 +261,8 @@ function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, 
 }
 
 /**
- * Runs handlers in a context from which the database knows to which request a statement belongs, and whether
- * the client has disconnected.
+ * Runs handlers in a context that links each statement to its request, so that the database knows whether the
+ * client has disconnected.
  */
 export const requestScopes = fastifyPlugin(
   async (app: FastifyInstance) => {

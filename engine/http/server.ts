@@ -104,8 +104,8 @@ export const connectionOptions = {
   // error-handling.ts rejects requests without a Host header, because Node's response has a different format.
   http: {
     headersTimeout: 10_000,
-    // Interval at which Node checks timeouts. At the default of 30 s, slow clients would be disconnected only
-    // after up to 40 s.
+    // Interval at which Node checks timeouts. At the default of 30 s, a slow client might be disconnected
+    // only after 40 s.
     connectionsCheckingInterval: 1000,
     maxHeaderSize: 16_384,
     requireHostHeader: false,

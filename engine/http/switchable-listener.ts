@@ -18,7 +18,7 @@ interface SwitchableListener {
   readonly close: () => Promise<void>;
 }
 
-/** How long requests can continue after their app is replaced, in ms. Some requests wait for changes. */
+/** Time limit for requests after their app is replaced, in milliseconds. Some requests wait for changes. */
 const drainMs = 5_000;
 
 /** Creates the listener. @param initialApp an app that is ready but not listening */

@@ -10,7 +10,7 @@ export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources'
 
 /** A problem or a probably unintended setting, and how to fix it. */
 export interface Finding {
-  /** Where the problem is: a variable, a line in a file, a folder, a table or an organization. */
+  /** Location of the problem: a variable, a line in a file, a folder, a table or an organization. */
   readonly location: string;
   /** Description of the problem, without a full stop. */
   readonly message: string;
@@ -25,7 +25,7 @@ export interface Finding {
  * @typeParam Subject the parts of the instance that the check needs
  */
 export interface DoctorCheck<Subject = unknown> {
-  /** Brief name of what is checked, for example "time". */
+  /** Short name for the subject of the check, for example "time". */
   readonly name: string;
   /** Parts passed to the check. The check is skipped if any part is unavailable. */
   readonly needs: readonly DoctorSubject[];
@@ -53,12 +53,13 @@ export interface Metrics {
 
 /**
  * Reports a value for a family.
- * @param labels must have few distinct values, and therefore no caller input and no organization names or IDs
+ * @param labels must have few distinct values. Caller input, organization names and organization IDs are not
+ * allowed
  */
 type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
 
 /**
- * A part of an instance other than records, in its own folder.
+ * A part of an instance, other than its records, with its own folder.
  * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need

@@ -12,7 +12,7 @@ const pauseMs = 100;
 
 /** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** What messages call the rows, for example "old events". */
+  /** Name of the rows in messages, for example "old events". */
   readonly label: string;
   /**
    * Steps, each of which deletes a batch of rows and returns the number of rows deleted. A step runs again

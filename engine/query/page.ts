@@ -10,7 +10,7 @@ const farOffset = 10_000;
 /** Page number beyond the last page of any table. */
 const farthestPage = 10 ** 12;
 
-/** How a resource's lists are divided into pages. */
+/** Pagination of a resource's lists. */
 interface PageRule {
   /** Number of records per page. */
   readonly size: number;

@@ -27,10 +27,7 @@ interface Yaml {
   readonly selectable?: boolean;
 }
 
-/**
- * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists are in the declared order, and `dir` sets its
- * direction.
- */
+/** `?sort=`, `?dir=` and `?cursor=`. Without `sort`, `dir` sets the direction of the declared order. */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description:

@@ -61,7 +61,7 @@ function resourceOf(definition: ResourceDefinition): ApiResource {
   };
 }
 
-/** How a change affects callers. */
+/** Effect of a change on callers. */
 export type ApiChangeKind =
   | 'added'
   | 'removed'
@@ -74,7 +74,7 @@ export type ApiChangeKind =
 /** A change that callers can see. */
 export interface ApiChange {
   readonly kind: ApiChangeKind;
-  /** What changed, for example `leads`, `leads.fax` or `leads filter rating[ne]`. */
+  /** Name of the changed item, for example `leads`, `leads.fax` or `leads filter rating[ne]`. */
   readonly name: string;
   readonly text: string;
   /** Whether the change can break existing clients. */

@@ -4,10 +4,10 @@ import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
 import { type Model, shapesOf } from './model.ts';
 
-/** Where Citus stores a table: distributed by organization, on every node, or only on the coordinator. */
+/** Citus table type: distributed by organization, replicated to every node, or only on the coordinator. */
 export type CitusKind = 'distributed' | 'reference' | 'local';
 
-/** How a model is distributed on Citus. */
+/** Distribution of a model on Citus. */
 export interface CitusModel {
   readonly kinds: ReadonlyMap<string, CitusKind>;
   /** Statements that distribute a database with this model, in order. The tables can contain rows. */

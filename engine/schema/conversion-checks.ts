@@ -254,8 +254,7 @@ function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
     guards: [],
     changes: [
       { kind: 'addColumns', table, columns },
-      // This default applies only to existing records. If the field has its own default, a later change sets
-      // it.
+      // This default is only for existing records. A later change sets the field's own default, if any.
       ...(newColumn.default === undefined
         ? [{ kind: 'default', table, column: field.name, value: null } as const]
         : []),
@@ -277,8 +276,7 @@ function conversion(
   const table = definition.name;
   const suffixes = storedSuffixes(from).filter((suffix) => stored.columns[`${field.name}${suffix}`]);
   const names = { table, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // The guard and the conversion of a reference look up records, so an UPDATE replaces invalid values
-  // beforehand.
+  // The guard and the conversion of a reference look up records, so an UPDATE first replaces invalid values.
   const isLinked = field.to !== undefined;
   const convert = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);

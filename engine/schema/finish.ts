@@ -64,8 +64,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               await run(storeSql(stepRest));
             }).catch((cause: unknown) => {
               if (typeof step !== 'string' || sqlState(cause) !== needsNoTransaction) throw cause;
-              // Earlier versions stored the statements of an index build as texts. The next stored step includes it, so
-              // that all of them run again if one is interrupted.
+              // Earlier versions stored the statements of an index build as strings. They stay in the log
+              // until the next step is stored, so that all of them run again if one is interrupted.
               return execute(sql);
             });
           } else if ('swap' in step) {
@@ -74,8 +74,7 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               const nodes = await nodesIn(run);
               const outdatedNodes = nodesWithoutMigration(nodes, migrationName(name));
               assertNodesUpdated(name, outdatedNodes, partlyMigrated);
-              // Views for nodes that have stopped since the migration started would depend on the old
-              // columns.
+              // Views for nodes that have stopped in the meantime would depend on the old columns.
               await dropViews(run, nodes);
               const retyped = {
                 table: swap.table,

@@ -31,7 +31,7 @@ export interface MigrationLog {
 /** A migration with remaining steps. */
 export interface UnfinishedMigration {
   readonly name: string;
-  /** Description of its state, with the command that finishes the migration. */
+  /** Description of the migration's state, including the command that finishes it. */
   readonly text: string;
 }
 

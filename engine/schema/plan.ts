@@ -76,7 +76,7 @@ export interface MigrationPlan {
   readonly partners: readonly { readonly file: string; readonly name: string }[];
   /** Unconfirmed drops, each with its alternatives. */
   readonly undecided: readonly string[];
-  /** Objects that use a retyped column but no migration has created. The migration fails if any exist. */
+  /** Manually created objects that use a retyped column. The migration fails if any exist. */
   readonly dependents: readonly string[];
   /** State of the connected database, or undefined without one. */
   readonly database: DatabaseState | undefined;
@@ -102,8 +102,7 @@ const [maxExamples, maxValue] = [10, 60];
 const [undefinedTable, undefinedColumn] = ['42P01', '42703'];
 
 /**
- * Plans the migration for the changes to the definitions since the last migration. Does not write files or
- * rows.
+ * Plans the migration for changes to the definitions since the last migration. Does not write files or rows.
  * @param database the database in which to count rows, if any
  * @throws UserError for the same reasons as {@link changeOf}
  */
@@ -203,7 +202,7 @@ export async function stateOf(database: Database, config: DatabaseConfig): Promi
     config,
   );
   const names = unfinished.map(({ name }) => name);
-  // An unfinished migration's transaction is committed. Tables changed by its remaining steps have temporary
+  // An unfinished migration's transaction is committed, and tables with remaining steps have temporary
   // columns.
   const { tables } = storedModel(config, (name) => applied.includes(name) || names.includes(name));
   const finishedTables = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));

@@ -122,7 +122,7 @@ function renamedParts(
   return [...indexes, ...foreignKeys];
 }
 
-/** Returns pairs of names of table parts that are equal except for their names. */
+/** Returns the old and new names of parts that are otherwise equal. */
 function renamedNames<T>(
   before: Readonly<Record<string, T>>,
   after: Readonly<Record<string, T>>,

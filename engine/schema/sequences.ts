@@ -26,7 +26,7 @@ export function readJson(path: string): unknown {
 }
 
 /**
- * Returns the migrations of an instance: its own sequence, after the platform's sequence if it is configured. Platform
+ * Returns an instance's migrations: the platform's sequence, if configured, followed by its own. Platform
  * migrations that change resources are excluded, because the instance can define its resources differently.
  */
 export function migrationSequences({

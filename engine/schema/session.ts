@@ -2,7 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
 import { entitiesOf, type Model } from './model.ts';
 
-/** Advisory lock for migrations: an arbitrary key that other programs are unlikely to use on the database. */
+/** Advisory lock key for migrations, chosen arbitrarily so that other programs are unlikely to use it. */
 export const migrationLock = 7_263_140_559n;
 
 /** SQLSTATE for a statement that exceeded `lock_timeout`. */
@@ -64,7 +64,7 @@ export async function allowLongStatements(em: EntityManagerLike): Promise<void> 
   await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
 }
 
-/** Value of `contract` if its changes are complete but deferred steps remain. Differs from `[]` on purpose. */
+/** Value of `contract` if its changes are complete but deferred steps remain. Intentionally not `[]`. */
 export const finishingContract = '[ ]';
 
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>

@@ -43,7 +43,7 @@ export const lookupKey = (field: Field): string =>
 export interface IndexShape {
   /** SQL expressions, for example `"organization_id"` or `left("name", 100)`. */
   readonly keys: readonly string[];
-  /** The type of uniqueness that the index enforces, if any. */
+  /** The kind of uniqueness that the index enforces, if any. */
   readonly kind?: 'primary key' | 'unique constraint' | 'unique';
   /** The access method. If absent, B-tree. */
   readonly method?: 'gin';

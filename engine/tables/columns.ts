@@ -104,7 +104,7 @@ export const resourcePaths = (entity: EntitySchema): readonly string[] =>
 
 /** The columns of a table that can contain personal data, and how to erase the data. */
 interface PersonalData {
-  /** What messages call the rows. */
+  /** Name of the rows in messages. */
   readonly label: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];

@@ -65,7 +65,7 @@ export interface Kind<C> {
    * @param columns the table's columns in the database
    */
   readonly online?: (change: C, columns: readonly StoredColumn[]) => OnlineForm | undefined;
-  /** Returns the changes that work with the previous model's nodes. Default: the unmodified change. */
+  /** Splits the change into parts to apply before and after older nodes stop. Default: everything before. */
   readonly compatibility?: (change: C, older: OlderNodes) => Expansion;
 }
 

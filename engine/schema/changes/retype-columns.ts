@@ -86,7 +86,7 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
   const nextNames = columns.map(({ name }) => quote(nextName(name)));
   const targets = nextNames.map((name) => `new.${name}`).join(', ');
   const nulls = JSON.stringify(Object.fromEntries(columns.map(({ name }) => [name, null])));
-  /** Replaces the quoted column names in an SQL expression with those of the second columns. */
+  /** Replaces quoted column names in an SQL expression with the names of the second columns. */
   const onNext = (expression: string): string =>
     columns.reduce((text, { name }) => text.replaceAll(quote(name), quote(nextName(name))), expression);
   const nextIndex = ({ keys, where, ...index }: IndexShape): IndexShape => ({

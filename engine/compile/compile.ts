@@ -20,7 +20,7 @@ export interface Resource {
   readonly name: string;
   readonly definition: ResourceDefinition;
   readonly entity: EntitySchema;
-  /** Input from which the operations were compiled. */
+  /** Context from which the operations were compiled. */
   readonly context: OperationContext;
   readonly operations: CompiledOperations;
   readonly uploads: CompiledUploads;
@@ -29,8 +29,8 @@ export interface Resource {
 }
 
 /**
- * Compiles checked definitions. They must include every resource that another resource refers to.
- * @param prefix path of the API, for the OpenAPI description
+ * Compiles checked definitions. Every referenced resource must be among the definitions.
+ * @param prefix base path of the API, for the OpenAPI description
  * @param effects effects that run with every write
  * @param added responses that modules add to every operation, for the OpenAPI description
  */

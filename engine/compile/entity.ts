@@ -14,7 +14,7 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
   // Must come first, because MikroORM orders the primary key's columns by property order.
   const properties: Record<string, unknown> = { ...organization(definition.name) };
   for (const field of definition.fields) Object.assign(properties, property(field, definition.name));
-  // Retired fields are no longer written, so new records must not require a value.
+  // Retired fields are no longer written, so new records must not require values for them.
   for (const field of definition.retired) {
     Object.assign(properties, property({ ...field, required: false }, definition.name));
   }
@@ -34,7 +34,7 @@ export function buildEntity(definition: ResourceDefinition): EntitySchema {
   return entity;
 }
 
-/** Column that counts the writes to a record. */
+/** Column that counts writes to a record. */
 const version = {
   // The capital letter prevents collisions with field names.
   recordVersion: { type: 'bigint', columnType: 'bigint', fieldName: versionColumn, defaultRaw: '1' },
@@ -109,7 +109,7 @@ function property(field: Field, resource: string): Record<string, unknown> {
       ownColumns: [field.name],
       nullable: true,
       index: false,
-      // The DELETE statement sets references to null itself, so that the change log records the updates.
+      // The DELETE statement sets references to null, so that the change log records the updates.
       deleteRule: 'no action',
       updateRule: 'no action',
       foreignKeyName: identifier(`${resource}_${field.name}_foreign`),

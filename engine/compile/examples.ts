@@ -7,7 +7,7 @@ import { linesSchema, pascal, projectionSchemaName } from './schemas.ts';
 export type Sample = Readonly<Record<string, unknown>>;
 
 /**
- * Returns examples by schema name.
+ * Returns examples, keyed by schema name.
  * @param sample a realistic record. Missing values are generated from the field types.
  */
 export function recordExamples(
@@ -95,7 +95,7 @@ function exampleValue(field: Field): unknown {
   return candidates.find((value) => validate({ [name]: value }).length === 0);
 }
 
-/** Returns an example of the value stored for a field that the request body omits. */
+/** Returns an example of the value stored if the request body omits a field. */
 function storedValue(field: Field, sample: Sample | undefined): unknown {
   if (field.set === 'created' || field.set === 'updated')
     return sample?.[field.name] ?? '2026-03-01T09:30:00Z';

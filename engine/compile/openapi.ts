@@ -23,8 +23,8 @@ import {
 } from './schemas.ts';
 
 /**
- * Returns the date of the oldest deprecation on a path and the earliest date when a deprecated name can be removed, or
- * undefined if nothing is deprecated.
+ * Returns the date of the oldest deprecation on a path and the earliest date on which a deprecated name can
+ * be removed, or undefined if nothing is deprecated.
  * @param isFormer whether the path contains the resource's former name
  */
 export function deprecationOf(
@@ -57,17 +57,15 @@ const deprecationHeaders = {
 /** The OpenAPI description of one part of the service. */
 export interface Fragment {
   readonly tag?: JsonSchema;
-  /**
-   * Operations by path and method. A path's `parameters` entry contains the parameters shared by all its operations.
-   */
+  /** Operations, keyed by path and method. The `parameters` key lists parameters shared by the operations. */
   readonly paths?: Readonly<Record<string, Readonly<Record<string, JsonSchema | readonly JsonSchema[]>>>>;
-  /** Requests sent by the instance, by name. */
+  /** Requests sent by the instance, keyed by name. */
   readonly webhooks?: Readonly<Record<string, Readonly<Record<string, JsonSchema>>>>;
   readonly schemas?: Readonly<Record<string, JsonSchema>>;
   readonly parameters?: Readonly<Record<string, JsonSchema>>;
   /** Additional headers for the error responses that all operations share. */
   readonly errorHeaders?: Readonly<Record<string, JsonSchema>>;
-  /** Examples by schema name, added to every body with that schema. */
+  /** Examples, keyed by schema name and added to every body with that schema. */
   readonly examples?: Readonly<Record<string, unknown>>;
   /** Security requirements for all operations in the document. */
   readonly security?: readonly JsonSchema[];
@@ -81,7 +79,7 @@ const content = (schema: JsonSchema, types: readonly string[] = ['application/js
 interface OpenApiContext {
   /** All resources, to resolve references. */
   readonly definitions: readonly ResourceDefinition[];
-  /** Path of the API. */
+  /** Base path of the API. */
   readonly prefix: string;
   /** Headers and errors that modules add to every operation. */
   readonly added: readonly AddedResponses[];
@@ -89,9 +87,9 @@ interface OpenApiContext {
 
 /** Headers and errors that a module adds to the operations on records. */
 export interface AddedResponses {
-  /** Headers of every response to an operation. */
+  /** Headers added to every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
-  /** Additional error responses, by status code. */
+  /** Additional error responses, keyed by status code. */
   readonly errors: Readonly<Record<number, JsonSchema>>;
 }
 
@@ -111,7 +109,7 @@ export function openApiFragment(
     ...Object.values(operations),
     ...Object.values(uploads),
   ] as unknown as readonly DescribedOperation[];
-  // The order of the document: operations on the collection, uploads, then operations on records.
+  // Paths are listed in this order: operations on the collection, uploads, operations on records.
   const paths = new Set(['', ...Object.values<Upload>(uploads).map(({ path }) => path)]);
   for (const operation of allOperations) paths.add(operation.path);
   const addedHeaders: Readonly<Record<string, JsonSchema>> = Object.assign(
@@ -119,7 +117,7 @@ export function openApiFragment(
     ...added.map(({ headers }) => headers),
   );
   const parameters: Record<string, JsonSchema> = {};
-  /** Moves a query parameter to the components, because the resource's former path shares it. */
+  /** Moves a query parameter to the components, because the resource's former path also uses it. */
   const shareParameter = (parameter: JsonSchema): JsonSchema => {
     if ('$ref' in parameter) return parameter;
     const key = `${name}.${String(parameter.name).replace(/\[(\w+)\]/, '.$1')}`;
@@ -146,7 +144,7 @@ export function openApiFragment(
     in: 'path',
     required: true,
     description: `ID of the ${word}.`,
-    // The ID of an instance's first record, and of the demo organization.
+    // Both an instance's first record and the demo organization have the ID 1.
     schema: { type: 'integer', format: 'int64', examples: [1] },
   };
 
@@ -211,7 +209,7 @@ const headersOf = (operation: DescribedOperation): Readonly<Record<string, JsonS
 const acceptsIdempotencyKey = (operation: DescribedOperation): boolean =>
   'Idempotency-Replayed' in headersOf(operation);
 
-/** Returns whether a path belongs to a single record. */
+/** Returns whether a path identifies a single record. */
 const isOfRecord = (path: string): boolean => path.startsWith('/:id');
 
 const unknownParametersNote =
@@ -223,7 +221,7 @@ interface DescriptionContext {
   readonly shareParameter: (parameter: JsonSchema) => JsonSchema;
   /** Additional headers for every response. */
   readonly headers: Readonly<Record<string, JsonSchema>>;
-  /** Additional error responses, by status code. */
+  /** Additional error responses, keyed by status code. */
   readonly errors: Readonly<Record<number, JsonSchema>>;
   /** Whether the path contains the resource's former name. */
   readonly isFormer: boolean;

@@ -12,7 +12,7 @@ export interface StatementPlan {
   /** The request, for example `GET ?sort=name&page=2`. */
   readonly request: string;
   readonly lane: Lane;
-  /** Indexes read by the statement, in the order of the plan. */
+  /** Indexes read by the statement, in plan order. */
   readonly indexes: readonly string[];
   /** Plan operations that are too slow for a shared connection. Empty if the lane does not share a connection. */
   readonly problems: readonly string[];
@@ -79,7 +79,7 @@ interface PlanNode {
 /** Returns a node and its descendants. */
 const flatten = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
 
-/** Returns the operations of a node that are too slow for a shared connection. */
+/** Returns descriptions of a plan node's operations that are too slow for a shared connection. */
 function issuesOf(node: PlanNode): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index } = node;
   // "Incremental Sort" is fine: it only sorts rows with equal index keys.
@@ -91,7 +91,7 @@ function issuesOf(node: PlanNode): string[] {
   return [];
 }
 
-/** Yields every request with a distinct statement, but only the first of similar lists in the `scan` lane. */
+/** Yields every request with a distinct statement, but only one of several similar `scan` lists. */
 async function* statementsOf(resource: Resource): AsyncGenerator<readonly [string, Statement]> {
   const { definition, operations } = resource;
   const body = Object.fromEntries(
@@ -131,7 +131,7 @@ const inputOf = (
   body: Readonly<Record<string, unknown>>,
 ): EveryInput => ({ caller: commandCaller('1'), query, id: '1', body });
 
-/** Number of records before a very distant page. */
+/** Number of records that precede a very distant page. */
 const farOffset = 10_000;
 
 /** Returns the queries of an operation that have distinct statements. */
@@ -147,7 +147,7 @@ function queriesOf({ definition }: Resource, action: Action): readonly Record<st
   return action === 'read' ? [{}, ...projections] : [{}];
 }
 
-/** Returns queries for every sort field, direction and page depth of a list, with each filter. */
+/** Returns list queries for every combination of sort field, direction, page depth and filter. */
 function listQueries(definition: ResourceDefinition): Record<string, string>[] {
   const parameters = listParameters(definition);
   const filters = definition.filters.flatMap(({ field, parameters }) =>

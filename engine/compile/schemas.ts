@@ -8,11 +8,11 @@ export const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind
 export const pascal = (name: string) =>
   name.replace(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 
-/** Returns the name of the schema for multiple records in a format. */
+/** Returns the name of the schema for multiple records in this format. */
 export const linesSchema = (recordName: string, format: FormatName): string =>
   `${recordName}${pascal(format)}`;
 
-/** Returns the schema of a batch body. @param uniques sets of unique fields by which records can be matched */
+/** Returns the schema of a batch body. @param uniques sets of unique fields that can identify a record */
 export function batchSchema(record: JsonSchema, uniques: readonly Unique[] = []): JsonSchema {
   return {
     type: 'object',

@@ -32,9 +32,9 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Variable<T> {
   /** Name in capital letters, for example DATABASE_URL. */
   readonly name: string;
-  /** Value if the variable is absent or empty. */
+  /** Value used if the variable is absent or empty. */
   readonly fallback: T;
-  /** Description of valid values, as in "PORT must be …". */
+  /** Description of the valid values. Completes "PORT must be …". */
   readonly expected: string;
   /** Whether a blank value is an error, because the fallback would silently select another instance. */
   readonly rejectsBlank?: true;
@@ -83,8 +83,8 @@ export const textVariable = (name: string, fallback: string): Variable<string> =
 });
 
 /**
- * Declares a variable for the path of a file or folder. Relative paths are resolved against the working directory. The
- * fallback can depend on it.
+ * Declares a variable that contains the path to a file or folder. Relative paths are resolved against the
+ * working directory. The fallback can also depend on the working directory.
  */
 export const pathVariable = (
   name: string,
@@ -102,8 +102,8 @@ export const pathVariable = (
 });
 
 /**
- * Declares a folder of this package whose files are extended by those in the instance's folder. The value is null if
- * the instance is this package, or if the variable is set, because the instance's folder is then complete.
+ * Declares a folder in this package whose files are extended by files in the instance's folder. The value is
+ * null if this package is the instance, or if the variable is set, because that folder is then complete.
  * @param name the variable that names the instance's folder
  */
 export const shippedFolder = (name: string, folder: string): Variable<string | null> => ({
@@ -155,9 +155,7 @@ export const effectiveVariables = (variables: Variables, environment: Environmen
     return { name, value: isEmpty ? notSet : (show?.(fallback) ?? String(fallback)), isSet: false };
   });
 
-/**
- * Minimum length of known names whose near misses are errors. Near misses of shorter names are only reported as notes.
- */
+/** Minimum length of a known name for its near misses to be errors rather than notes. */
 const minNearMissLength = 8;
 
 /**

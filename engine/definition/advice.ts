@@ -1,9 +1,9 @@
 import type { AlternativeFor } from '../yaml/index.ts';
 
-/** Words used by other tools, separated by spaces, with a sentence that names the equivalent. */
+/** Words used by other tools, separated by spaces, and a sentence that names the equivalent. */
 type AdviceTable = readonly (readonly [words: string, advice: string])[];
 
-/** Types used by other tools. They are compared in lowercase and without any text in brackets. */
+/** Types used by other tools. They are compared in lowercase, ignoring any text in brackets. */
 const types: AdviceTable = [
   [
     'varchar char character nvarchar str shorttext singlelinetext',
@@ -101,7 +101,7 @@ function adviceFor(word: string, table: AdviceTable): string | undefined {
   return table.find(([words]) => words.split(' ').includes(word.toLowerCase()))?.[1];
 }
 
-/** Returns the equivalent of another tool's type, or undefined for any other word. */
+/** Returns the equivalent of another tool's type, or undefined for other words. */
 export const typeAdvice = (type: string): string | undefined =>
   adviceFor(type.replace(/[([<|?].*$/, '').replace(/[\s-]/g, ''), types);
 

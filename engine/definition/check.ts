@@ -64,7 +64,7 @@ export function checkSources(sources: readonly Source[]): ResourceDefinition[] {
   return definitions;
 }
 
-/** Returns the files that do not redefine one of the engine's resources, and reports the other files. */
+/** Returns the files that do not redefine a resource of the engine, and reports the files that do. */
 function checkShipped(
   sources: readonly Source[],
   files: readonly ValidatedSource[],
@@ -90,7 +90,7 @@ const files = (sources: readonly Source[]): string[] => sources.map(({ file }) =
 
 const resourceName = /^[a-z][a-z0-9_]{0,39}$/;
 
-/** Checks a resource's name, which is also its path and table name, and is used in permissions. */
+/** Checks a resource's name, which is also used as its path and table name and in permissions. */
 function checkName({ name, parsed }: Draft, next: Draft | undefined, issues: YamlIssue[]): void {
   const report = (message: string) => issues.push(parsed.issueAt({ path: ['name'] }, message));
   if (next?.name === name) report(`two files define the resource "${name}"`);
@@ -148,16 +148,16 @@ interface Draft {
   readonly name: string;
   readonly parsed: ValidatedSource;
   readonly fields: readonly Field[];
-  /** Retired fields. Only their columns still exist. */
+  /** Retired fields, of which only the columns still exist. */
   readonly retired: readonly Field[];
   readonly locations: ReadonlyMap<string, FieldLocation>;
   /** The names of all shared fields. */
   readonly shared: readonly string[];
-  /** Whether any of its fields is invalid. */
+  /** Whether at least one field is invalid. */
   readonly isInvalid: boolean;
 }
 
-/** Reads a file's fields and the shared fields that it includes. */
+/** Reads a file's fields and the shared fields included in the file. */
 function createDraft(
   parsed: ValidatedSource,
   common: ValidatedSource | undefined,
@@ -240,8 +240,8 @@ function formatLocation({ parsed, path }: FieldLocation): string {
 }
 
 /**
- * Returns a function that reports issues in a field. An unknown type is reported at the value, and all other
- * issues at the key.
+ * Returns a function that reports issues in a field. An unknown type is reported at its value, all other
+ * issues are reported at the key.
  */
 const reporter =
   ({ parsed, path }: FieldLocation, issues: YamlIssue[]): ReportIssue =>

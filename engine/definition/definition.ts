@@ -9,7 +9,7 @@ export interface ResourceDefinition extends Declarations {
   readonly singular: string;
   readonly description: string;
   readonly fields: readonly Field[];
-  /** Retired fields. Only their columns still exist. */
+  /** Retired fields, of which only the columns still exist. */
   readonly retired: readonly Field[];
   /** Former name of the resource. */
   readonly renamedFrom?: string;
@@ -19,7 +19,7 @@ export interface ResourceDefinition extends Declarations {
   readonly uniques: readonly Unique[];
 }
 
-/** Fields that are unique together. Records with an empty value in any of them are exempt. */
+/** Fields that are unique together. Records with an empty value in any of these fields are exempt. */
 export type Unique = readonly [Field, ...Field[]];
 
 /** YAML keys that declare a rename. */
@@ -79,6 +79,6 @@ export interface RequiredField {
   readonly types: readonly FieldTypeName[];
   /** Whether the field must be writable. Writes to read-only fields are ignored. */
   readonly writable?: true;
-  /** The `lookup` that the integration uses to find records. */
+  /** The field's `lookup`, which the integration uses to find records. */
   readonly lookup?: Lookup;
 }

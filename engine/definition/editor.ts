@@ -6,9 +6,9 @@ import { reservedFieldNames, serverTypes } from './field.ts';
 import { commonName, fileStem, reservedTableNames, resourceSchema } from './sources.ts';
 
 /**
- * Returns JSON Schemas for editors, by file name: the general schema `_resource`, and for each file of the
- * instance a schema that allows only names defined by the instance. Ignores the parts of files that cannot be
- * parsed.
+ * Returns JSON Schemas for editors, keyed by file name: the general schema `_resource`, and a schema for
+ * each file of the instance that allows only names defined by the instance. Parts of files that cannot be
+ * parsed are ignored.
  */
 export function editorSchemas(sources: readonly Source[]): ReadonlyMap<string, JsonSchema> {
   const files = sources.flatMap((source) => {
@@ -56,7 +56,7 @@ interface File {
   readonly stem: string;
   readonly name: string;
   readonly isShipped: boolean;
-  /** Name of the resource that it extends. */
+  /** Name of the resource that the file extends. */
   readonly baseName: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
   /** Fields declared in the file, excluding shared and inherited fields. */
@@ -144,10 +144,10 @@ function schemaOf(
   };
 }
 
-/** Fields that every table has, with the server-set value that each contains. */
+/** Fields required in every table, mapped to the value that the server sets. */
 const identity = { id: 'id', organization_id: 'organization' } as const;
 
-/** Requires the {@link identity} fields that the shared fields do not include. */
+/** Returns a schema that requires the {@link identity} fields missing from the shared fields. */
 function requireIdentity(shared: readonly string[]): JsonSchema {
   const missing = Object.entries(identity).filter(([name]) => !shared.includes(name));
   return {

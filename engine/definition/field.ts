@@ -21,10 +21,10 @@ export const serverTypes: Readonly<Record<ServerValue, FieldTypeName>> = {
   created: 'timestamp',
   updated: 'timestamp',
 };
-/** Names of properties that every JavaScript object inherits, and the key that `?expand=` adds to records. */
+/** Properties that every JavaScript object inherits, and the key that `?expand=` adds to records. */
 export const reservedFieldNames: ReadonlySet<string> = new Set(['constructor', 'prototype', 'expanded']);
 
-/** Returns a sentence that suggests a type or lists all types. */
+/** Returns a sentence that suggests a similar type or lists all types. */
 function typeHint(type: string): string {
   const advice = typeAdvice(type);
   return advice === undefined ? suggestionOrList(type, Object.keys(fieldTypes)) : `. ${advice}`;
@@ -139,7 +139,7 @@ function checkValues({ enum: enumValues, suggested, default: value }: RawField, 
   report('default', `the default "${value}" is not in "enum"${suggestion(value, enumValues)}`);
 }
 
-/** Normalizes case and spaces. */
+/** Converts a value to lowercase and collapses whitespace. */
 const normalize = (value: string): string => value.toLowerCase().replace(/\s+/g, ' ').trim();
 
 /** Checks that the field has a value even if a request body omits the field. */
@@ -166,7 +166,7 @@ function checkValue(raw: RawField, type: FieldType, readOnly: boolean, report: R
   }
 }
 
-/** Validates a default in the same way as a value in a request body. */
+/** Validates a default by the same rules as a value in a request body. */
 function checkDefault(raw: RawField, field: Field, hasValidPattern: boolean, report: ReportIssue): void {
   if (raw.default === undefined) return;
   if (field.nullable) {

@@ -8,9 +8,9 @@ interface FormerName {
 }
 
 const dayMs = 86_400_000;
-/** Number of days until the sunset suggested for an alias without dates. */
+/** Days from now to the sunset date suggested for an alias without dates. */
 const suggestedDays = 180;
-/** Returns the date that is the given number of days from now, as YYYY-MM-DD. */
+/** Returns the date the given number of days from now, as YYYY-MM-DD. */
 const day = (days: number): string => new Date(Date.now() + days * dayMs).toISOString().slice(0, 10);
 
 /** Parses the keys that declare a rename. Calls `report` for each issue. */

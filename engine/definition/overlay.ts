@@ -14,8 +14,7 @@ export const resourceNameOf = ({ data, file }: ValidatedSource): string => data.
 /**
  * Merges overlays into the files that they extend. Fields are added or changed. Filters and unique fields are
  * added, except that a filter replaces the existing filter for the same field. All other keys are replaced.
- * @param isBroken returns whether the file with the given name is invalid and its issues have already been
- * reported
+ * @param isBroken returns whether the issues of an invalid file have already been reported
  */
 export function withOverlays(
   files: readonly ValidatedSource[],
@@ -74,7 +73,7 @@ function checkOverlay(
   }
 }
 
-/** Returns the message for a field without a type that the extended resource does not declare. */
+/** Returns the message for a field that has no type and is not declared by the extended resource. */
 function unknownField(
   field: string,
   fields: RawResource['fields'],
@@ -97,7 +96,7 @@ interface Entry {
   readonly path: readonly (string | number)[];
 }
 
-/** Merges a file and its overlay. If the overlay contains the key or field, issues are reported in the overlay. */
+/** Merges a file and its overlay. Issues in a key or field are reported in the overlay if it is there. */
 function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): ValidatedSource {
   const { extends: _extends, fields = {}, ...rest } = overlay.data;
   const changes = Object.entries(fields)
@@ -129,7 +128,7 @@ function mergeOverlay(base: ValidatedSource, overlay: ValidatedSource): Validate
   };
 }
 
-/** Merges two lists. Entries of the second list replace entries of the first list with the same key. */
+/** Merges two lists. Entries in the second list replace entries with the same key in the first list. */
 function mergeEntries(
   first: readonly Entry[],
   second: readonly Entry[],
@@ -149,7 +148,7 @@ const filtersOf = (parsed: ValidatedSource): Entry[] =>
     path: ['filters', index],
   }));
 
-/** Returns the groups of fields that are unique together. A list of names is one group. */
+/** Returns the groups of fields that are unique together. A plain list of names is a single group. */
 function uniquesOf(parsed: ValidatedSource): Entry[] {
   const { unique = [] } = parsed.data;
   const isSingleGroup = unique.some((item) => typeof item === 'string');

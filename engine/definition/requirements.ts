@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import type { FieldRequirements, RequiredField, ResourceDefinition } from './definition.ts';
 
 /**
- * Checks that the definitions have every field used by integrations.
+ * Checks that the definitions contain every field used by integrations.
  * @throws UserError naming each missing or incompatible field and the file that needs it
  */
 export function checkRequirements(

@@ -11,7 +11,7 @@ export const resourceSchema = { ...base, properties: { ...base.properties, ...qu
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 
 /**
- * Reads every YAML file in a folder, sorted by name. YAML files in subfolders are returned with an issue.
+ * Reads every YAML file in a folder, sorted by name. Each YAML file in a subfolder is returned with an issue.
  * @param isShipped whether the files are part of the engine
  * @throws UserError if the folder or a file cannot be read
  */

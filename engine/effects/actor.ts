@@ -1,6 +1,6 @@
 import type { Tables } from '../tables/index.ts';
 
-/** Configuration that enables the change log. */
+/** The configuration setting that enables the change log. */
 export interface AuditConfig {
   readonly audit: boolean;
 }
@@ -17,9 +17,7 @@ export interface Actor {
   readonly audited: boolean;
 }
 
-/**
- * Returns the actor for changes made by CLI commands, including the one that creates the demo organization.
- */
+/** Returns the actor for changes made by CLI commands, including creation of the demo organization. */
 export const commandLine = ({ audit }: AuditConfig): Actor => ({
   kind: 'command',
   id: null,
@@ -31,7 +29,7 @@ export const commandLine = ({ audit }: AuditConfig): Actor => ({
 /** One change in an organization. */
 interface ChangeLogEntry {
   readonly organization: string;
-  /** A verb, for example create, update, delete, revoke or login. */
+  /** A verb, for example `create`, `update`, `delete`, `revoke` or `login`. */
   readonly action: string;
   /** A resource name, or `key`, `member`, `profile`, `invite`, `session` or `organization`. */
   readonly object: string;

@@ -20,18 +20,18 @@ declare module '../tables/index.ts' {
       object: string;
       object_id: string | null;
       request_id: string | null;
-      /** The version that the change created. This and the next two columns are null if the object is not a record. */
+      /** Version created by the change. Like the next two columns, null if the object is not a record. */
       version: string | null;
       /** The record after the change, as JSON, or null if the record was deleted. */
       record: string | null;
-      /** The record before the change, unless another row contains it. */
+      /** The record before the change, as JSON, or null if another row contains it. */
       before: string | null;
     };
     crm_ledger_epochs: {
       id: Generated<string>;
       /** Identifies the epoch in cursors. */
       epoch: string;
-      /** Distinguishes the database from its restored copies. */
+      /** Identifies the database, to distinguish it from restored copies. */
       source: string;
       started_at: Generated<Date>;
       /** Retention may have deleted rows older than this time. */
@@ -46,7 +46,7 @@ const ledger = defineTable(
   'crm_ledger',
   {
     organization_id: { ...bigintColumn, primary: true },
-    // Precedes the ID in the key, because only transaction IDs reveal which rows a reader may have missed.
+    // Precedes the ID in the key, because only transaction IDs reveal which rows a reader might have missed.
     transaction: { type: 'string', columnType: 'xid8', defaultRaw: 'pg_current_xact_id()', primary: true },
     id: identity,
     at: now,
@@ -87,9 +87,9 @@ const name = ({ caller }: WriteInput) => caller.principal.name;
 const request = ({ caller }: WriteInput) => caller.requestId;
 
 /**
- * Records each write in the organization's change log. A row contains the record's state after the write. Its state
- * before the write is in the row of the previous version. If that row does not exist, the new row contains both states.
- * The row of a deletion contains only the previous state.
+ * Records each write in the organization's change log. Each row contains the record's state after the write.
+ * The state before the write is in the previous version's row. If that row does not exist, the new row
+ * contains both states. The row for a deletion contains only the previous state.
  */
 export const changeLog: Effect = {
   variable: flagVariable('AUDIT', true),
@@ -140,7 +140,7 @@ function recordSql({
   const version = `${row}.${quote(versionColumn)}`;
   const writtenRecord = rowJson ?? `${json(`(select ${row}.*) ${record}`)})`;
   if (action === 'create') return { after: writtenRecord, before: 'null', version };
-  // A deletion counts as the version after the record's last version.
+  // A deletion is numbered as the version after the record's last one.
   if (action === 'delete') return { after: 'null', before: writtenRecord, version: `${version} + 1` };
   const previousVersion = `${version} - 1`;
   const sameRecord = (alias: string, id: string) =>

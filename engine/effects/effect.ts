@@ -5,12 +5,12 @@ import type { Placeholder } from '../sql/index.ts';
 /** The kind of write. */
 export type WriteAction = 'create' | 'update' | 'delete';
 
-/** The part of a write's input that effects can use. */
+/** The parts of a write's input that are available to effects. */
 export interface WriteInput {
   readonly caller: EffectCaller;
 }
 
-/** The caller of a write, with the ID of the request. */
+/** The caller of a write, and the request ID. */
 export interface EffectCaller {
   readonly principal: {
     /** `command` denotes a CLI command, `partner` a partner endpoint. */
@@ -23,7 +23,7 @@ export interface EffectCaller {
   readonly requestId: string;
 }
 
-/** Additional work in a write's statement, which is therefore atomic and requires no additional round trip. */
+/** Additional work in the same statement as a write: it is atomic and avoids another round trip. */
 export interface Effect {
   /** The environment variable that enables the effect. */
   readonly variable: Variable<boolean>;
@@ -31,30 +31,27 @@ export interface Effect {
   readonly tables: readonly EntitySchema[];
   readonly on: readonly WriteAction[];
   /**
-   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has a row for each written
-   * record. A SELECT would not run, because PostgreSQL skips SELECT expressions that the statement does not read. The
-   * name of the expression must start with `written` and be unique among the effects. Input values must be
-   * placeholders, because the statement can have a batch form.
+   * Returns a common table expression with an INSERT, UPDATE or DELETE from `source`, which has one row for
+   * each written record. A SELECT would not run, because PostgreSQL skips SELECT expressions that the
+   * statement does not read. The expression's name must start with `written` and be unique among the
+   * effects. Input values must be passed as placeholders, because the statement can have a batch form.
    */
   readonly expression: (context: {
     readonly resource: string;
     readonly action: WriteAction;
-    /** Name of the expression that writes the records, for example `_written`. */
+    /** Name of the common table expression that writes the records, for example `_written`. */
     readonly written: string;
-    /** SQL after FROM that selects the written rows, joined to their inputs in a batch form. */
+    /** FROM clause items that select the written rows, joined to their inputs in a batch form. */
     readonly source: string;
     /** Alias of a written row in `source`: the row after the write, or before it if the row is deleted. */
     readonly row: string;
-    /** SQL list of the record's columns that can be logged, in a table row with the alias `t`. */
+    /** SQL list of the columns that can be logged. Refers to the record's row by the alias `t`. */
     readonly columns: string;
-    /** SQL expression for the same columns of the written row as JSON, if the statement already computes it. */
+    /** SQL expression for these columns of the written row as JSON, if the statement already computes it. */
     readonly json?: string | undefined;
     readonly placeholder: Placeholder<WriteInput>;
   }) => string;
-  /**
-   * Returns an INSERT statement that runs before a list is exported. Absent if the effect does not apply to
-   * exports.
-   */
+  /** Returns an INSERT statement to run before a list is exported. Absent if exports are ignored. */
   readonly ofExport?: (context: {
     readonly resource: string;
     /** SQL expression for the organization's ID. */

@@ -9,7 +9,7 @@ type EffectName = keyof typeof effects;
 
 const effectList = Object.entries(effects) as unknown as readonly (readonly [EffectName, Effect])[];
 
-/** The effects' environment variables, by effect name. */
+/** The effects' environment variables, keyed by effect name. */
 export const effectVariables = Object.fromEntries(
   effectList.map(([name, { variable }]) => [name, variable]),
 ) as {

@@ -3,7 +3,7 @@ import type { FieldType } from './type.ts';
 
 const booleans: Readonly<Record<string, boolean | undefined>> = { true: true, false: false };
 
-/** true or false. */
+/** A boolean value. */
 export const booleanType: FieldType = {
   expected: 'true or false',
   json: { type: 'boolean' },

@@ -1,7 +1,7 @@
 /**
  * Writes a value as JSON.
- * @param source contains the value in PostgreSQL's text format, in UTF-8, from `start` to `end`
- * @param target must have space for {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
+ * @param source bytes that contain the value from `start` to `end`, as UTF-8 in PostgreSQL's text format
+ * @param target output buffer, with {@link maxJsonBytesPerByte} bytes per byte of the value, plus two
  * @param offset position in `target` of the first byte to write
  * @returns the position after the last byte written
  */
@@ -13,7 +13,7 @@ export type Encoder = (
   offset: number,
 ) => number;
 
-/** Maximum number of JSON bytes per byte of a value, needed for escapes like `\u001f`. */
+/** Maximum number of JSON bytes per byte of a value. Escapes such as `\u001f` require this many. */
 export const maxJsonBytesPerByte = 6;
 
 const ascii = (text: string): number => text.charCodeAt(0);
@@ -21,7 +21,7 @@ const [quote, backslash, minus] = [ascii('"'), ascii('\\'), ascii('-')];
 const [zero, nine] = [ascii('0'), ascii('9')];
 const hexadecimal = Buffer.from('0123456789abcdef');
 
-/** The character after the backslash for each byte that must be escaped, or 0 for other bytes. */
+/** For each byte that must be escaped, the character that follows the backslash. 0 for all other bytes. */
 const escapes = new Uint8Array(256);
 escapes.fill(ascii('u'), 0, 0x20);
 for (const [byte, letter] of [
@@ -110,17 +110,17 @@ export interface CsvFormat {
   /** Encodes a non-null value selected by `read` as a cell. */
   readonly encode: Encoder;
   /**
-   * Converts a cell to a JSON value. Empty cells without quotes are undefined. Returns undefined if the value is absent,
-   * and the text itself if it cannot be converted, which validation rejects.
+   * Converts a cell to a JSON value. Empty unquoted cells are passed as undefined. Returns undefined if the
+   * value is absent, or the original text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (cell: string | undefined) => unknown;
 }
 
-/** Returns the CSV format of values that are never empty texts, so that an empty cell means no value. */
+/** Returns a CSV format for values that are never empty strings, so that an empty cell means absent. */
 export const valueCells = (encode: Encoder, parse: (text: string) => unknown): CsvFormat => ({
   encode,
   parse: (cell) => (cell === undefined || cell === '' ? undefined : parse(cell)),
 });
 
-/** The CSV format of values whose JSON is a string, for example dates. */
+/** The CSV format for values represented by JSON strings, for example dates. */
 export const stringCells: CsvFormat = valueCells(textCell, (text) => text);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 // Parses numbers without rounding. JSON.parse rounds integers beyond 2^53, and a rounded ID would refer to another
 // record.
 
-/** A JSON number that a JavaScript number cannot represent exactly. `source` is its text in the body. */
+/** A JSON number, as written in `source`, that a JavaScript number cannot represent exactly. */
 export class ExactNumber {
   readonly source: string;
   constructor(source: string) {
@@ -29,7 +29,7 @@ export function int64(text: string): string | undefined {
   return value >= min && value <= max ? text : undefined;
 }
 
-/** Returns whether a text can be a row ID: a positive integer of at most 18 digits. */
+/** Returns whether a string can be a row ID: a positive integer of at most 18 digits. */
 export const isRowId = (text: unknown): text is string =>
   typeof text === 'string' && /^[1-9]\d{0,17}$/.test(text);
 
@@ -41,13 +41,13 @@ export function integerText(value: unknown): string | undefined {
 
 const decimalPattern = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 const maxDigits = 100;
-/** Maximum length of a number's text. Enough for the smallest double with 100 digits, written without an exponent. */
+/** Maximum length of a number: enough for the smallest double with 100 digits and without an exponent. */
 const maxLength = 500;
 
 /**
  * Returns a JSON number as decimal text, without rounding.
  * @returns undefined if the value is not a number, has more than 100 significant digits, or is outside the range of a
- *   double, like 1e400 or 1e-400
+ *   double, for example 1e400 or 1e-400
  */
 export function decimalText(value: unknown): string | undefined {
   const source = typeof value === 'number' ? String(value) : value instanceof ExactNumber ? value.source : '';
@@ -79,24 +79,24 @@ export function parseExactJson(text: string, maxValues = defaultMaxValues): unkn
   let markedText = '';
   let copiedEnd = 0;
   for (const { start, end } of numbers) {
-    // An object is only valid as a value, like a number. A string would also be accepted as a key.
+    // As with a number, an object is only valid as a value. A string would also be accepted as a key.
     markedText += `${text.slice(copiedEnd, start)}{"${marker}":"${text.slice(start, end)}"}`;
     copiedEnd = end;
   }
   return restoreNumbers(JSON.parse(markedText + text.slice(copiedEnd)));
 }
 
-/** Parses a JSON number without rounding. Returns undefined for any other text. */
+/** Parses a JSON number without rounding. Returns undefined if the text is not a JSON number. */
 export function jsonNumber(text: string): number | ExactNumber | undefined {
   numberPattern.lastIndex = 0;
   if (numberPattern.exec(text)?.[0] !== text) return undefined;
   return isInexact(text) ? new ExactNumber(text) : Number(text);
 }
 
-/** Key of the object that replaces a number during JSON.parse. A reviver would cost a microsecond per value. */
+/** Key of the object that replaces a number for JSON.parse. A reviver would take a microsecond per value. */
 const marker = randomBytes(16).toString('base64url');
 
-/** The position of a number in a text. */
+/** The position of a number in the JSON text. */
 interface Span {
   readonly start: number;
   readonly end: number;
@@ -119,13 +119,14 @@ const [openList, closeList, openObject, closeObject] = [
 ];
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-// A double can only change numbers with many digits or a three-digit exponent.
+// Only numbers with many digits or a three-digit exponent can change when stored as a double.
 const riskyPattern = /\d[\d.]{15}|[eE][+-]?\d{3}/;
 const shortestRisky = '1e100'.length;
 
 /**
- * Returns whether a double would change the value of a JSON number, regardless of its notation. 10e-001, 1.0 and
- * 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing zeros.
+ * Returns whether conversion to a double would change the value of a JSON number. Notation does not matter:
+ * 10e-001, 1.0 and 1.00000000000000000 must be stored identically, although PostgreSQL would keep trailing
+ * zeros.
  */
 function isInexact(source: string): boolean {
   if (!riskyPattern.test(source)) return false;
@@ -134,8 +135,8 @@ function isInexact(source: string): boolean {
 }
 
 /**
- * The position of a number's significant digits in its text, and the first digit's power of ten. The range is empty for
- * zero.
+ * The position of a number's significant digits in its text, and the power of ten of the first digit. The
+ * range is empty for zero.
  */
 interface Parts {
   readonly text: string;
@@ -180,7 +181,7 @@ function isEqual(a: Parts, b: Parts): boolean {
   return offset === b.end;
 }
 
-/** Finds the numbers that a double would change in one pass. Leaves invalid JSON to JSON.parse. */
+/** Finds, in one pass, the numbers that a double would change. Leaves invalid JSON to JSON.parse. */
 function inexactNumbers(text: string, maxValues: number): Span[] {
   const spans: Span[] = [];
   let values = 1;
@@ -213,7 +214,7 @@ function inexactNumbers(text: string, maxValues: number): Span[] {
   return spans;
 }
 
-/** Returns the position of a string's closing quote, or the length of the text if the string is not closed. */
+/** Returns the position of a string's closing quote, or the text length if the quote is missing. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -223,11 +224,11 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** Returns the value with placeholders replaced by numbers. */
+/** Returns the value with its placeholders replaced by numbers. */
 function restoreNumbers(root: unknown): unknown {
   const top = [root];
   const pending: (unknown[] | Record<string, unknown>)[] = [top];
-  /** Returns the number that a placeholder stands for, or the value itself. Queues other containers. */
+  /** Returns the number for a placeholder, or any other value unchanged. Queues containers for processing. */
   const replace = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value;
     // JSON.parse creates every key as an own property, even `__proto__`.

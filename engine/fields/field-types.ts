@@ -5,7 +5,7 @@ import { stringType, textType } from './string.ts';
 import { dateType, timestampType } from './temporal.ts';
 import type { FieldType } from './type.ts';
 
-/** All field types by their name in YAML. */
+/** All field types, keyed by their names in YAML. */
 export const fieldTypes = {
   string: stringType,
   text: textType,
@@ -23,8 +23,8 @@ export const fieldTypes = {
 export type FieldTypeName = keyof typeof fieldTypes;
 
 /**
- * The columns that types need in addition to a field's first column, by suffix. Each function returns an SQL expression
- * for the column's value, computed from the field's value as text.
+ * The columns that types need in addition to a field's first column, keyed by suffix. Each function returns
+ * an SQL expression that computes the column's value from the field's value as text.
  */
 export const extraColumns: ReadonlyMap<string, (text: string) => string> = new Map(
   Object.values<FieldType>(fieldTypes).flatMap(({ columns, fromText }) =>
@@ -37,8 +37,8 @@ export const extraColumns: ReadonlyMap<string, (text: string) => string> = new M
 );
 
 /**
- * Returns the first column of a stored field, by one of its columns.
- * @param names the names of all columns
+ * Returns the first column of the stored field to which a column belongs.
+ * @param names the names of all columns in the table
  */
 export function firstColumn(column: string, names: readonly string[]): string {
   for (const suffix of extraColumns.keys()) {

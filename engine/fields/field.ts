@@ -15,11 +15,9 @@ export interface Field {
   readonly readOnly: boolean;
   readonly nullable: boolean;
   readonly required: boolean;
-  /** Value if the request body omits the field. Null for nullable fields and fields without a default. */
+  /** Value used if the request body omits the field. Null if the field is nullable or has no default. */
   readonly default: string | number | boolean | null;
-  /**
-   * Known values. If `closed` is true, reports only include these values. The API accepts any string in either case.
-   */
+  /** Known values. If `closed` is true, reports include only these. The API always accepts any string. */
   readonly values?: { readonly list: readonly string[]; readonly closed: boolean };
   readonly maxLength?: number;
   readonly pattern?: string;
@@ -49,6 +47,6 @@ export interface Deprecation {
   readonly sunset: string;
 }
 
-/** Returns the columns that store a field, with their names. Empty if the field is computed on read. */
+/** Returns the columns that store a field, including their names. Empty if the field is computed on read. */
 export const fieldColumns = (field: Field): readonly (ColumnDefinition & { readonly name: string })[] =>
   (field.type.columns?.(field) ?? []).map((column) => ({ ...column, name: `${field.name}${column.suffix}` }));

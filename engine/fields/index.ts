@@ -1,4 +1,4 @@
-// Fields: the types of field values, one object per type.
+// Fields: field types, one object per type.
 // Must not import other project code.
 
 export { type Encoder, maxJsonBytesPerByte, textCell, verbatim } from './encode.ts';

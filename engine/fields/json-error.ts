@@ -1,5 +1,6 @@
-// Finds the position of a syntax error. V8's messages often omit the position and quote the text, which can contain
-// personal data. Reads bytes, because reading the characters of a string can take four times as long.
+// Finds the position of a syntax error. V8's messages often omit the position, and quote text that can
+// contain personal data. The functions read bytes, because reading the characters of a string can take four
+// times as long.
 
 const code = (character: string): number => character.charCodeAt(0);
 const [quote, backslash, colon, comma] = [code('"'), code('\\'), code(':'), code(',')];
@@ -12,21 +13,22 @@ const words = new Map(['true', 'false', 'null'].map((word) => [code(word), word]
 /** Bit that converts an ASCII letter to lowercase. */
 const lowerCase = 0x20;
 
-/** Returns the byte at an offset, or -1 after the end. */
+/** Returns the byte at an offset, or -1 past the end. */
 const byteAt = (json: Uint8Array, at: number): number => json[at] ?? -1;
 const isDigit = (here: number): boolean => here >= zero && here <= nine;
 const isHexDigit = (here: number): boolean =>
   isDigit(here) || ((here | lowerCase) >= code('a') && (here | lowerCase) <= code('f'));
 
-// Tokens that the parser can expect next. They are numbers, because comparing strings takes twice as long.
+// Tokens that the parser can expect next, as numbers because comparing strings takes twice as long.
 const [value, firstValue, key, firstKey, colonAfterKey, end] = [0, 1, 2, 3, 4, 5];
 
 /**
- * Returns the offset of the first byte after which the text, in UTF-8, can no longer become valid. This is the length
- * of the text if it is incomplete. Returns undefined if the text is valid. Runs in linear time and without recursion.
+ * Returns the offset of the first byte that makes the UTF-8 text invalid, whatever follows. Returns the
+ * length of the text if it is incomplete, or undefined if it is valid. Runs in linear time and without
+ * recursion.
  */
 export function jsonErrorOffset(json: Uint8Array): number | undefined {
-  /** The closing bracket of each open container, indexed by its depth, which starts at 1. */
+  /** The closing bracket of each open container, indexed by the container's depth, starting at 1. */
   let closers = new Uint8Array(256);
   let depth = 0;
   let expected = value;
@@ -81,7 +83,7 @@ function endOfBlanks(json: Uint8Array, start: number): number {
   return json.length;
 }
 
-/** Returns the end offset of the scalar that starts at an offset, or the complement (`~`) of an error's offset. */
+/** Returns the end offset of the scalar at `start`, or the complement (`~`) of an error offset. */
 function endOfScalar(json: Uint8Array, start: number): number {
   const here = byteAt(json, start);
   if (here === quote) return endOfString(json, start);
@@ -94,7 +96,7 @@ function endOfScalar(json: Uint8Array, start: number): number {
   return start + word.length;
 }
 
-/** Like {@link endOfScalar}, for a string. */
+/** Does the same as {@link endOfScalar} for a string. */
 function endOfString(json: Uint8Array, start: number): number {
   for (let at = start + 1; at < json.length; at++) {
     const here = byteAt(json, at);
@@ -112,7 +114,7 @@ function endOfString(json: Uint8Array, start: number): number {
   return ~json.length;
 }
 
-/** Like {@link endOfScalar}, for a number. */
+/** Does the same as {@link endOfScalar} for a number. */
 function endOfNumber(json: Uint8Array, start: number): number {
   let at = byteAt(json, start) === minus ? start + 1 : start;
   at = byteAt(json, at) === zero ? at + 1 : endOfDigits(json, at);
@@ -124,7 +126,7 @@ function endOfNumber(json: Uint8Array, start: number): number {
   return at;
 }
 
-/** Like {@link endOfScalar}, for at least one digit. */
+/** Does the same as {@link endOfScalar} for one or more digits. */
 function endOfDigits(json: Uint8Array, start: number): number {
   let at = start;
   while (isDigit(byteAt(json, at))) at++;

@@ -34,7 +34,7 @@ export const referenceType: FieldType = {
   examples: [null],
 };
 
-/** Text from a referenced record. It is read with the record and not stored. */
+/** Text from a referenced record. It is not stored, but read together with the record. */
 export const joinedType: FieldType = {
   expected: 'a string',
   json: { type: 'string' },

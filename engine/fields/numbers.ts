@@ -4,7 +4,7 @@ import { type Distinction, type FieldType, type TextConversion, trimmedText } fr
 
 const int32 = { min: -2147483648, max: 2147483647 };
 const byColumn = (column: string) => [column] as const;
-/** Returns the abilities shared by types whose values PostgreSQL compares directly. */
+/** Returns the properties shared by types whose values PostgreSQL compares directly. */
 const comparisons = (type: string) =>
   ({
     encode: verbatim,
@@ -14,15 +14,15 @@ const comparisons = (type: string) =>
     among: (column: string, placeholder: string) => `${column} = any(${placeholder}::${type}[])`,
   }) as const;
 
-/** Parses a cell or another trimmed text. A text that is not a number is returned, so that validation reports it. */
+/** Parses trimmed text. Text that is not a number is returned unchanged, so that validation rejects it. */
 const numberOrText = (text: string): unknown => jsonNumber(text) ?? text;
 const numberCells = valueCells(verbatim, numberOrText);
 
-/** Parses the text of a form's input. */
+/** Parses the text of a form input. */
 export const formNumber = (text: string): unknown =>
   trimmedText(text) === undefined ? undefined : (jsonNumber(text.trim()) ?? text);
 
-/** Returns a conversion from text for whole numbers in a range. */
+/** Returns a conversion from text to whole numbers in a range. */
 const wholeNumbers = (
   label: string,
   type: string,
@@ -43,7 +43,7 @@ export const int64FromText = wholeNumbers(
   '9223372036854775807',
 );
 
-/** Returns a distinction that compares the value itself and treats null as empty. */
+/** Returns a distinction that compares values directly and treats null as empty. */
 export const valueDistinction = (value: string): Distinction => ({
   keys: [value],
   presence: `${value} is not null`,
@@ -106,7 +106,7 @@ export const numberType: FieldType = {
   examples: [0, 0.1, -12.5, 1000000.01],
 };
 
-/** Returns whether a text is a canonical 32-bit integer. */
+/** Returns whether a string is a canonical 32-bit integer. */
 function isInt32(text: string): boolean {
   const canonical = int64(text);
   return canonical !== undefined && Number(canonical) >= int32.min && Number(canonical) <= int32.max;

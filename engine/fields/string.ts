@@ -8,20 +8,20 @@ import {
   lookupOf,
 } from './type.ts';
 
-/** Reports whether PostgreSQL can store a string. It rejects U+0000 and lone surrogates. */
+/** Returns whether PostgreSQL can store a string. PostgreSQL rejects U+0000 and lone surrogates. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-/** Number of leading characters by which texts are sorted. The limit keeps cursors short. */
+/** Number of leading characters used to sort strings. The limit keeps cursors short. */
 const sortLength = 500;
 /**
- * SQL expression that repeats the highest code point. Appended to a prefix, it is the upper bound of all texts with
- * that prefix.
+ * SQL expression that repeats the highest code point. Appended to a prefix, it forms an upper bound for all
+ * strings with that prefix.
  */
 const highestSuffix = `repeat(chr(1114111), ${indexedLength})`;
 
 /**
- * Returns an SQL expression for a text's index key. Parameters need the column's collation, because the result of
- * `lower` depends on it.
+ * Returns an SQL expression for the index key of a string. Parameters need the column's collation, because
+ * the result of `lower` depends on it.
  */
 const key = (text: string, lookup?: Lookup, collate = ''): string =>
   indexedPrefix(lookup === undefined ? text : lookupOf(lookup).key(`(${text}${collate})`));
@@ -45,7 +45,7 @@ export const stringType: FieldType = {
   form: { control: 'line', parse: (text) => text },
   fromText: { label: 'a text', fits: () => 'true', columns: (text) => [text] },
   order: (column) => [indexedPrefix(column), `left(${column}, ${sortLength})`],
-  // A character can take two UTF-16 code units.
+  // A character can consist of two UTF-16 code units.
   toBound: (value) => [...value.slice(0, 2 * sortLength)].slice(0, sortLength).join(''),
   bounds: (placeholder) => [
     indexedPrefix(`${placeholder}::text`),
@@ -66,7 +66,7 @@ export const stringType: FieldType = {
   },
   contains: (column, placeholder) => `strpos(${column}, ${placeholder}::text) > 0`,
   distinct: (value) => ({
-    // The hash distinguishes long texts with the same prefix.
+    // The hash distinguishes long strings with the same prefix.
     keys: [
       indexedPrefix(value),
       `case when length(${value}) > ${indexedLength} then md5(${value}) else '' end`,

@@ -3,8 +3,8 @@ import { valueDistinction } from './numbers.ts';
 import { type FieldOptions, type FieldType, trimmedText } from './type.ts';
 
 /**
- * Returns an SQL expression that formats a timestamp without time zone as in RFC 3339, without an offset. PostgreSQL
- * trims trailing zeros.
+ * Returns an SQL expression that formats a timestamp without time zone as in RFC 3339, but without an offset.
+ * PostgreSQL removes trailing zeros.
  */
 const local = (sql: string) => `replace((${sql})::text, ' ', 'T')`;
 const interval = (offset: string) => `replace(${offset}, 'Z', '+00:00')::interval`;
@@ -33,7 +33,7 @@ function isDay(year: string, month: string, day: string): boolean {
   return year !== '0000' && !Number.isNaN(date.getTime()) && date.getUTCDate() === Number(day);
 }
 
-/** Returns a point in time in PostgreSQL's format, in UTC. The offset can move the result into the year 0 or 10000. */
+/** Formats a time for PostgreSQL, in UTC. The offset can move the result into the year 0 or 10000. */
 function utcText({ local, offset }: { local: string; offset: string }): string {
   const [seconds = '', fraction = '0'] = local.split('.');
   const [, sign = '', hours = '0', minutes = '0'] = /^([+-])(\d\d):(\d\d)$/.exec(offset) ?? [];
@@ -51,7 +51,7 @@ const parseDate = (text: string): string | undefined => {
 
 /**
  * Converts a date and time, as typed by users without seconds or offset, to an RFC 3339 timestamp in UTC.
- * @returns undefined if the text has another format. The result can still contain a nonexistent day or time
+ * @returns undefined if the text has a different format. The day or time can still be invalid
  */
 export function completeTimestamp(text: string): string | undefined {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)? ?(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(
@@ -63,15 +63,15 @@ export function completeTimestamp(text: string): string | undefined {
 }
 
 /**
- * Returns an SQL condition that is true if the first ten characters of a text, in the format of {@link dayPattern}, are a
- * valid date.
+ * Returns an SQL condition that is true if a string starts with a valid date. Its first ten characters must
+ * match {@link dayPattern}.
  */
 const isDateSql = (text: string): string => {
   const [year, month, day] = [`substr(${text}, 1, 4)`, `substr(${text}, 6, 2)`, `substr(${text}, 9, 2)`];
   const lastDay = `extract(day from make_date(${year}::int, ${month}::int, 1) + interval '1 month - 1 day')`;
   return `case when ${year} > '0000' and ${month} between '01' and '12' and ${day} > '00' then ${day}::int <= ${lastDay} else false end`;
 };
-/** Returns an SQL condition that is true if a text matches a pattern and starts with a valid date. */
+/** Returns an SQL condition that is true if a string matches a pattern and starts with a valid date. */
 const matchesDate = (pattern: string) => (text: string) =>
   `case when ${text} ~ '${pattern}' then ${isDateSql(text)} else false end`;
 const dayPattern = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
@@ -184,12 +184,12 @@ export const dateType: FieldType = {
   examples: ['2026-03-01', '2024-02-29', '0001-01-01', '9999-12-31'],
 };
 
-/** Returns whether a text is a calendar date. */
+/** Returns whether a string is a calendar date. */
 export const isDate = (text: string): boolean => parseDate(text) !== undefined;
 
 /**
- * Parses an RFC 3339 timestamp, or a calendar date, which stands for its start in UTC.
- * @returns text for a `timestamptz` parameter, or undefined if it is neither
+ * Parses an RFC 3339 timestamp or a calendar date, which means midnight UTC on that date.
+ * @returns text for a `timestamptz` parameter, or undefined if the input is neither
  */
 export const parseInstant = (text: string): string | undefined =>
   isDate(text) ? `${text}T00:00:00Z` : timestampType.parse?.(text);

@@ -8,20 +8,20 @@ export const trimmedText = (text: string): string | undefined =>
 
 // Index keys for text columns.
 
-/** Number of a text's characters that are indexed. PostgreSQL limits B-tree entries to about 2,700 bytes. */
+/** Number of characters in an indexed prefix. PostgreSQL limits B-tree entries to about 2,700 bytes. */
 export const indexedLength = 100;
-/** Returns an SQL expression for a text's indexed prefix. */
+/** Returns an SQL expression for the indexed prefix of a string. */
 export const indexedPrefix = (column: string) => `left(${column}, ${indexedLength})`;
 
 /** A method of finding records by text. */
 interface LookupKind {
-  /** Returns an SQL expression with equal values for equivalent texts. It must be immutable, because it is indexed. */
+  /** Returns an SQL expression that is equal for equivalent strings. Must be immutable for indexing. */
   readonly key: (text: string) => string;
-  /** Returns whether only a few records share a value's key. Absent if this is true for all values. */
+  /** Returns whether only a few records share the key for a value. Absent if this is true of every value. */
   readonly isSelective?: (value: string) => boolean;
 }
 
-/** All lookups by name. */
+/** All lookups, keyed by name. */
 const lookups = {
   exact: { key: (text) => text },
   /** Email addresses, ignoring case. */
@@ -49,15 +49,15 @@ export type ParameterText = string | null;
 /** A JSON Schema (2020-12) fragment. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** SQL expressions by which a unique index distinguishes values. */
+/** SQL expressions that a unique index uses to distinguish values. */
 export interface Distinction {
   /** Keys of bounded size. Two values are equal if all of their keys are equal. */
   readonly keys: readonly string[];
-  /** Condition that the value is not empty. Any number of records can have an empty value. */
+  /** SQL condition that the value is not empty. Any number of records can have an empty value. */
   readonly presence: string;
 }
 
-/** Field options that its type can depend on. */
+/** Options of a field that its type can depend on. */
 export interface FieldOptions {
   readonly readOnly: boolean;
   readonly maxLength?: number;
@@ -71,7 +71,7 @@ export interface ColumnDefinition {
   /** PostgreSQL type. */
   readonly type: string;
   readonly collation?: string;
-  /** SQL expression for a generated value, based on a record's sequence number `n`, for the analysis of query plans. */
+  /** SQL expression that generates a value from a record's sequence number `n`, for query plan analysis. */
   readonly sample: string;
 }
 
@@ -81,13 +81,13 @@ interface FormControl {
   readonly control: 'line' | 'lines' | 'number' | 'checkbox' | 'day' | 'suggestions';
   readonly help?: string;
   /**
-   * Converts the submitted text to a JSON value. Returns undefined if the value is absent, and the text itself if it
-   * cannot be converted, which validation rejects.
+   * Converts the submitted text to a JSON value. Returns undefined if the value is absent, or the original
+   * text if it cannot be converted, so that validation rejects it.
    */
   readonly parse: (text: string) => unknown;
 }
 
-/** The field to which a migration converts a text, as SQL expressions. */
+/** SQL expressions that describe the field to which a migration converts text. */
 interface ConversionTarget {
   /** The table to which the field refers. */
   readonly referredTable: string;
@@ -95,7 +95,7 @@ interface ConversionTarget {
   readonly organization: string;
 }
 
-/** SQL that converts a text to a value of a type, when a migration changes a field's type. */
+/** SQL that converts text to a value when a migration changes a field's type. */
 export interface TextConversion {
   /** Completes "is not …". */
   readonly label: string;
@@ -105,7 +105,7 @@ export interface TextConversion {
   readonly columns: (text: string) => readonly string[];
 }
 
-/** A field type. An absent key means that the type does not have the ability. */
+/** A field type. An absent key means that the type does not support the feature. */
 export interface FieldType {
   /** Completes "<field> must be …". */
   readonly expected: string;
@@ -113,9 +113,9 @@ export interface FieldType {
   readonly json: JsonSchema;
   /** Returns the schema that validates a non-null value in a body. Default: `json`. */
   readonly body?: (options: FieldOptions) => JsonSchema;
-  /** Returns the stored columns, of which the first has the field's name. Absent if the value is computed on read. */
+  /** Returns the stored columns. The first has the field's name. Absent if the value is computed on read. */
   readonly columns?: (options: FieldOptions) => readonly ColumnDefinition[];
-  /** Default of fields that are not nullable. If absent, such fields must be required or declare a default. */
+  /** Default for non-nullable fields. If absent, these fields must be required or declare a default. */
   readonly empty?: string | number | boolean;
   /** Converts a validated JSON value to parameters, one per column. */
   readonly write?: (value: unknown) => readonly ParameterText[];
@@ -129,9 +129,9 @@ export interface FieldType {
   readonly form: FormControl;
   /** Formats a value from a response for a page. Default: unchanged. */
   readonly display?: (text: string) => string;
-  /** Converts texts to values during migrations. Absent if the value is computed on read. */
+  /** Converts text to values during migrations. Absent if the value is computed on read. */
   readonly fromText?: TextConversion;
-  /** Types that can represent every value of this type, in addition to the types of texts. */
+  /** Types that can represent every value of this type, in addition to the text types. */
   readonly wider?: readonly string[];
   /**
    * Returns the ORDER BY keys. The first one is the index key and must be of bounded size. Absent if values cannot be
@@ -146,11 +146,11 @@ export interface FieldType {
   /** Converts a value from a response to a parameter for `bounds`. Default: unchanged. */
   readonly toBound?: (value: string) => string;
   /**
-   * Returns the condition "column equals placeholder", which uses the index of the lookup, if any. Absent if values
-   * cannot be filtered.
+   * Returns the condition "column equals placeholder", which uses the lookup's index, if any. Absent if
+   * values cannot be filtered.
    */
   readonly equals?: (column: string, placeholder: string, lookup?: Lookup) => string;
-  /** Returns the condition "column is one of placeholder", an array. Otherwise like `equals`. */
+  /** Same as `equals`, but returns the condition "column is one of placeholder", whose value is an array. */
   readonly among?: (column: string, placeholder: string, lookup?: Lookup) => string;
   /** Returns the condition "column starts with placeholder". Absent for types other than text. */
   readonly startsWith?: (column: string, placeholder: string) => string;
@@ -162,7 +162,7 @@ export interface FieldType {
   readonly parse?: (text: string) => string | undefined;
   /** Returns an SQL expression for the value as text, for `joined` fields of other resources. */
   readonly text?: (column: string) => string;
-  /** Shifts the value by whole days, so that sample records look recent. */
+  /** Shifts a value by whole days, so that sample records look recent. */
   readonly shift?: (value: string, days: number) => string;
   /** Whether fields of the type refer to another resource, named by `to`. */
   readonly refers?: true;
@@ -170,6 +170,6 @@ export interface FieldType {
   readonly joins?: true;
   /** Whether fields of the type support `max_length`, `pattern` and other text options. */
   readonly bounded?: true;
-  /** A few valid values, for the contract test and OpenAPI examples. */
+  /** A few valid values, used by the contract test and in OpenAPI examples. */
   readonly examples: readonly unknown[];
 }

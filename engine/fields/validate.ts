@@ -12,7 +12,7 @@ interface ValidatedField extends FieldOptions {
 }
 
 const int32 = 2 ** 31;
-/** Validators for the `exact` keyword. They validate numbers that a JavaScript number may not represent exactly. */
+/** Validators for the `exact` keyword, for numbers that a JavaScript number might not represent exactly. */
 const exactKinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   int32: (value) => typeof value === 'number' && Number.isInteger(value) && value >= -int32 && value < int32,
   int64: (value) => integerText(value) !== undefined,
@@ -46,7 +46,7 @@ export const validator = new Validator({
     // RE2 matches every pattern in linear time.
     compile: (pattern: string) => {
       const compiled = RE2JS.compile(pattern);
-      // An empty string is always valid, so that clients can send a record back as they received it.
+      // An empty string is always valid, so that clients can send a record back unchanged.
       return (value: string) => value === '' || compiled.matcher(value).find();
     },
   })

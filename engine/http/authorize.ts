@@ -3,8 +3,8 @@ import { errors } from '../errors.ts';
 import { type Action, allows, type Principal } from '../records/index.ts';
 
 /**
- * Returns a hook that authenticates (401) and authorizes (403) a request before its body is read and any
- * record is looked up.
+ * Returns a hook that authenticates (401) and authorizes (403) a request before reading its body or looking
+ * up any record.
  */
 export function authorize(app: FastifyInstance, object: string, action: Action): onRequestHookHandler {
   function accept(request: FastifyRequest, principal: Principal, done: (error?: Error) => void): void {
@@ -25,20 +25,20 @@ export function authorize(app: FastifyInstance, object: string, action: Action):
 }
 
 /**
- * Authenticates a long-running request again.
+ * Reauthenticates a long-running request.
  * @throws HttpError 401 if the credentials are no longer valid; 403 if they now belong to another
  * organization
  */
 export async function authenticateAgain(app: FastifyInstance, request: FastifyRequest): Promise<Principal> {
   const principal = await app.authenticate(request);
-  // Without `?org=`, the user's only membership might have changed.
+  // Without `?org=`, the organization can differ if the user's only membership has changed.
   if (principal.organization !== request.principal?.organization) throw errors.notAMember();
   return principal;
 }
 
 /**
- * Returns a check for long-running requests, whose credentials and grants can be revoked while they run. It
- * rejects with the error that a new request would get.
+ * Returns a check for a long-running request, whose credentials and grants can be revoked while it runs. The
+ * check rejects with the same error that a new request would receive.
  */
 export function authorizeAgain(
   app: FastifyInstance,

@@ -7,8 +7,8 @@ import { errors } from '../errors.ts';
 import { varyBy } from './reply.ts';
 
 /**
- * Parses a header such as `Accept` into names and weights. Names are in lower case and without parameters;
- * weights are between 0 and 1.
+ * Parses a header such as `Accept` into names and weights. Names are lowercase, without parameters; weights
+ * range from 0 to 1.
  */
 export const parseWeights = (header: string): ReadonlyMap<string, number> =>
   new Map(
@@ -23,13 +23,13 @@ export const parseWeights = (header: string): ReadonlyMap<string, number> =>
   );
 
 /**
- * Minimum and maximum size of compressed bodies, in bytes. Smaller bodies fit into one packet; larger ones
- * cost more CPU time than they save.
+ * Minimum and maximum sizes of bodies to compress, in bytes. Smaller bodies fit into one packet; compressing
+ * larger bodies is not worth the CPU time.
  */
 const [minSize, maxSize] = [1024, 512 * 1024];
 /**
- * Maximum number of concurrent compressions. Additional responses are sent uncompressed. Node runs four at a
- * time.
+ * Maximum number of running and queued compressions. Additional responses are sent uncompressed. Node runs
+ * four at a time.
  */
 const maxEncoders = 8;
 
@@ -37,8 +37,8 @@ const [brotli, zip] = [promisify(brotliCompress), promisify(gzip)];
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
 
 /**
- * Encoders. `fast` uses little memory and is for a body that is sent once; `small` is for bytes shared by all
- * clients.
+ * Encoders by content coding. `fast` uses little memory and is for bodies sent once; `small` is for bytes
+ * that all clients share.
  */
 const codings = {
   br: {
@@ -61,12 +61,12 @@ const codings = {
 
 type Coding = keyof typeof codings;
 
-/** Returns shared bytes in a coding that the client accepts, and sets the response headers. */
+/** Sets the response headers and returns the shared bytes in a coding that the client accepts. */
 type SharedBody = (request: FastifyRequest, reply: FastifyReply) => Buffer | Promise<Buffer>;
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Compresses shared bytes on first use, once per coding. */
+    /** Returns a function that compresses shared bytes on first use, once per coding. */
     sharedBody: (bytes: Buffer) => SharedBody;
     /** Compresses a stream with `gzip` if the client accepts it, and sets the response headers. */
     compressedStream: (request: FastifyRequest, reply: FastifyReply, body: Readable) => Readable;
@@ -74,9 +74,9 @@ declare module 'fastify' {
 }
 
 /**
- * Compresses JSON responses to GET, for example lists and the OpenAPI document. Single records are excluded
- * because their entity tag identifies their bytes, and pages because their forms contain secrets. Must be
- * registered before `memory`, which counts the bytes to send.
+ * Compresses JSON responses to GET requests, for example lists and the OpenAPI document. Excludes single
+ * records because their entity tags identify their exact bytes, and HTML pages because their forms contain
+ * secrets. Must be registered before `memory`, which counts the bytes to send.
  */
 export const compression = fastifyPlugin(
   async (app: FastifyInstance, { compress }: { readonly compress: boolean }) => {
@@ -126,11 +126,11 @@ function zipStream(request: FastifyRequest, reply: FastifyReply, body: Readable)
   const weights = parseWeights(acceptedCodings(request));
   if ((weights.get('gzip') ?? weights.get('*') ?? 0) === 0) return body;
   reply.header('content-encoding', 'gzip');
-  // An error on either side destroys the other.
+  // An error in either stream destroys the other one.
   return pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), () => {});
 }
 
-/** Returns the coding for a response, or undefined for none, and sets `Vary`. */
+/** Sets `Vary` and returns the coding for a response, or undefined to send it uncompressed. */
 function negotiate(request: FastifyRequest, reply: FastifyReply): Coding | undefined {
   varyBy(reply, 'accept-encoding');
   return acceptedCoding(acceptedCodings(request));
@@ -140,7 +140,7 @@ const acceptedCodings = ({ headers }: FastifyRequest): string => String(headers[
 
 const isJson = (type: unknown): boolean => typeof type === 'string' && type.startsWith('application/json');
 
-/** Returns the coding that a client prefers (RFC 9110, section 12.5.3), or undefined for none. */
+/** Returns the client's preferred coding (RFC 9110, section 12.5.3), or undefined if it accepts none. */
 export function acceptedCoding(header: string): Coding | undefined {
   const weights = parseWeights(header);
   const weightOf = (coding: string) => weights.get(coding) ?? weights.get('*') ?? 0;
@@ -152,7 +152,8 @@ const unzip = promisify(gunzip);
 
 /**
  * Decodes a body with `Content-Encoding: gzip`.
- * @throws HttpError 400 for another coding or invalid gzip; 413 if the decoded body exceeds the route's limit
+ * @throws HttpError 400 for any other coding or for invalid gzip; 413 if the decoded body exceeds the
+ * route's limit
  */
 export const decodeBody: preValidationHookHandler = (request, _reply, done) => {
   const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';

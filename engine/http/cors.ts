@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify';
 import { type Operation, operations } from '../records/index.ts';
 import { varyBy } from './reply.ts';
 
-/** Methods and headers that pages of other origins can send. */
+/** Methods and headers that pages from other origins can send. */
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, Idempotency-Key, Prefer, X-Request-Id';
-/** Response headers that these pages can read, except those that a module adds. */
+/** Response headers that pages from other origins can read, in addition to headers added by modules. */
 const exposedHeaders = [
   ...Object.values<Pick<Operation, 'responseHeaders'>>(operations).flatMap(({ responseHeaders = {} }) =>
     Object.keys(responseHeaders),
@@ -15,14 +15,13 @@ const exposedHeaders = [
   'Retry-After',
   'X-Request-Id',
 ];
-/** Time for which browsers cache a preflight response, in seconds. */
+/** Time that browsers can cache a preflight response, in seconds. */
 const maxAge = '600';
 
 /**
- * Allows pages of other origins to use the routes that are registered afterwards. Credentials are never
- * allowed: such pages send an API key or a token, and cannot use the cookie of a user who is logged in to
- * this instance.
- * @param origins allowed origins, for example `https://app.example`, or `*` for all
+ * Allows pages from other origins to use routes registered afterwards. Cookies are never allowed: these pages
+ * must send an API key or a token, and cannot use the session of a user who is logged in to this instance.
+ * @param origins allowed origins, for example `https://app.example`, or `*` for every origin
  * @param addedHeaders response headers that modules add
  */
 export function cors(

@@ -25,7 +25,7 @@ const fieldNameParameters = ['sort', 'fields', 'expand', 'match'] as const;
 const baseName = /^\w+/;
 
 /**
- * Returns the fields named in a request's parameters and body, which can contain many records.
+ * Returns the fields named in a request's parameters and body. The body can contain many records.
  * @param fieldNames names of the resource's fields
  */
 function fieldNamesInRequest(
@@ -56,19 +56,19 @@ function fieldNamesInRequest(
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Returns the caller and organization of a request. Synchronous if the result is cached. A module sets
-     * this.
+     * Returns the caller and organization of a request, synchronously if the result is cached. Set by a
+     * module.
      * @throws HttpError 401, identical for every reason; 400 or 403 if `?org=` is missing or not accessible;
      * 500 if the database does not respond
      */
     authenticate: (request: FastifyRequest) => Principal | Promise<Principal>;
-    /** Statement time above which a request is logged, in milliseconds. */
+    /** Total statement time, in milliseconds, above which a request is logged. */
     slowMs: number;
     /** Whether to record every statement of a request. */
     tracesStatements: boolean;
     /**
-     * Called with the names used in a request, which are the resource's name from the path and field names. A
-     * module can set it.
+     * Called with the names used in a request: the resource name from the path, and field names. Can be set
+     * by a module.
      */
     namesSent?: (principal: Principal, resource: string, names: Iterable<string>) => void;
   }
@@ -84,15 +84,15 @@ declare module 'fastify' {
 interface CrudOptions {
   readonly resource: Resource;
   readonly database: Database;
-  /** Path of the resource. */
+  /** Base path of the resource. */
   readonly path: string;
-  /** Returns the origin of links, without a trailing slash. If it is unknown (empty), links are paths. */
+  /** Returns the origin for links, without a trailing slash. If unknown (empty), links contain only paths. */
   readonly publicUrl: () => string;
-  /** Signs the cursors of lists. */
+  /** Signs list cursors. */
   readonly signing: TextSigner;
 }
 
-/** Adds a resource's routes: all operations, and 405 for other methods. */
+/** Adds a resource's routes: all operations, and a 405 response to all other methods. */
 export async function crud(
   app: FastifyInstance,
   { resource, database, path, publicUrl, signing }: CrudOptions,

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { deprecationOf, type Resource } from '../compile/index.ts';
 
 /**
- * Sends `Deprecation` (RFC 9745) and `Sunset` (RFC 8594) with every response of a resource whose path or
- * fields have former names.
+ * Adds `Deprecation` (RFC 9745) and `Sunset` (RFC 8594) headers to every response for a resource whose path
+ * or fields have former names.
  */
 export function sendDeprecations(app: FastifyInstance, { definition }: Resource, path: string): void {
   const deprecation = deprecationOf(definition, !path.endsWith(`/${definition.name}`));

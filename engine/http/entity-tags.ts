@@ -16,14 +16,14 @@ export function tagConditions(headers: IncomingHttpHeaders): TagConditions | und
 }
 
 /**
- * Matches an element of a list of entity tags. Empty elements are skipped (RFC 9110, section 5.6.1). No two
- * adjacent parts of the pattern match blanks, so matching takes linear time.
+ * Matches one element of an entity tag list. Empty elements are skipped (RFC 9110, section 5.6.1). No two
+ * adjacent parts of the pattern can match blanks, so matching takes linear time.
  */
 const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
 
 const malformed = (name: string) => errors.malformedHeader(name, 'must be * or a list of entity tags');
 
-/** Returns the tags in a header, without quotes. @param includesWeak whether to include weak tags */
+/** Returns the entity tags in a header, without quotes. @param includesWeak whether to include weak tags */
 function tagsOf(name: string, header: string | undefined, includesWeak = false): TagConditions['match'] {
   if (header === undefined) return undefined;
   if (header.trim() === '*') return '*';

@@ -22,12 +22,12 @@ const boot = randomBytes(4).toString('hex');
 let requestCount = 0;
 
 /**
- * Generates an ID that is unique across nodes. All IDs have the same length, so that equal errors have the
- * same length too.
+ * Generates an ID that is unique across nodes. All IDs have the same length, so that responses with the same
+ * error also have the same length.
  */
 const newRequestId = (): string => `${boot}-${(++requestCount).toString(36).padStart(6, '0')}`;
 
-/** Returns the request ID sent by the caller if it is short and printable, otherwise a new one. */
+/** Returns the request ID sent by the caller if it is short and printable, or a new ID otherwise. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
   const header = headers[requestIdHeader];
   return typeof header === 'string' && /^[\w.:-]{1,128}$/.test(header) ? header : newRequestId();
@@ -42,10 +42,10 @@ export interface NamedResource {
 /** Returns the error for a URL without a route. It contains only the names of public resources. */
 export type NotFound = (url: string) => HttpError;
 
-/** Maximum length of a path segment that is compared with resource names. */
+/** Maximum number of characters of a path segment to compare with resource names. */
 const maxCompared = 60;
 
-/** Returns a function that creates the errors for unknown URLs. @param resources the instance's resources */
+/** Returns a function that creates errors for unknown URLs. @param resources the instance's resources */
 export function createNotFound(resources: readonly NamedResource[]): NotFound {
   const names = resources.map(({ name }) => name);
   const resourceList = `${apiPrefix} has ${names.join(', ')}`;
@@ -85,26 +85,26 @@ const standardHeaders = (requestId: string) => ({
   [requestIdHeader]: requestId,
 });
 
-/** Errors by Fastify error code. Other 4xx errors keep their status and get its standard text. */
+/** Errors, keyed by Fastify error code. Other 4xx errors keep their status and get its standard message. */
 const fastifyErrors: Readonly<Record<string, (error: FastifyError, request: FastifyRequest) => HttpError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (_, request) => errors.tooLarge(request.routeOptions.bodyLimit),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => errors.invalidJson('the Content-Type must be application/json'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => errors.invalidJson('the Content-Length does not match the body'),
 };
 
-/** Converts a thrown value to an HttpError. Unknown values become a 500 without their text. */
+/** Converts a thrown value to an HttpError. Unknown values become a 500 error that hides their message. */
 function toHttpError(error: unknown, request: FastifyRequest): HttpError {
   if (error instanceof HttpError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as Partial<FastifyError>;
   const mappedError = fastifyErrors[code]?.(error as FastifyError, request);
   if (mappedError !== undefined) return mappedError;
-  // A request aborted by its client is not a server error, even if the socket reports one.
+  // A request aborted by its client is not a server error, even if the socket reports an error.
   if (error !== undefined && error === request.raw.errored) return errors.incompleteRequest();
   if (isDatabaseError(error)) return databaseFailure(error);
   return statusCode >= 400 && statusCode < 500 ? errors.rejectedRequest(statusCode) : errors.internal(error);
 }
 
-/** Returns whether the server failed. A 501 means that the endpoint is disabled. */
+/** Returns whether an error is a server failure. A 501 is not: it means that the endpoint is disabled. */
 const isFailure = ({ status }: HttpError): boolean => status >= 500 && status !== 501;
 
 /** Returns the HttpError to send for a thrown value, and logs server errors. */
@@ -125,8 +125,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * Logs a server error. Uses the route instead of the URL, and the class and SQLSTATE instead of the driver's
- * message, because these can contain input.
+ * Logs a server error. Logs the route instead of the URL, and the error's class and SQLSTATE instead of the
+ * driver's message, because URLs and messages can contain input.
  */
 function logFailure(failure: HttpError, request: FastifyRequest): void {
   const cause = failure.cause as Thrown | undefined;
@@ -144,8 +144,8 @@ function logFailure(failure: HttpError, request: FastifyRequest): void {
 }
 
 /**
- * Logs why a constraint or trigger rejected a write. The database's message is included because the operator
- * wrote the rule. The detail is omitted because it contains the row.
+ * Logs why a constraint or trigger rejected a write. Includes the database's message, because the operator
+ * defined the constraint or trigger. Omits the detail, because it contains the row.
  */
 export function logRejection(
   log: Pick<FastifyRequest['log'], 'warn'>,
@@ -157,7 +157,7 @@ export function logRejection(
   log.warn({ ...details, reason: String(message) }, 'the database rejected a write');
 }
 
-/** Properties that a thrown value can have. */
+/** Properties that a thrown value might have. */
 interface Thrown {
   readonly name?: unknown;
   readonly code?: unknown;
@@ -165,11 +165,11 @@ interface Thrown {
   readonly stack?: unknown;
 }
 
-/** Returns a name or code, or undefined for anything that could be free text. */
+/** Returns a value that is a name or code, or undefined for a value that could be free text. */
 const word = (value: unknown): string | undefined =>
   typeof value === 'string' && /^\w{1,60}$/.test(value) ? value : undefined;
 
-/** Returns the first stack frames, without the message at the start of the stack. */
+/** Returns the first frames of a stack trace, without the message that precedes them. */
 function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
   if (typeof message !== 'string' || typeof stack !== 'string') return undefined;
   const start = stack.indexOf(message);
@@ -179,8 +179,8 @@ function framesOf({ message, stack }: Thrown = {}): string[] | undefined {
 }
 
 /**
- * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404, because no record has such an
- * ID, or with 401 without credentials.
+ * Handles URLs that cannot be decoded, for example `/%ff`. Responds with 404 because no record has such an
+ * ID, or with 401 if credentials are missing.
  */
 export const rejectUndecodableUrl =
   (notFound: NotFound) =>
@@ -196,7 +196,7 @@ const connectionErrors: Readonly<Record<string, () => HttpError>> = {
   ERR_HTTP_REQUEST_TIMEOUT: errors.headTimeout,
 };
 
-/** Responds on a connection whose request headers are malformed, too large or too slow. */
+/** Responds on a connection whose request headers are malformed, too large, or received too slowly. */
 export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -215,7 +215,7 @@ export function rejectMalformedRequest(error: NodeJS.ErrnoException, socket: Soc
   socket.end([...head, '', body].join('\r\n'));
 }
 
-/** Counts the Host headers. Node uses the first one, but a proxy might have used the last one. */
+/** Counts a request's Host headers. Node uses the first one, but a proxy might have used the last one. */
 function countHosts({ rawHeaders }: IncomingMessage): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -225,11 +225,11 @@ function countHosts({ rawHeaders }: IncomingMessage): number {
   return count;
 }
 
-/** Gives every error the same format, including errors for unknown paths. */
+/** Sends all errors in the same format, including errors for unknown paths. */
 export const errorHandling = fastifyPlugin(
   async (app: FastifyInstance, { missing: notFound }: { readonly missing: NotFound }) => {
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-    // Node's own 417 has a different format.
+    // Node's own 417 response has a different format.
     app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const requestId = requestIdOf(request);
       const failure = errors.expectationFailed();

@@ -15,7 +15,7 @@ import { varyBy } from './reply.ts';
 
 /**
  * Returns the format that a client names (RFC 9110, section 12.5.1) and prefers at least as much as JSON.
- * Returns undefined for JSON, and if none of the requested types is available.
+ * Returns undefined if the client prefers JSON or if none of the requested types is available.
  * @param accept the `Accept` header
  */
 export function acceptedFormat(
@@ -24,7 +24,7 @@ export function acceptedFormat(
 ): FormatName | undefined {
   if (accept === undefined || accept === '*/*' || accept === 'application/json') return undefined;
   const weights = parseWeights(accept);
-  // A named type takes precedence over a range with the same weight.
+  // A specific type takes precedence over a media range with the same weight.
   const json = weights.get('application/json');
   const range = weights.get('application/*') ?? weights.get('*/*') ?? 0;
   let best: FormatName | undefined;
@@ -39,7 +39,7 @@ export function acceptedFormat(
   return best;
 }
 
-/** An operation to export, and its input. */
+/** An operation to export, its input, and the format. */
 interface ExportSource {
   readonly operation: ExportReader;
   readonly input: ListInput;
@@ -48,7 +48,7 @@ interface ExportSource {
   readonly assertAllowed: () => Promise<void>;
 }
 
-/** Streams the complete result of an operation in a format other than JSON. */
+/** Streams an operation's complete result in a format other than JSON. */
 export async function sendExport(
   request: FastifyRequest,
   reply: FastifyReply,

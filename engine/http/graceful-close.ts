@@ -7,7 +7,7 @@ import { errors } from '../errors.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /**
-     * Starts the shutdown. Requests are still served, but each connection is closed after its current
+     * Starts the shutdown. Requests are still processed, but each connection is closed after its current
      * response.
      */
     drain: () => void;
@@ -17,8 +17,8 @@ declare module 'fastify' {
 }
 
 /**
- * Shuts the service down in two phases. In the first phase, readiness checks fail so that load balancers stop
- * sending requests, but all requests are served. In the second phase, requests on open connections get 503.
+ * Shuts the service down in two phases. In the first, readiness checks fail so that load balancers stop
+ * sending requests, but all requests are processed. In the second, requests on open connections get a 503.
  */
 export const draining = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -33,8 +33,8 @@ export const draining = fastifyPlugin(
       isClosing = true;
     });
     app.addHook('onRequest', (_request, _reply, done) => done(isClosing ? errors.draining() : undefined));
-    // A response that started before the second phase leaves its connection open, and the server would wait
-    // for it.
+    // A response that started before the second phase keeps its connection open. Without this hook, the
+    // server would wait for the connection.
     app.addHook('onResponse', (_request, _reply, done) => {
       if (isClosing) setImmediate(() => app.server.closeIdleConnections());
       done();
@@ -48,22 +48,23 @@ export const draining = fastifyPlugin(
 );
 
 /**
- * Limits on discarding a request body after its response, in bytes and milliseconds. A client that reads only
- * after it has sent its body still gets the response, but no client can occupy a connection for long.
+ * Limits for discarding the rest of a request body after the response, in bytes and milliseconds. A client
+ * that starts reading only after sending its body still gets the response, but cannot occupy a connection
+ * for long.
  */
 const [maxDiscardBytes, maxDiscardMs] = [64 * 1024 * 1024, 15_000];
-/** Time for a client to close its side of a connection that the service has closed, in milliseconds. */
+/** Time for a client to close its side of a connection after the service closes its own, in milliseconds. */
 const maxCloseMs = 1_000;
 
 /** State of a connection. */
 interface Connection {
-  /** The latest request. */
+  /** The latest request on the connection. */
   request: IncomingMessage | undefined;
   /** Number of requests whose responses are not complete. */
   active: number;
   /**
-   * Bytes read when the last request and its response were complete. If more have been read, another request
-   * is arriving.
+   * Number of bytes that had been read when the last request and its response were complete. If more have
+   * been read since, another request is arriving.
    */
   idleBytesRead: number;
   isClosing: boolean;
@@ -71,8 +72,8 @@ interface Connection {
 
 /**
  * Closes connections without resetting them. If a socket is closed while data arrives, the kernel resets the
- * connection, and the client can lose a response that it has not read. Therefore, the service closes its own
- * side first and continues reading until the client closes its side or a limit is reached.
+ * connection, and the client can lose a response that it has not read yet. Therefore, the service closes its
+ * own side first and continues to read until the client closes its side or a limit is exceeded.
  */
 export const gracefulClose = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -105,9 +106,9 @@ export const gracefulClose = fastifyPlugin(
     app.server.prependListener('request', onRequest);
     app.server.prependListener('checkExpectation', onRequest);
 
-    // Node's own method resets connections whose next request is arriving.
+    // Node's own method resets connections on which another request is arriving.
     app.server.closeIdleConnections = () => {
-      // Deferred, so that requests that have already arrived are read and get a response.
+      // Deferred so that requests that have already arrived are read and get a response.
       setImmediate(() => {
         for (const [socket, connection] of connections) {
           const isIdle = connection.active === 0 && socket.bytesRead === connection.idleBytesRead;
@@ -120,8 +121,8 @@ export const gracefulClose = fastifyPlugin(
 );
 
 /**
- * Closes the service's side of a connection, and destroys it after the client has closed its side or timed
- * out.
+ * Closes the service's side of a connection. Destroys the connection when the client has closed its side or
+ * timed out.
  */
 function closeGracefully(socket: Socket, connection: Connection): void {
   if (connection.isClosing || socket.destroyed) return;
@@ -142,8 +143,8 @@ function closeGracefully(socket: Socket, connection: Connection): void {
 }
 
 /**
- * Reads and discards the rest of a body whose response has been sent. Destroys the connection if a limit is
- * exceeded.
+ * Reads and discards the rest of a request body after its response has been sent. Destroys the connection if
+ * a limit is exceeded.
  */
 function discardRest(request: IncomingMessage): void {
   const { socket } = request;

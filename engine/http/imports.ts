@@ -12,7 +12,7 @@ import { rejectOtherMethods } from './methods.ts';
 import { commonInput, rejectHeaders } from './operation-input.ts';
 import { assertWritable } from './read-only.ts';
 
-/** Maximum size of lines that were read but not yet written, in bytes. */
+/** Maximum total size of lines that have been read but not yet written, in bytes. */
 const bufferedBytes = 4 * 1024 * 1024;
 /** Minimum upload rate, in bytes per second spent waiting for the client. Slower clients are disconnected. */
 const minimumRate = 1024;
@@ -22,13 +22,13 @@ const gracePeriodMs = 30_000;
 interface ImportRouteOptions {
   readonly resource: Resource;
   readonly database: Database;
-  /** Path of the resource. */
+  /** Base path of the resource. */
   readonly path: string;
   /** Maximum length of a decoded body, in bytes. */
   readonly maxBytes: number;
 }
 
-/** Adds a resource's routes with streamed bodies. */
+/** Adds the resource's routes whose request bodies are streamed. */
 export async function importRoutes(
   app: FastifyInstance,
   { resource, database, path, maxBytes }: ImportRouteOptions,
@@ -63,7 +63,7 @@ export async function importRoutes(
           };
           return await upload.run(database, plan, decodeUpload(request, maxBytes), { assertAllowed });
         } finally {
-          // Unread bytes would block the connection's next request.
+          // Unread bytes would block the next request on the connection.
           request.raw.resume();
         }
       },
@@ -73,7 +73,7 @@ export async function importRoutes(
   }
 }
 
-/** Returns the format of a body. @throws HttpError 400 for a type that cannot be imported */
+/** Returns the format of a body. @throws HttpError 400 for a content type that cannot be imported */
 function formatOfBody({ headers }: FastifyRequest): FormatName {
   const { type, parameters } = safeParse(headers['content-type']?.trim() ?? '');
   const format = formatOfType(type);
@@ -84,7 +84,7 @@ function formatOfBody({ headers }: FastifyRequest): FormatName {
   return format;
 }
 
-/** Decodes a body. Iteration fails with an HttpError if the body is too large or too slow. */
+/** Decodes a body. Iteration throws an HttpError if the body is too large or arrives too slowly. */
 function decodeUpload({ raw, headers }: FastifyRequest, maxBytes: number): AsyncIterable<Buffer> {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw errors.tooLarge(maxBytes);
@@ -95,7 +95,7 @@ function decodeUpload({ raw, headers }: FastifyRequest, maxBytes: number): Async
   return limitSize(decompress(chunks), maxBytes);
 }
 
-/** Iterates over the bytes of a request. The connection stays open even if they are not read to the end. */
+/** Iterates over a request body. Ending the iteration early does not close the connection. */
 async function* readBody(raw: Readable): AsyncGenerator<Buffer> {
   let waitMs = 0;
   let receivedBytes = 0;

@@ -1,4 +1,4 @@
-// HTTP: the server and its limits, error responses, the routes of resources, and the OpenAPI document.
+// HTTP: the server and its limits, error responses, resource routes, and the OpenAPI document.
 // May import errors, config, fields, query, database, records, compile.
 
 export { authenticateAgain, authorize } from './authorize.ts';

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Trace } from '../records/index.ts';
 
-/** Destination for log lines in JSON. */
+/** A destination for log lines in JSON format. */
 interface LogStream {
   readonly write: (line: string) => void;
 }
@@ -15,10 +15,10 @@ const levels: Readonly<Record<number, string>> = {
   60: 'FATAL',
 };
 
-/** Keys that are omitted or printed first. */
+/** Keys that are omitted or printed before all others. */
 const standardKeys = ['level', 'time', 'pid', 'hostname', 'msg'];
 
-/** Formats a log line as text: time, level, message, then the other keys. */
+/** Formats a log line as text: time, level, message, then all other keys. */
 export function formatLogLine(line: string): string {
   const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const { level, time, msg = '' } = entry;
@@ -33,7 +33,7 @@ export function formatLogLine(line: string): string {
 export const logStream = (format: 'json' | 'text'): LogStream =>
   format === 'json' ? process.stderr : { write: (line) => void process.stderr.write(formatLogLine(line)) };
 
-/** Returns the IDs of a request's caller. */
+/** Returns the caller IDs to log for a request. */
 function callerOf({ principal }: FastifyRequest) {
   if (principal === null) return {};
   const { organization, kind, actor } = principal;
@@ -51,7 +51,7 @@ const describeRequest = (request: FastifyRequest) => ({
 
 const costOf = ({ lane, statementMs }: Trace) => ({ lane, statement_ms: roundMs(statementMs) });
 
-/** Logs one line per request, at any log level. */
+/** Logs one line per request, regardless of the log level. */
 export function logRequests(app: FastifyInstance): void {
   const log = app.log.child({}, { level: 'info' });
   app.addHook('onResponse', (request, reply, done) => {

@@ -8,56 +8,54 @@ import { errors } from '../errors.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     /**
-     * Owner whose limits apply to a request without a principal: an organization's ID, or another key for a
-     * user who has not selected an organization. Empty if unknown; all such requests share the same limits.
+     * Owner whose limits apply to a request without a principal: an organization ID, or a different key for a
+     * user who has not selected an organization. Empty if unknown; these requests all share the same limits.
      */
     owner: string;
     /**
      * Rejects if the caller is no longer authorized to read the response; absent for unauthenticated callers.
      */
     assertAllowed?: () => Promise<unknown>;
-    /** Context of the request's statements. */
+    /** Context in which the request's statements run. */
     scope: RequestScope;
   }
   interface FastifyContextConfig {
-    /** Content types that the route can send as a stream, without parameters. Other routes cannot send streams. */
+    /** Content types that the route can stream, without parameters. If absent, it cannot send streams. */
     streams?: readonly string[];
   }
 }
 
-/** Returns the owner to which a request's statements and memory are charged. */
+/** Returns the owner whose limits a request's statements and memory count against. */
 const ownerOf = ({ principal, owner }: FastifyRequest): string => principal?.organization ?? owner;
 
-/** Limits on the memory that clients can use. Sizes are in bytes. */
+/** Limits on the memory used by clients. Sizes are in bytes. */
 interface MemoryOptions {
   /** Counts unread response bytes, and delays statements while they exceed a limit. */
   readonly admission: Admission;
-  /** Maximum number of connections. Requests on additional connections get 503. */
+  /** Maximum number of connections. Requests on additional connections get a 503. */
   readonly maxConnections: number;
   /**
-   * Limit on all large request bodies in flight. One organization, or all unauthenticated callers together,
-   * can use half of it.
+   * Limit on the total size of large request bodies in flight. Any one organization, or all unauthenticated
+   * callers together, can use half of it.
    */
   readonly bodyBytes: number;
-  /**
-   * Time after which a client that reads slower than {@link minimumRate} is disconnected, in milliseconds.
-   */
+  /** Time during which a client can read more slowly than {@link minimumRate}, in milliseconds. */
   readonly windowMs?: number;
 }
 
-/** Interval at which the caller of a streamed response is authorized again, in milliseconds. */
+/** Interval at which the caller of a streamed response is reauthorized, in milliseconds. */
 const checkMs = 1000;
 /**
- * Minimum size of counted bodies and responses, in bytes. Smaller ones are limited by the number of
- * connections.
+ * Minimum size of the request bodies and responses to count, in bytes. Smaller ones are limited by the number
+ * of connections.
  */
 const largeSize = 32 * 1024;
-/** Maximum number of bytes of a large response written at a time. */
+/** Maximum number of bytes to write at a time when sending a large response. */
 const sliceSize = 16 * 1024;
-/** Minimum read rate, in bytes per second. */
+/** Minimum rate at which clients must read, in bytes per second. */
 const minimumRate = 1024;
 
-/** Limits connections, the memory for their bodies and responses, and slow readers. */
+/** Limits connections and the memory for their bodies and responses, and disconnects slow readers. */
 export const memory = fastifyPlugin(
   async (app: FastifyInstance, options: MemoryOptions) => {
     const { admission, windowMs = 30_000 } = options;
@@ -91,7 +89,7 @@ export const memory = fastifyPlugin(
       const isText = typeof payload === 'string';
       const isLarge = (isText || Buffer.isBuffer(payload)) && payload.length >= largeSize;
       if (!isLarge || request.method === 'HEAD') return done(null, payload);
-      // Buffers are outside the heap, so slow readers cannot exhaust the heap limit.
+      // Buffers are outside the heap, so slow readers cannot exhaust the heap.
       const bytes = isText ? Buffer.from(payload) : payload;
       watch(request, reply);
       // Only bytes created for this request are counted. Responses to unauthenticated callers share one
@@ -109,24 +107,24 @@ export const memory = fastifyPlugin(
 /** A large response in flight. */
 interface Transfer {
   readonly socket: Socket;
-  /** Time of the last check, and the number of bytes that the client had read by then. */
+  /** Time of the last check, and the number of bytes that the client had read by that time. */
   since: number;
   bytesRead: number;
 }
 
-/** Returns the number of bytes read by the client of a connection. */
+/** Returns the number of bytes that a connection's client has read. */
 const bytesReadBy = ({ bytesWritten, writableLength }: Socket): number => bytesWritten - writableLength;
 
 /**
- * Returns whether a body is neither text nor bytes. Handlers must send Node.js streams, because others cannot
- * be ended here.
+ * Returns whether a body is neither text nor bytes. Handlers must send Node.js streams, because other kinds
+ * of streams cannot be ended here.
  */
 const isStream = (payload: unknown): payload is Readable =>
   typeof payload === 'object' && payload !== null && !ArrayBuffer.isView(payload);
 
 /**
- * Returns why a route must not send a stream, or undefined if the route declares the stream and its caller
- * can be checked again.
+ * Returns the reason a route must not send a stream, or undefined if the route declares the stream's type and
+ * its caller can be reauthorized.
  */
 function streamProblem(
   { routeOptions, assertAllowed }: FastifyRequest,
@@ -141,7 +139,7 @@ function streamProblem(
     : undefined;
 }
 
-/** Ends a streamed response when its caller is no longer authorized, however slowly the response is read. */
+/** Ends a streamed response when its caller is no longer authorized, however slowly the caller reads. */
 function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void {
   if (assertAllowed === undefined) return;
   let isChecking = false;
@@ -160,7 +158,7 @@ function checkCaller(stream: Readable, { assertAllowed }: FastifyRequest): void 
   stream.once('close', () => clearInterval(timer));
 }
 
-/** Returns a stream that produces bytes as fast as the client reads them. */
+/** Returns a stream that produces bytes no faster than the client reads them. */
 function slices(bytes: Buffer): Readable {
   let offset = 0;
   return new Readable({
@@ -185,8 +183,8 @@ function disconnectIfSlow(transfer: Transfer, windowMs: number): void {
 }
 
 /**
- * Responds with 503 on connections beyond the limit. Connections more than 10 % above it are closed
- * immediately.
+ * Responds with 503 on connections beyond the limit. If the limit is exceeded by more than 10 %, closes new
+ * connections immediately.
  */
 function boundConnections(app: FastifyInstance, max: number): void {
   const surplus = new WeakSet<Socket>();
@@ -201,9 +199,7 @@ function boundConnections(app: FastifyInstance, max: number): void {
   );
 }
 
-/**
- * Rejects large bodies if too many are in memory. Runs after authentication, which identifies their owner.
- */
+/** Rejects large bodies if too many are in memory. Runs after authentication, which identifies the owner. */
 function boundBodies(app: FastifyInstance, total: number): void {
   const heldBytes = new Map<string, number>();
   let totalBytes = 0;
@@ -235,12 +231,12 @@ function boundBodies(app: FastifyInstance, total: number): void {
 }
 
 /**
- * Callbacks to run when a connection is closed. There is one listener per connection, however many requests
- * are pipelined.
+ * Callbacks to run when a connection is closed. Each connection has one listener, however many requests are
+ * pipelined.
  */
 const cleanups = new WeakMap<Socket, Set<() => void>>();
 
-/** Runs work once, when the response has been sent or its connection has been closed. */
+/** Runs work once, when the response has been sent or the connection has been closed. */
 function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, work: () => void): void {
   if (socket.destroyed) {
     work();
@@ -265,8 +261,8 @@ function afterwards({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply, 
 }
 
 /**
- * Runs handlers in a context that tells the database which request a statement is for, and whether its client
- * has disconnected.
+ * Runs handlers in a context that links each statement to its request, so that the database knows whether the
+ * client has disconnected.
  */
 export const requestScopes = fastifyPlugin(
   async (app: FastifyInstance) => {

@@ -12,8 +12,8 @@ const routedMethods: ReadonlySet<string | undefined> = new Set(
 const originalMethods = new WeakMap<IncomingMessage, string | undefined>();
 
 /**
- * Routes unsupported methods as TRACE, so that known paths reject them with 405. Node accepts 26 such
- * methods, and routes for all of them would double the routing tables.
+ * Routes unsupported methods as TRACE, so that known paths reject them with 405. Node accepts 26 unsupported
+ * methods; adding routes for each of them would double the size of the routing tables.
  */
 export function substituteMethod(request: IncomingMessage): void {
   if (routedMethods.has(request.method)) return;
@@ -27,9 +27,9 @@ export function restoreMethod(request: IncomingMessage): void {
 }
 
 /**
- * Responds with 405 and `Allow` to other methods of a known path, and to OPTIONS with the allowed methods.
- * The body is not read.
- * @param handledElsewhere methods of the path that another route handles
+ * Responds to unsupported methods on a known path with 405 and `Allow`, and to OPTIONS with the allowed
+ * methods. The body is not read.
+ * @param handledElsewhere methods on the path that another route handles
  */
 export function rejectOtherMethods(
   app: FastifyInstance,

@@ -13,13 +13,13 @@ const requestIdHeader = {
   schema: { type: 'string', examples: [exampleId] },
 };
 
-/** Headers of every response. */
+/** Headers included in every response. */
 export const everyHeader = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } };
 
-/** Examples by schema name. */
+/** Examples, keyed by schema name. */
 export const schemaExamples = { Deleted: { ok: true } };
 
-/** Header of responses to requests with `Prefer`. */
+/** Header included in responses to requests with `Prefer`. */
 const preferenceApplied = {
   'Preference-Applied': { $ref: '#/components/headers/PreferenceApplied' },
 };
@@ -33,7 +33,7 @@ const retryAfter = (required: boolean) => ({
 });
 
 /**
- * Describes an error response, with one example per possible code, named after the code.
+ * Describes an error response. Each possible error code has one example, named after the code.
  * @param examples the errors as they are thrown
  */
 const errorResponse = (description: string, examples: readonly HttpError[], headers?: JsonSchema) => ({

@@ -10,8 +10,8 @@ import { everyHeader, headers, parameters, responses, schemaExamples } from './o
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * Error schemas. Shared parts are separate schemas, because generators do not resolve references into other
- * schemas.
+ * Error schemas. Shared parts are separate schemas, because code generators do not resolve references to
+ * parts of other schemas.
  */
 const errorSchemas = {
   ErrorMessage: { type: 'string', description: 'A message for people. The text can change.' },
@@ -143,7 +143,7 @@ const mapValues = <From, To>(record: ByName<From>, change: (value: From) => To):
 
 const schemaReference = '#/components/schemas/';
 
-/** Returns a function that adds the schema's example to a body, under the schema's name. */
+/** Returns a function that adds the example of a body's schema to the body, under the schema's name. */
 const addExample =
   (examples: ByName<unknown>) =>
   <T extends JsonSchema>(body: T): T =>
@@ -160,7 +160,7 @@ const addExample =
         }
       : body;
 
-/** Adds examples, common response headers and 405 to every operation. */
+/** Adds examples, common response headers and the 405 response to every operation. */
 function completePaths(paths: Paths, examples: ByName<unknown>): Paths {
   const withExample = addExample(examples);
   const response = (input: JsonSchema): JsonSchema =>
@@ -185,7 +185,7 @@ const mergeAll = <T>(records: readonly (ByName<T> | undefined)[]): Record<string
 
 /**
  * Builds an instance's OpenAPI 3.1 document from the fragments of its modules.
- * @param info additional keys of `info`
+ * @param info additional keys for the `info` object
  */
 export function openApiDocument(
   fragments: readonly Fragment[],

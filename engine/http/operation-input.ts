@@ -18,18 +18,18 @@ import {
 import { tagConditions } from './entity-tags.ts';
 import { json } from './reply.ts';
 
-/** Returns a pattern that matches a preference by name. The first match counts (RFC 7240, section 2). */
+/** Returns a pattern that matches a named preference. The first match takes effect (RFC 7240, section 2). */
 const preference = (name: string) => new RegExp(`(?:^|,)\\s*${name}\\s*=\\s*"?(\\w+)"?\\s*(?:$|[,;])`, 'i');
 const handlingPreference = preference('handling');
 const countPreference = preference('count');
 
-/** The parts of an input that all routes have. */
+/** The parts of the input that all routes share. */
 interface CommonInput extends Pick<ListInput, 'caller' | 'counting'> {
   readonly query: Query;
   readonly strict: boolean;
 }
 
-/** Returns the parts of an input that all routes have, and sets the headers of every response. */
+/** Returns the parts of the input that all routes share, and sets the headers common to all responses. */
 export function commonInput(request: FastifyRequest, reply: FastifyReply): CommonInput {
   const { principal, headers } = request;
   if (principal === null) throw errors.unauthenticated();
@@ -50,8 +50,8 @@ export function commonInput(request: FastifyRequest, reply: FastifyReply): Commo
 }
 
 /**
- * An operation's input from a request. The body and the headers are parsed when the operation reads them, so that
- * errors are reported in the operation's order.
+ * An operation's input, taken from a request. The body and headers are parsed only when the operation reads
+ * them, so that the operation determines the order in which errors are reported.
  */
 export class RequestInput implements EveryInput {
   readonly caller: Caller;
@@ -60,7 +60,7 @@ export class RequestInput implements EveryInput {
   readonly counting: ListInput['counting'];
   readonly signing: TextSigner;
   readonly id: string;
-  /** The body; undefined until the operation reads it. */
+  /** The parsed body, or undefined until the operation reads it. */
   parsedBody: Body | undefined;
   private readonly request: FastifyRequest;
   private readonly requirements: Operation['body'];
@@ -108,7 +108,7 @@ function idempotencyIn(headers: IncomingHttpHeaders, body: Buffer): Idempotency 
   return idempotencyOf(key, body);
 }
 
-/** Rejects headers that a route does not support. @throws HttpError 400 */
+/** Rejects headers that a route does not support. @throws HttpError 400 if one is present */
 export function rejectHeaders(headers: IncomingHttpHeaders, names: readonly string[], reason: string): void {
   for (const name of names)
     if (headers[name.toLowerCase()] !== undefined) throw errors.malformedHeader(name, reason);

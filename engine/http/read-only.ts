@@ -7,7 +7,7 @@ declare module 'fastify' {
     isReadOnly?: () => boolean;
   }
   interface FastifyContextConfig {
-    /** Whether the route is served in read-only mode despite its method. */
+    /** Whether the route is available in read-only mode even though its method allows writes. */
     isServedReadOnly?: boolean;
   }
 }
@@ -15,8 +15,8 @@ declare module 'fastify' {
 const safeMethods: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 
 /**
- * Adds the read-only mode. While it is enabled, write routes registered afterwards respond with 503, after
- * authentication and before the body is read. Background work pauses (engine/modules/background.ts).
+ * Adds read-only mode. While it is enabled, write routes registered afterwards respond with 503 after
+ * authentication and before the body is read, and background work pauses (engine/modules/background.ts).
  */
 export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean): void {
   app.decorate('isReadOnly', isReadOnly);
@@ -30,7 +30,7 @@ export function addReadOnlyMode(app: FastifyInstance, isReadOnly: () => boolean)
   });
 }
 
-/** Checks a long-running request before its next step. @throws HttpError 503 in read-only mode */
+/** Throws in read-only mode. Called before each step of a long-running request. @throws HttpError 503 */
 export function assertWritable(app: FastifyInstance): void {
   if (app.isReadOnly?.() === true) throw errors.readOnly();
 }

@@ -7,7 +7,7 @@ declare global {
   }
 }
 
-/** Returns an ID as a JSON number with all 64 bits. @param id decimal text */
+/** Returns an ID as a JSON number with full 64-bit precision. @param id decimal text */
 export const jsonId = (id: string): object => JSON.rawJSON(id);
 
 /** Adds a request header to `Vary`. */

@@ -8,13 +8,13 @@ import { quotedTag } from './entity-tags.ts';
 /** Properties of a response that do not depend on the operation's result. */
 interface ResponseContext {
   readonly input: Pick<ListInput, 'counting' | 'strict'>;
-  /** Path of the resource. */
+  /** Base path of the resource. */
   readonly path: string;
-  /** Returns the resource's URL for links. */
+  /** Returns the resource's URL, for use in links. */
   readonly url: () => string;
 }
 
-/** Body length below which sending a string is faster than sending bytes. */
+/** Body length, in bytes, below which sending a string is faster than sending bytes. */
 const shortBody = 2048;
 
 /** Sends the result of an operation. @returns the body, or the reply if it was already sent */
@@ -27,16 +27,16 @@ export function respond(
   if (result.kind === 'record' && result.isKnown) {
     reply.code(304);
     if (result.tag !== undefined) reply.header('etag', quotedTag(result.tag));
-    // A 304 must not have the Content-Length of an empty body. For HEAD, Fastify would set 0 unless the
-    // body is a stream.
+    // A 304 must not have the Content-Length of an empty body. For HEAD requests, Fastify would set it to 0
+    // unless the body is a stream.
     return reply.removeHeader('content-type').send(request.method === 'HEAD' ? Readable.from([]) : undefined);
   }
   const body = bodyOf(request, reply, result, context);
-  // Node sends a short string together with the headers, but bytes in a second write.
+  // Node sends a short string together with the headers, but needs a second write for bytes.
   return body.length < shortBody ? String(body) : body;
 }
 
-/** Returns the body of a response, and sets its headers. */
+/** Sets the response headers and returns the body. */
 function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -76,12 +76,12 @@ function bodyOf(
   }
 }
 
-/** Maximum length of the query parameters repeated in links. Many clients accept at most 16 KB of headers. */
+/** Maximum length of query parameters in links. Many clients accept at most 16 KB of headers. */
 const maxParameters = 4000;
 
 /**
- * Returns the Link header of a page (RFC 8288) with the first page and, unless this is the last page, the
- * next one. Returns undefined if the parameters are too long to repeat.
+ * Returns the Link header for a page (RFC 8288), with links to the first page and, unless this is the last
+ * page, to the next one. Returns undefined if the query parameters are too long for links.
  */
 function pageLinks({ query, next }: PageResult, url: string): string | undefined {
   const parameters = repeatedParameters(query);
@@ -92,7 +92,7 @@ function pageLinks({ query, next }: PageResult, url: string): string | undefined
   return `<${url}?${parameters === '' ? '' : `${parameters}&`}cursor=${next}>; rel="next", ${first}`;
 }
 
-/** Returns the request's query parameters for links to other pages. */
+/** Returns the request's query parameters to include in links to other pages. */
 function repeatedParameters(query: Query): string {
   const names = Object.keys(query).filter((name) => name !== 'page' && name !== 'cursor');
   if (names.length === 0) return '';
@@ -101,7 +101,7 @@ function repeatedParameters(query: Query): string {
   return String(parameters);
 }
 
-/** Concatenates a body with ASCII text before and after it. */
+/** Concatenates an ASCII prefix, a body and an ASCII suffix. */
 function wrapBody(prefix: string, body: string | Buffer, suffix: string): string | Buffer {
   if (typeof body === 'string') return prefix + body + suffix;
   const buffer = allocate(prefix.length + body.length + suffix.length);

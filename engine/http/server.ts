@@ -25,10 +25,10 @@ declare module 'fastify' {
   }
 }
 
-/** Maximum time to receive a request body, in milliseconds. */
+/** Maximum time for receiving a request body, in milliseconds. */
 const limitMs = 15_000;
 
-/** Rejects bodies that take too long. Node's `requestTimeout` cannot differ between routes. */
+/** Rejects bodies that take too long to arrive. Node's `requestTimeout` cannot be set per route. */
 const bodyTimeout = fastifyPlugin(
   async (app: FastifyInstance) => {
     app.addHook('onRequest', ({ raw, routeOptions }, _reply, done) => {
@@ -52,7 +52,7 @@ const bodyTimeout = fastifyPlugin(
 
 /**
  * Passes every body to its handler as bytes. Permissions must be checked before a body is parsed, and
- * Fastify's parsers would round numbers, repair invalid UTF-8 and reject an empty DELETE.
+ * Fastify's parsers would round numbers, repair invalid UTF-8 and reject a DELETE request with an empty body.
  */
 const rawBodies = fastifyPlugin(
   async (app: FastifyInstance) => {
@@ -65,7 +65,7 @@ const rawBodies = fastifyPlugin(
 
 /**
  * Creates a server without routes that enforces limits, handles errors and shuts down gracefully.
- * @param resources the resources whose names are used in URLs
+ * @param resources the resources that have URLs
  */
 export async function httpServer(
   config: HttpConfig & Pick<DatabaseConfig, 'responseBytes' | 'workers'>,
@@ -73,7 +73,7 @@ export async function httpServer(
   resources: readonly NamedResource[],
 ): Promise<FastifyInstance> {
   const notFound = createNotFound(resources);
-  // Imported here because commands that do not serve do not need it.
+  // Imported lazily, because most commands do not start a server.
   const { default: fastify, LogController } = await import('fastify');
   const logController = new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' });
   const app = fastify(serverOptions(config, notFound, logController));
@@ -96,15 +96,15 @@ export async function httpServer(
 
 /** Connection limits, in bytes and milliseconds. */
 export const connectionOptions = {
-  // Sufficient for the longest import. Other bodies have a shorter limit.
+  // Sufficient for the longest import. Other bodies have a shorter time limit.
   requestTimeout: 3_600_000,
-  // Longer than the timeout of typical load balancers, so that they do not send requests on a connection
-  // being closed.
+  // Longer than the timeout of typical load balancers, so that they do not send requests on a connection that
+  // is being closed.
   keepAliveTimeout: 72_000,
-  // error-handling.ts rejects requests without Host, because Node's response has a different format.
+  // error-handling.ts rejects requests without a Host header, because Node's response has a different format.
   http: {
     headersTimeout: 10_000,
-    // Interval at which Node checks timeouts. With the default of 30 s, a slow client would be disconnected
+    // Interval at which Node checks timeouts. At the default of 30 s, a slow client might be disconnected
     // only after 40 s.
     connectionsCheckingInterval: 1000,
     maxHeaderSize: 16_384,

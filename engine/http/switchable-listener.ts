@@ -8,19 +8,17 @@ import { connectionOptions } from './server.ts';
 interface SwitchableListener {
   readonly server: Server;
   /**
-   * Sends later requests to another app, which must be ready, and closes the previous app when its requests
+   * Routes new requests to another app, which must be ready, and closes the previous app when its requests
    * are complete.
-   * @param between work that runs while no request is active; later requests wait for it. If it fails, the
-   * previous app stays in use
+   * @param between work to run while no request is active. New requests wait until it is done. If it fails,
+   * the previous app stays in use
    */
   readonly swap: (next: FastifyInstance, between?: () => Promise<void>) => Promise<void>;
-  /** Closes the listener, and then the app after its last response. */
+  /** Closes the listener, then closes the app after its last response. */
   readonly close: () => Promise<void>;
 }
 
-/**
- * Time for requests to finish after their app was replaced, in milliseconds. Some requests wait for changes.
- */
+/** Time limit for requests after their app is replaced, in milliseconds. Some requests wait for changes. */
 const drainMs = 5_000;
 
 /** Creates the listener. @param initialApp an app that is ready but not listening */

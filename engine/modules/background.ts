@@ -11,9 +11,9 @@ declare module 'fastify' {
 /** Background work that one process performs for all processes of an instance. */
 interface Background {
   /**
-   * Repeats work at an interval while the app runs and this process is responsible for background work, starting when
-   * it becomes responsible. The work is awaited before its next run and before the app closes. Pauses while the app is
-   * read-only.
+   * Repeats work at an interval while the app runs and this process is responsible for background work. The
+   * first run starts when the process becomes responsible. Runs never overlap, and closing the app waits for
+   * the current run. Pauses while the app is read-only.
    * @param name unique within the app
    */
   readonly every: (app: FastifyInstance, name: string, intervalMs: number, work: Work) => PeriodicTask;
@@ -21,7 +21,7 @@ interface Background {
   readonly isResponsible: () => boolean;
 }
 
-/** A function that performs the work. Its promise must not reject. */
+/** A function that performs background work. Its promise must not reject. */
 type Work = () => void | Promise<void>;
 
 /** Work repeated at an interval. */
@@ -30,7 +30,7 @@ export interface PeriodicTask {
   readonly runNow: () => void;
 }
 
-/** A process's background work, including functions for the code that manages the process. */
+/** The background work of one process, with additional functions for the code that manages the process. */
 export interface BackgroundOfProcess extends Background {
   /** Makes this process responsible for background work. */
   readonly start: () => void;
@@ -47,7 +47,7 @@ interface Task {
 
 /**
  * Creates a process's background work.
- * @param requestRun requests a run from the responsible process. Absent if this process is responsible from the start
+ * @param requestRun asks the responsible process to run a task. Absent if this process is always responsible
  */
 export function backgroundWork(requestRun?: (name: string) => void): BackgroundOfProcess {
   let isResponsible = requestRun === undefined;
@@ -77,7 +77,7 @@ export function backgroundWork(requestRun?: (name: string) => void): BackgroundO
         clearInterval(task.timer);
         await task.running;
       });
-      // A run that is triggered by a request does not delay the request or count against its limits.
+      // A run triggered by a request does not delay the request or count against its limits.
       return {
         runNow: () =>
           isResponsible || requestRun === undefined ? runOutsideRequests(task.work) : requestRun(name),

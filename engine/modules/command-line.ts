@@ -28,8 +28,8 @@ export function assertOutputWritable({ file, force, isJson }: CommandOutput): vo
 }
 
 /**
- * Writes a stream to standard output, or to a file that only its owner can read. The file is renamed from
- * `<file>.partial` when it is complete.
+ * Writes a stream to standard output, or to a file that only its owner can read. The file is named
+ * `<file>.partial` until it is complete.
  * @returns the number of bytes written
  * @throws UserError if the file cannot be written
  */
@@ -49,7 +49,7 @@ export async function writeOutput(stream: Readable, { file }: Pick<CommandOutput
   }
 }
 
-/** Writes to a target, or to standard output if the target is undefined. @returns the number of bytes written */
+/** Writes to the target, or to standard output if it is undefined. @returns the number of bytes written */
 async function writeTo(stream: Readable, target: NodeJS.WritableStream | undefined): Promise<number> {
   let bytes = 0;
   const show = showProgress('bytes');
@@ -72,9 +72,9 @@ export function showProgress(unit: string): (count: number) => void {
   };
 }
 
-/** A command's output, as text and as one JSON object. */
+/** A command's output, both as text and as a JSON object. */
 export interface CommandResult {
-  /** Complete standard output with --json. */
+  /** The only output on standard output with --json. */
   readonly json: Readonly<Record<string, unknown>>;
   /** Standard output without --json. Empty if the command has already written its output. */
   readonly text: string;
@@ -86,19 +86,19 @@ export interface CommandLine<Instance> {
   readonly program: Command;
   /** Returns the configuration without opening the instance. @throws UserError with every configuration issue */
   readonly config: () => Instance extends { readonly config: infer Config } ? Config : unknown;
-  /** Prints a command's result. A UserError results in one message on standard error and exit code 1. */
+  /** Prints a command's result. On a UserError, prints its message to standard error and exits with 1. */
   readonly run: (json: true | undefined, work: Promise<CommandResult>) => Promise<void>;
-  /** Opens the instance, runs work, and closes it. @throws UserError if it cannot be opened */
+  /** Opens the instance, runs work, and closes the instance. @throws UserError if it cannot be opened */
   readonly withInstance: <T>(work: (instance: Instance) => Promise<T>) => Promise<T>;
 }
 
-/** Creates the `--json` option of every command. */
+/** Creates the `--json` option that every command has. */
 export const jsonResult = () => new Option('--json', 'print one JSON object');
 
 /** Creates the `--org` option of commands that work on one organization. */
 export const organizationOption = () => new Option('--org <slug>', 'the organization').makeOptionMandatory();
 
-/** The organization of a command, and the transaction in which the command runs. */
+/** The organization on which a command works, and the transaction in which it runs. */
 export interface OrganizationContext<Instance> {
   readonly instance: Instance;
   readonly tables: Tables;
@@ -125,7 +125,7 @@ export const inOrganization = <
     ),
   );
 
-/** Formats rows as lines with aligned columns, below a line of column titles. */
+/** Formats rows as lines with aligned columns, below a header line with the titles. */
 export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = titles.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
@@ -140,7 +140,7 @@ export function formatTable(titles: readonly string[], rows: readonly (readonly 
 }
 
 /**
- * Asks the user to type the name of the object that will be destroyed, unless `--yes` was passed.
+ * Asks the user to type the name of the object to be destroyed, unless `--yes` was passed.
  * @param confirmation value of `--yes`
  * @throws UserError if the names differ, or if standard input is not a terminal
  */
@@ -169,8 +169,8 @@ async function prompt(question: string): Promise<string> {
 }
 
 /**
- * Returns the first line of standard input after it closes. Secrets are passed through standard input, because other
- * users of the machine can see arguments.
+ * Waits until standard input closes and returns its first line. Secrets are passed through standard input
+ * because other users of the machine can see command-line arguments.
  */
 export async function firstLineOfInput(): Promise<string> {
   const chunks: Buffer[] = [];

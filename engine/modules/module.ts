@@ -5,16 +5,16 @@ import type { Variables } from '../config/index.ts';
 import type { FieldRequirements } from '../definition/index.ts';
 import type { CommandLine } from './command-line.ts';
 
-/** A part of an instance that `crm doctor` can check. */
+/** A part of an instance that a `crm doctor` check can use. */
 export type DoctorSubject = 'config' | 'settings' | 'settingsFile' | 'resources' | 'database' | 'secrets';
 
-/** A problem or a setting that is probably unintended, and how to fix it. */
+/** A problem or a probably unintended setting, and how to fix it. */
 export interface Finding {
-  /** Location: a variable, a line of a file, a folder, a table or an organization. */
+  /** Location of the problem: a variable, a line in a file, a folder, a table or an organization. */
   readonly location: string;
   /** Description of the problem, without a full stop. */
   readonly message: string;
-  /** A sentence that says how to fix the problem. */
+  /** A sentence that explains how to fix the problem. */
   readonly advice: string;
   /** Set if everything works but the setting is probably unintended. */
   readonly isNote?: true;
@@ -25,9 +25,9 @@ export interface Finding {
  * @typeParam Subject the parts of the instance that the check needs
  */
 export interface DoctorCheck<Subject = unknown> {
-  /** Subject of the check in a few words, for example "time". */
+  /** Short name for the subject of the check, for example "time". */
   readonly name: string;
-  /** Parts passed to the check. The check is skipped if any of them is unavailable. */
+  /** Parts passed to the check. The check is skipped if any part is unavailable. */
   readonly needs: readonly DoctorSubject[];
   readonly run: (subject: Subject) => readonly Finding[] | Promise<readonly Finding[]>;
 }
@@ -38,13 +38,13 @@ export interface Family {
   readonly help: string;
 }
 
-/** Metrics of a module. */
+/** A module's metrics. */
 export interface Metrics {
-  /** Families by name. Several modules can report values for the same family if their labels differ. */
+  /** Families, keyed by name. Several modules can report values for the same family if the labels differ. */
   readonly families: Readonly<Record<string, Family>>;
   /**
-   * Whether the metrics describe the whole instance. If so, a single process reports them. Otherwise, the values of all
-   * processes are added up.
+   * Whether the metrics describe the whole instance and are therefore reported by a single process.
+   * Otherwise, the values from all processes are added up.
    */
   readonly ofInstance: boolean;
   /** Reports the current values. If the function throws, the values are omitted. */
@@ -53,16 +53,17 @@ export interface Metrics {
 
 /**
  * Reports a value for a family.
- * @param labels must have few distinct values, so they must not contain caller input or an organization's name or ID
+ * @param labels must have few distinct values. Caller input, organization names and organization IDs are not
+ * allowed
  */
 type ReportValue = (name: string, value: number, labels?: Readonly<Record<string, string>>) => unknown;
 
 /**
- * A part of an instance other than records, in its own folder.
+ * A part of an instance, other than its records, with its own folder.
  * @typeParam Services the parts of a running service that the module needs
  * @typeParam Instance the parts of an open instance that its commands need
  * @typeParam Checked the parts of a possibly broken instance that its checks need
- * @typeParam Config the variables on which its responses depend
+ * @typeParam Config the variables that its responses depend on
  */
 export interface Module<Services = unknown, Instance = unknown, Checked = unknown, Config = unknown> {
   /** Name of the module's folder. */
@@ -75,7 +76,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly openApi?: Fragment;
   /** Headers and errors that the module adds to operations on records, for the OpenAPI document and CORS. */
   readonly responses?: AddedResponses & {
-    /** Returns whether the module is enabled, so that the document includes them. */
+    /** Returns whether the module is enabled and the document includes these headers and errors. */
     readonly isEnabled: (config: Config) => boolean;
   };
   /** Resource fields that the module accesses by name. Their existence is checked at startup. */
@@ -86,9 +87,7 @@ export interface Module<Services = unknown, Instance = unknown, Checked = unknow
   readonly pages?: (screens: FastifyInstance, services: Services) => void;
   /** The module's metrics. */
   readonly metrics?: (services: Services) => readonly Metrics[];
-  /**
-   * Adds the module's commands to the command line. Imports their code lazily, because the service does not need it.
-   */
+  /** Adds the module's commands. Their code is imported lazily, because the service does not need it. */
   readonly commands?: (line: CommandLine<Instance>) => void | Promise<void>;
   /** The module's checks for `crm doctor`. */
   readonly checks?: readonly DoctorCheck<Checked>[];

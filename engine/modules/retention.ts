@@ -6,17 +6,17 @@ import { type Tables, tablesOf } from '../tables/index.ts';
 
 /** Interval at which an instance deletes old rows, in milliseconds. */
 const intervalMs = 10 * 60_000;
-/** Maximum number of rows deleted by one statement. Other statements can run in the pause between two batches. */
+/** Maximum number of rows deleted by one statement. Other statements can run between batches. */
 export const retentionBatch = 500;
 const pauseMs = 100;
 
 /** A rule that deletes rows after a retention period. */
 export interface RetentionRule {
-  /** Name that messages use for the rows, for example "old events". */
+  /** Name of the rows in messages, for example "old events". */
   readonly label: string;
   /**
-   * Steps, each of which deletes a batch of rows and returns its size. After deleting a full
-   * {@link retentionBatch}, the step runs again.
+   * Steps, each of which deletes a batch of rows and returns the number of rows deleted. A step runs again
+   * if it has deleted a full {@link retentionBatch}.
    */
   readonly steps: readonly ((tables: Tables) => Promise<number>)[];
 }
@@ -55,7 +55,7 @@ export function startRetention(app: FastifyInstance, database: Database, rule: R
 }
 
 /**
- * Deletes a batch of rows, in the order of the `order` column.
+ * Deletes a batch of rows, ordered by the `order` column.
  * @param key columns of the primary key
  * @param condition selects the rows to delete
  * @returns the number of rows deleted

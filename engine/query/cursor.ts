@@ -1,11 +1,11 @@
 import { type Field, int64 } from '../fields/index.ts';
 import { column, type Placeholder } from '../sql/index.ts';
 
-/** A position in a list, immediately after a record. */
+/** A position in a list, directly after a record. */
 export interface CursorPosition {
   /** Number of the page that starts at this position, as decimal text. */
   readonly page: string;
-  /** The record's sort key as a parameter of the field's type. Null if the record's field is null. */
+  /** The record's sort key, as a parameter of the sort field's type. Null if the field is null. */
   readonly key: string | null;
   /** ID of the record, as decimal text. */
   readonly id: string;
@@ -52,12 +52,12 @@ export function parseCursor(cursor: string): UnverifiedCursor | undefined {
   }
 }
 
-/** Returns the property of a position that affects the statement's text. */
+/** Returns a key that identifies how a position affects the statement's text. */
 export const positionShape = ({ key }: CursorPosition): string => (key === null ? 'after null' : 'after');
 
 /**
- * Returns conditions that together match the records after a position, in the order of the list. An index can serve
- * each condition. PostgreSQL sorts nulls last in ascending order and first in descending order.
+ * Returns conditions, in list order, that together match the records after a position. Each condition can be
+ * served by an index. PostgreSQL sorts nulls last in ascending order and first in descending order.
  */
 export function afterPosition(
   field: Field,

@@ -17,14 +17,14 @@ export const maxFilterValues = 50;
 /** Maximum number of unknown filters named in a response. */
 const maxUnknown = 5;
 
-/** A filterable field with its operators. */
+/** A filterable field and its operators. */
 interface Filter {
   readonly field: Field;
   readonly operators: readonly OperatorName[];
   readonly parameters: readonly FilterParameter[];
 }
 
-/** A query parameter for a filter. */
+/** A query parameter of a filter. */
 interface FilterParameter {
   readonly name: string;
   readonly operator: OperatorName;
@@ -159,7 +159,7 @@ export const filters: QueryPart<readonly Filter[], readonly Condition[]> = {
   }),
   describe: (declaration) =>
     parametersOf(declaration).map(({ field, name, operator }) => describeParameter(field, name, operator)),
-  // The indexes serve filtered lists in the default order.
+  // The indexes support filtered lists in the default order.
   indexes: (declaration, sort) =>
     declaration.flatMap(({ field, operators: names }) => {
       const serves = (index: string) => names.some((name) => operatorOf(name).index === index);
@@ -176,8 +176,8 @@ const operatorsOf = ({ type, nullable }: NamedField): readonly OperatorName[] =>
   });
 
 /**
- * Returns whether most of the records that an index finds match. Some values share their lookup key with many other
- * records.
+ * Returns whether most of the records found through an index match the condition. Some values share their
+ * lookup key with many other records.
  */
 const isSelective = ({ field: { lookup }, values }: Condition): boolean => {
   const selects = lookup && lookupOf(lookup).isSelective;
@@ -224,7 +224,7 @@ function declareFilter(
 const parametersOf = (declaration: readonly Filter[]) =>
   declaration.flatMap(({ field, parameters }) => parameters.map((parameter) => ({ field, ...parameter })));
 
-/** Rejects undeclared filters that have an operator. Other unknown parameters are ignored. */
+/** Rejects undeclared filters with an operator. All other unknown parameters are ignored. */
 function rejectUnknownOperators(declaration: readonly Filter[], query: Query, issues: FieldIssue[]): void {
   const names = Object.keys(query).filter((name) => name.includes('['));
   if (names.length === 0) return;
@@ -244,7 +244,7 @@ function rejectUnknownOperators(declaration: readonly Filter[], query: Query, is
   }
 }
 
-/** Parses the values of a filter. Ignores empty values. */
+/** Parses a filter's values. Ignores empty values. */
 function parseValues(
   name: string,
   field: Field,
@@ -266,7 +266,7 @@ function parseValues(
   return values.filter((value) => value !== undefined);
 }
 
-/** Returns the OpenAPI description of a filter's parameter. */
+/** Returns the OpenAPI description of a filter parameter. */
 function describeParameter(field: Field, name: string, operator: OperatorName): JsonSchema {
   const { describe, repeatable, words } = operatorOf(operator);
   const value = words === undefined ? field.type.json : { type: 'string', enum: words };

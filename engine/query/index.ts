@@ -1,5 +1,5 @@
-// Query: the query parameters of lists and records, with one object per query part. May import errors, fields, yaml,
-// sql.
+// Query: query parameters for lists and records, with one object per query part.
+// May import errors, fields, yaml, sql.
 
 export {
   type CursorPosition,

@@ -1,45 +1,45 @@
 import type { Field, FieldType } from '../fields/index.ts';
 import { column } from '../sql/index.ts';
 
-/** The values of a filter, for its SQL condition. */
+/** A filter's values, for use in its SQL condition. */
 interface Operand {
-  /** Values as parameters of the field's type, or keywords of the operator. */
+  /** Values, as parameters of the field's type or keywords of the operator. */
   readonly values: readonly string[];
-  /** Returns the placeholder of the value, or of the list if there are several values. */
+  /** Returns the placeholder for the value, or for the list if there are several values. */
   readonly placeholder: () => string;
 }
 
-/** A comparison of a field with a request's values, as in `?field[operator]=value`. */
+/** An operator that compares a field with values from the request, as in `?field[operator]=value`. */
 interface FilterOperator {
-  /** The ability that the field's type must have. */
+  /** The property that the field's type must define. */
   readonly needs: keyof FieldType & ('equals' | 'bounds' | 'startsWith' | 'contains');
-  /** Whether the operator compares with null, so the field must be nullable. */
+  /** Whether the operator compares with null, and the field must therefore be nullable. */
   readonly nullable?: true;
   /** Whether the parameter can be repeated. */
   readonly repeatable?: true;
   /** Keywords accepted instead of field values. Each keyword has a separate statement. */
   readonly words?: readonly string[];
   /**
-   * How an index can serve the operator: `order` finds one value's records in the order of the list, `find` finds them
-   * in any order, and `none` requires a scan of the organization's records.
+   * How an index can serve the operator: `order` finds the records with one value in list order, `find`
+   * finds them in no particular order, and `none` requires a scan of the organization's records.
    */
   readonly index: 'order' | 'find' | 'none';
   /** Completes "<field> …" in the admin UI, where a user enters the value. */
   readonly label: string;
-  /** The operator that makes this one redundant in the admin UI if the filter has both. */
+  /** An operator that makes this one redundant in the admin UI if the filter supports both. */
   readonly coveredBy?: string;
   readonly describe: (field: Field) => string;
   /** Returns the SQL condition. Rows for which it is null do not match. */
   readonly where: (field: Field, operand: Operand) => string;
 }
 
-/** Returns the condition that the column equals the value or any of several values. */
+/** Returns the condition that the column equals the value or one of several values. */
 const among = (field: Field, { values, placeholder }: Operand): string => {
   const compare = values.length > 1 ? field.type.among : field.type.equals;
   return `${compare?.(column(field), placeholder(), field.lookup)}`;
 };
 
-/** Returns a comparison in the sort order of lists. */
+/** Returns a comparison that follows the sort order of lists. */
 const comparison =
   (operator: '>' | '>=' | '<' | '<=') =>
   (field: Field, { placeholder }: Operand): string => {
@@ -47,11 +47,11 @@ const comparison =
     return `(${keys.join(', ')}) ${operator} (${field.type.bounds?.(placeholder()).join(', ')})`;
   };
 
-/** Returns the description for an operator that also matches the value itself. */
+/** Returns the description of a comparison operator that also matches equal values. */
 const inclusive = ({ name }: Field, comparison: string) =>
   `Returns only records whose ${name} equals this value or is ${comparison}.`;
 
-/** All operators by name. */
+/** All operators, keyed by name. */
 export const operators = {
   eq: {
     needs: 'equals',

@@ -3,14 +3,14 @@ import { parameterIssue, parameterValue, type Query, type QueryPart } from './pa
 
 /** Default number of records per page. */
 export const pageSize = 20;
-/** First page for which a list only reads index keys before it fetches the page's rows. */
+/** First page for which a list reads only index keys until it reaches the rows to fetch. */
 export const deepPage = 6;
 /** Number of skipped records above which reading the index costs as much as a scan. */
 const farOffset = 10_000;
-/** Page number that exceeds the number of pages in any table. */
+/** Page number beyond the last page of any table. */
 const farthestPage = 10 ** 12;
 
-/** The pages of a resource's lists. */
+/** Pagination of a resource's lists. */
 interface PageRule {
   /** Number of records per page. */
   readonly size: number;
@@ -18,14 +18,14 @@ interface PageRule {
 
 /** The requested page. */
 interface PageParameter {
-  /** Page number, starting at 1, as decimal text, because it is unbounded. */
+  /** Page number, starting at 1. It is unbounded and therefore stored as decimal text. */
   readonly page: string;
-  /** Number of records to skip. Undefined if the page is beyond the end of any table. */
+  /** Number of records to skip. Undefined if the page is beyond the last page of any table. */
   readonly offset: number | undefined;
   readonly depth: 'first' | 'shallow' | 'deep';
 }
 
-/** `?page=`: a page of a list. */
+/** `?page=`: selects a page of a list. */
 export const page: QueryPart<PageRule, PageParameter> = {
   declare: () => ({ size: pageSize }),
   reserved: ['page'],
@@ -56,7 +56,7 @@ export const page: QueryPart<PageRule, PageParameter> = {
 
 const isFar = ({ offset = farOffset }: Pick<PageParameter, 'offset'>): boolean => offset >= farOffset;
 
-/** Returns the page as canonical decimal text. Values below 1 become 1. */
+/** Returns the page number as canonical decimal text. Values below 1 become 1. */
 function pageNumber(input: Query[string], issues: FieldIssue[]): string {
   if (input === undefined) return '1';
   if (Array.isArray(input)) {

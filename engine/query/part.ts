@@ -2,17 +2,17 @@ import { excerpt, type FieldIssue } from '../errors.ts';
 import type { Field, JsonSchema } from '../fields/index.ts';
 import type { Placeholder } from '../sql/index.ts';
 
-/** The query parameters of a request. Repeated parameters are lists. */
+/** A request's query parameters. Repeated parameters are arrays. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the value of a parameter, or undefined if it is absent or empty, because forms submit blank inputs. */
+/** Returns a parameter's value, or undefined if it is absent or empty, because forms submit blank inputs. */
 export const parameterValue = (query: Query, name: string): Query[string] => query[name] || undefined;
 
 /** Input for parsing a part's YAML key. */
 export interface DeclarationContext {
   /** Value of the part's YAML key, validated by its `yaml` schema. Undefined if absent. */
   readonly yaml: unknown;
-  /** The resource's fields, by name. */
+  /** The resource's fields, keyed by name. */
   readonly fields: ReadonlyMap<string, Field>;
   /** Reserved parameter names, which filters cannot use. */
   readonly reserved: readonly string[];
@@ -28,8 +28,8 @@ export interface Clauses {
   /** Conditions combined with AND. */
   readonly where?: readonly string[];
   /**
-   * Alternative conditions. Each record meets at most one condition. Records that meet an earlier condition precede the
-   * others in the list.
+   * Alternative conditions, of which each record meets at most one. Records that meet an earlier condition
+   * come first in the list.
    */
   readonly after?: readonly string[];
   /** ORDER BY keys with their directions, most significant first. The last key is unique. */
@@ -39,13 +39,13 @@ export interface Clauses {
   readonly offset?: string;
 }
 
-/** The index that a part needs to avoid a scan of the organization's records. */
+/** The index that a query part needs to avoid a scan of the organization's records. */
 export interface Cost {
   /** Fields compared with a single value. Their index also provides the order of the list. */
   readonly equal?: readonly Field[];
   /**
-   * Fields by which an index finds the records. The index provides the list's order only if the list is sorted by the
-   * same field.
+   * Fields that an index uses to find the records. The index provides the list's order only if the list is
+   * sorted by the same field.
    */
   readonly find?: readonly Field[];
   /** Whether an index finds the records in no particular order. */
@@ -54,7 +54,7 @@ export interface Cost {
   readonly scan?: boolean;
 }
 
-/** An index that serves a part. */
+/** An index that serves a query part. */
 export type Index =
   | {
       /** The field whose name is part of the index's name. */
@@ -69,29 +69,29 @@ export type Index =
     };
 
 /**
- * One part of list queries, with its YAML key, parameters, SQL and description. `Declaration` is parsed from the YAML,
- * `Parsed` from a request.
+ * A feature of list queries, with its YAML key, parameters, SQL and description. `Declaration` is the parsed
+ * YAML and `Parsed` the parsed request.
  */
 export interface QueryPart<Declaration = unknown, Parsed = unknown> {
-  /** JSON Schema of the part's YAML key, which is its name in the registry. Absent if the part does not have a key. */
+  /** JSON Schema of the part's YAML key, its name in the registry. Absent if the part does not have a key. */
   readonly yaml?: JsonSchema;
-  /** Returns a schema of the key for editors, which only allows the names of suitable fields. */
+  /** Returns the key's schema for editors, which allows only the names of suitable fields. */
   readonly yamlOf?: (fields: readonly NamedField[], reserved: readonly string[]) => JsonSchema;
   /** Parses the part's YAML key. The definition stores the result under the part's name. */
   readonly declare: (context: DeclarationContext) => Declaration;
-  /** Whether the part also applies to a single record. */
+  /** Whether the part also applies to requests for a single record. */
   readonly ofRecord?: true;
-  /** Reserved parameters, whose names cannot be used for filters. */
+  /** Parameter names that cannot be used for filters. */
   readonly reserved?: readonly string[];
   /** Returns the names of the part's parameters for this resource. */
   readonly parameters: (declaration: Declaration) => readonly string[];
   /** Parses the part's parameters and adds issues to `issues`. */
   readonly parse: (declaration: Declaration, query: Query, issues: FieldIssue[]) => Parsed;
-  /** Returns everything on which the statement's text depends. Requests with the same shape share a statement. */
+  /** Returns a key for everything that affects the SQL text. Requests with equal keys share a statement. */
   readonly shape: (parsed: Parsed) => string;
   /** Returns the index that the part needs. Absent if the part does not need an index. */
   readonly cost?: (parsed: Parsed) => Cost;
-  /** Returns the part's SQL clauses. Values are bound with `placeholder`, never inserted into the text. */
+  /** Returns the part's SQL clauses. Values are bound with `placeholder`, never inserted into the SQL. */
   readonly clauses: (declaration: Declaration, parsed: Parsed, placeholder: Placeholder<Parsed>) => Clauses;
   /** Returns the OpenAPI description of the part's parameters. */
   readonly describe: (declaration: Declaration) => readonly JsonSchema[];

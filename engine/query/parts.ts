@@ -8,20 +8,20 @@ import { expansion, fieldsParameter } from './projection.ts';
 import { search } from './search.ts';
 import { sort } from './sort.ts';
 
-/** All query parts by name. The name is also the YAML key. Issues are reported in this order. */
+/** All query parts, keyed by name, which is also the YAML key. Issues are reported in this order. */
 export const queryParts = { page, sort, filters, search, selection: fieldsParameter, expansion } as const;
 
 type Parts = typeof queryParts;
 export type PartName = keyof Parts;
 
-/** A definition's declarations, by part. */
+/** A definition's declarations, keyed by query part. */
 export type Declarations = { readonly [Name in PartName]: ReturnType<Parts[Name]['declare']> };
-/** A request's parsed parameters, by part. */
+/** A request's parsed parameters, keyed by query part. */
 export type ParsedQuery = { readonly [Name in PartName]: ReturnType<Parts[Name]['parse']> };
 
 /** The parts as a list, without their individual types. */
 const parts = Object.entries(queryParts) as unknown as readonly (readonly [PartName, QueryPart])[];
-/** Parts that also apply to a single record. */
+/** Parts that also apply to requests for a single record. */
 const recordParts = parts.filter(([, part]) => part.ofRecord === true);
 const reserved = ['org', ...parts.flatMap(([, part]) => part.reserved ?? [])];
 
@@ -30,7 +30,7 @@ export const querySchema = Object.fromEntries(
   parts.flatMap(([name, { yaml }]) => (yaml === undefined ? [] : [[name, yaml]])),
 );
 
-/** Returns a schema of the keys for editors, which only allows the names of these fields. */
+/** Returns the keys' schemas for editors, which allow only the names of these fields. */
 export const querySchemaOf = (fields: readonly NamedField[]): Readonly<Record<string, JsonSchema>> =>
   Object.fromEntries(
     parts.flatMap(([name, { yamlOf }]) => (yamlOf === undefined ? [] : [[name, yamlOf(fields, reserved)]])),
@@ -81,7 +81,7 @@ function parseParts(
   return parsed;
 }
 
-/** Returns everything on which the text of a list's statement depends. */
+/** Returns a key for everything that affects the text of a list's statement. */
 export const queryShape = (parsed: ParsedQuery): string =>
   parts.map(([name, part]) => part.shape(parsed[name])).join(' ');
 
@@ -100,7 +100,7 @@ export function queryClauses<Input extends { readonly parsedQuery: ParsedQuery }
   const { equal, sort, scan } = queryCost(parsed);
   return Object.assign({}, ...clauses, {
     where: clauses.flatMap(({ where = [] }) => where),
-    // If all sort values are equal, the ID alone determines the order, which an index provides.
+    // If all sort values are equal, the order depends only on the ID, and an index provides it.
     order: !scan && equal.includes(sort) ? order.slice(-1) : order,
   });
 }
@@ -117,13 +117,10 @@ export function queryCost(parsed: ParsedQuery): Required<Cost> & { readonly sort
   };
 }
 
-/** The projection that a request asks for. */
+/** The projection requested by a caller. */
 export type RequestedProjection = Pick<ParsedQuery, 'selection' | 'expansion'>;
 
-/**
- * Variants of {@link listParameters}, {@link parseQuery}, {@link queryShape} and {@link describeQuery} for a single
- * record.
- */
+/** The equivalents of {@link listParameters} and the other list functions for a single record. */
 export const recordQuery = {
   parameters: (declarations: Declarations): string[] =>
     recordParts.flatMap(([name, part]) => part.parameters(declarations[name])),

@@ -3,11 +3,11 @@ import type { Field } from '../fields/index.ts';
 import { suggestion } from '../yaml/index.ts';
 import type { Query, QueryPart } from './part.ts';
 
-/** Maximum number of characters that a response echoes from an unknown name. */
+/** Maximum number of characters of an unknown name that a response repeats. */
 const maxEcho = 40;
 
 /**
- * Parses a parameter with field names separated by commas. Repeated parameters are combined.
+ * Parses a parameter that contains comma-separated field names. Repeated parameters are combined.
  * @param fields the available fields
  * @returns the named fields in the order of `fields`
  */
@@ -31,8 +31,8 @@ function parseNames(
 }
 
 /**
- * Returns a suggestion or, if no field has a similar name, a list of all fields. Long names are not compared, because
- * that takes too long.
+ * Returns a suggestion, or a list of all fields if none has a similar name. Long names are not compared,
+ * because the comparison would take too long.
  */
 function hint(unknown: string, fields: readonly Field[]): string {
   const names = fields.map(({ name }) => name);
@@ -40,7 +40,7 @@ function hint(unknown: string, fields: readonly Field[]): string {
   return similar || `. Available fields: ${names.join(', ')}`;
 }
 
-/** Returns the OpenAPI description of a parameter with field names. */
+/** Returns the OpenAPI description of a parameter that contains field names. */
 const describeNames = (name: string, description: string, fields: readonly Field[]) => ({
   name,
   in: 'query',
@@ -50,7 +50,7 @@ const describeNames = (name: string, description: string, fields: readonly Field
   schema: { type: 'array', items: { type: 'string', enum: fields.map((field) => field.name) } },
 });
 
-/** `?expand=`: adds the records that references point to. */
+/** `?expand=`: adds the referenced records. */
 export const expansion: QueryPart<readonly Field[], readonly Field[]> = {
   declare: ({ fields }) => [...fields.values()].filter(({ type }) => type.refers === true),
   ofRecord: true,

@@ -3,7 +3,7 @@ import { column, quote } from '../sql/index.ts';
 import { oneOfSchema, suggestion } from '../yaml/index.ts';
 import { parameterIssue, type QueryPart } from './part.ts';
 
-/** Maximum length of a search text, in UTF-16 code units, and maximum number of words. */
+/** Maximum length of the search string, in UTF-16 code units, and maximum number of words. */
 export const searchLimits = { length: 200, words: 8 } as const;
 
 /** `?q=`: limits lists to records that contain every word in any of the fields listed in the YAML, ignoring case. */
@@ -78,8 +78,9 @@ export const search: QueryPart<readonly Field[], readonly string[]> = {
 };
 
 /**
- * Returns an SQL expression for the searched text, which has one line per field so that matches cannot span two fields.
- * The database's default collation is case-insensitive in all alphabets, but the columns' collation only in ASCII.
+ * Returns an SQL expression for the text to search, which has one line per field so that matches cannot span
+ * fields. Case is ignored in all alphabets with the database's default collation, but only in ASCII with the
+ * columns' collation.
  */
 function searchTextSql(fields: readonly Field[], columnOf: (field: Field) => string): string {
   const lines = fields.map((field) =>

@@ -8,11 +8,11 @@ import { parameterIssue, parameterValue, type QueryPart } from './part.ts';
 interface Sort {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
-  /** Fields by which callers can sort, by field name. Empty if the order is fixed. */
+  /** Fields that callers can sort by, keyed by field name. Empty if the order is fixed. */
   readonly choices: ReadonlyMap<string, Field>;
 }
 
-/** The requested order, and the position where the page starts. */
+/** The requested order, and the position at which the page starts. */
 interface Order {
   readonly field: Field;
   readonly direction: 'asc' | 'desc';
@@ -27,9 +27,7 @@ interface Yaml {
   readonly selectable?: boolean;
 }
 
-/**
- * `?sort=`, `?dir=` and `?cursor=`. Without `sort`, lists have the declared order, and `dir` changes its direction.
- */
+/** `?sort=`, `?dir=` and `?cursor=`. Without `sort`, `dir` sets the direction of the declared order. */
 export const sort: QueryPart<Sort, Order> = {
   yaml: {
     description:
@@ -126,6 +124,6 @@ export const sort: QueryPart<Sort, Order> = {
   indexes: ({ field }) => [{ field, keys: [indexKey(field)] }],
 };
 
-/** Returns the issue to report for a cursor that does not belong to the list. */
+/** Returns the issue for a cursor that does not belong to the list. */
 export const foreignCursorIssue = () =>
   parameterIssue('cursor', 'is invalid. Follow the next URL from the Link header unchanged.');

@@ -1,7 +1,7 @@
 import type { ResourceDefinition } from '../definition/index.ts';
 import { namesOf } from '../records/index.ts';
 
-/** A field as the API exposes it. */
+/** A field as exposed by the API. */
 export interface ApiField {
   readonly type: string;
   readonly nullable?: true;
@@ -11,14 +11,14 @@ export interface ApiField {
   readonly pattern?: string;
   readonly enum?: readonly string[];
   readonly to?: string;
-  /** Current name of the field, if this entry is its former name. */
+  /** Current name of the field, if this entry describes its former name. */
   readonly alias_of?: string;
 }
 
-/** A resource as the API exposes it. */
+/** A resource as exposed by the API. */
 export interface ApiResource {
   readonly fields: Readonly<Record<string, ApiField>>;
-  /** Filter operators by field name. */
+  /** Filter operators, keyed by field name. */
   readonly filters: Readonly<Record<string, readonly string[]>>;
   readonly unique: readonly (readonly string[])[];
   readonly search: readonly string[];
@@ -27,10 +27,10 @@ export interface ApiResource {
   readonly alias?: string;
 }
 
-/** The API of every resource, by name. */
+/** The API of every resource, keyed by resource name. */
 export type Api = Readonly<Record<string, ApiResource>>;
 
-/** Returns the API that resource definitions describe. */
+/** Returns the API described by resource definitions. */
 export const apiOf = (definitions: readonly ResourceDefinition[]): Api =>
   Object.fromEntries(definitions.map((definition) => [definition.name, resourceOf(definition)]));
 
@@ -87,14 +87,14 @@ const isEmpty = (value: object): boolean => Object.keys(value).length === 0;
 
 /**
  * Returns the differences between two versions of the API.
- * @param definitions provide the former names that distinguish a rename from a removal and an addition
+ * @param definitions definitions whose former names distinguish a rename from a removal and an addition
  */
 export function apiChanges(
   before: Api,
   after: Api,
   definitions: readonly ResourceDefinition[],
 ): readonly ApiChange[] {
-  // Old migrations do not record the API, so there is nothing to compare with.
+  // Old migrations do not record the API, so a comparison is not possible.
   if (isEmpty(before)) return [];
   const byName = new Map(definitions.map((definition) => [definition.name, definition]));
   const renamedTo = new Map(
@@ -190,7 +190,7 @@ function fieldChanges(
   return changes;
 }
 
-/** Returns the changes to the properties of a field. */
+/** Returns the changes to a field's properties. */
 function differences(name: string, before: ApiField, after: ApiField): ApiChange[] {
   const changes: ApiChange[] = [];
   const add = (kind: ApiChangeKind, text: string) =>
@@ -291,8 +291,8 @@ function elementChanges(name: string, before: ApiResource, after: ApiResource): 
 }
 
 /**
- * Returns the filter parameters of fields in both versions. For other fields, the change to the field itself is
- * reported.
+ * Returns the filter parameters of fields that exist in both versions. For all other fields, adding or
+ * removing the field is reported instead.
  */
 const parametersOf = ({ filters }: ApiResource, counterpart: ApiResource): readonly string[] =>
   Object.entries(filters)

@@ -30,8 +30,8 @@ import {
 import { changesTypes, stepJson, stepTables } from './steps.ts';
 
 /**
- * Applies the pending migrations. Nodes that start at the same time wait for each other, so each migration is applied
- * once. The migrations of a run are applied atomically.
+ * Applies the pending migrations. Nodes that start at the same time wait for each other, so that each
+ * migration is applied once. All migrations in a run are applied atomically.
  * @returns the names of the applied migrations
  */
 export async function migrate(config: DatabaseConfig, model: Model): Promise<string[]> {
@@ -39,11 +39,11 @@ export async function migrate(config: DatabaseConfig, model: Model): Promise<str
 }
 
 /**
- * Applies the pending migrations to an open database, like {@link migrate}. On PostgreSQL, slow statements on
- * tables with rows run after the transaction, without blocking reads and writes. A migration is complete when
- * these have finished. The next run continues an interrupted migration.
+ * Applies the pending migrations to an open database. On PostgreSQL, slow statements on tables with rows run
+ * after the transaction, without blocking reads and writes. A migration is complete when these statements
+ * have finished. The next run continues an interrupted migration.
  * @param isSelected selects the migrations to apply; all by default
- * @throws UserError with the file, the statement and the cause after the migration was rolled back
+ * @throws UserError with the file, statement and cause after a migration has failed and been rolled back
  */
 export async function applyPending(
   database: Database,
@@ -53,7 +53,7 @@ export async function applyPending(
   const { kind, orm } = database;
   if (database.isServed) return assertNonePending(database, config);
   if (kind === 'embedded') {
-    // There is only one connection, so MikroORM has to create its table before the transaction starts.
+    // Only one connection is available, so MikroORM has to create its table before the transaction starts.
     await orm.migrator.getStorage().ensureTable?.();
     return orm.em.fork().transactional(async (em) => {
       await ensureColumns(em as SqlEntityManager);
@@ -88,8 +88,8 @@ export async function applyPending(
 }
 
 /**
- * Checks that there is nothing to migrate while another process serves the database, because that process
- * needs the current tables.
+ * Checks that no migrations are pending while another process serves the database, because that process needs
+ * the current tables.
  * @throws UserError with the pending migrations
  */
 async function assertNonePending(database: Database, config: DatabaseConfig): Promise<string[]> {
@@ -100,7 +100,7 @@ async function assertNonePending(database: Database, config: DatabaseConfig): Pr
   );
 }
 
-/** Creates MikroORM's migrations table and adds our columns to it. */
+/** Creates MikroORM's migrations table and adds the engine's columns to it. */
 async function ensureTable({ orm }: Database, em: SqlEntityManager): Promise<void> {
   await orm.migrator.getStorage().ensureTable?.();
   await ensureColumns(em);
@@ -118,8 +118,9 @@ async function ensureColumns(em: SqlEntityManager): Promise<void> {
 }
 
 /**
- * Applies pending migrations in a transaction. Stops after a migration that changes types, and before a migration that
- * changes a table with remaining steps, because these have to finish before it. Stores a checksum of each migration's statements to detect later changes to its file.
+ * Applies pending migrations in a transaction. Stops after a migration that changes types, and before a
+ * migration that changes a table with remaining steps, because these steps have to finish first. Stores a
+ * checksum of each migration's statements, so that later changes to its file are detected.
  */
 async function applyIn(
   database: Database,
@@ -163,7 +164,7 @@ async function applyIn(
       changes: immediate,
       isStaged: outdatedNodes.length > 0,
     });
-    // Even without statements to run later, the views of older nodes have to be dropped.
+    // Even without statements to run later, the views for older nodes have to be dropped.
     const hasContract = contract.length > 0 || olderModels.isUsed;
     await execute(
       `insert into ${table} ("name", "checksum", "remaining", "contract") values (${literal(name)}, ${checksum}, ${stepJson(remaining)}, ${hasContract ? literal(JSON.stringify(contract)) : 'null'})`,
@@ -176,8 +177,8 @@ async function applyIn(
 }
 
 /**
- * Checks that every migration is applied.
- * @param warn called with every other issue, one line each
+ * Checks that every migration has been applied.
+ * @param warn called with each additional issue, as one line
  * @throws UserError with the pending migrations and the command to run
  */
 export async function assertUpToDate(

@@ -4,22 +4,22 @@ import { quote } from '../sql/index.ts';
 import { placementOf } from '../tables/index.ts';
 import { type Model, shapesOf } from './model.ts';
 
-/** How Citus stores a table: distributed by organization, replicated to every node, or only on the coordinator. */
+/** Citus table type: distributed by organization, replicated to every node, or only on the coordinator. */
 export type CitusKind = 'distributed' | 'reference' | 'local';
 
-/** A model distributed on Citus. */
+/** Distribution of a model on Citus. */
 export interface CitusModel {
   readonly kinds: ReadonlyMap<string, CitusKind>;
-  /** Statements that distribute a PostgreSQL database with this model, with or without rows, in order. */
+  /** Statements that distribute a database with this model, in order. The tables can contain rows. */
   readonly statements: readonly string[];
 }
 
 const organization = 'organization_id';
 
-/** Keys and references of a table. */
+/** A table's keys and references. */
 interface ModelTable {
   readonly name: string;
-  /** Keys of the primary key and of each unique index, as SQL expressions. */
+  /** The primary key and each unique index, as lists of SQL expressions. */
   readonly keys: readonly (readonly string[])[];
   readonly foreignKeys: readonly (ForeignKeyShape & { readonly name: string })[];
   readonly hasTriggers: boolean;
@@ -47,8 +47,8 @@ export async function citusModel(config: DatabaseConfig, model: Model): Promise<
     const isDistributed = placement === undefined && keys.every((key) => key.includes(quote(organization)));
     kinds.set(name, placement === 'coordinator' ? 'local' : isDistributed ? 'distributed' : 'reference');
   }
-  // Citus does not support foreign keys from reference tables to distributed tables, so their targets become reference
-  // tables.
+  // Citus does not support foreign keys from reference tables to distributed tables, so the referenced tables
+  // become reference tables as well.
   for (let isComplete = false; !isComplete; ) {
     isComplete = true;
     for (const { name, foreignKeys } of tables) {
@@ -79,8 +79,8 @@ function problemsOf({ name, foreignKeys }: ModelTable, kinds: CitusModel['kinds'
 }
 
 /**
- * Drops the foreign keys first and restores them last, because Citus rejects some while the tables are being
- * distributed.
+ * Returns the statements that distribute tables. Foreign keys are dropped first and restored last, because
+ * Citus rejects some of them while the tables are being distributed.
  */
 function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']): string[] {
   const tablesOfKind = (kind: CitusKind) =>
@@ -90,7 +90,7 @@ function statementsFor(tables: readonly ModelTable[], kinds: CitusModel['kinds']
   return [
     'begin',
     `set local citus.multi_shard_modify_mode = 'sequential'`,
-    // Our triggers are safe because they only read and write the row that fires them, which is on the same
+    // The engine's triggers are safe: they read and write only the row that fires them, which is on the same
     // node.
     ...(tables.some(({ hasTriggers }) => hasTriggers) ? ['set local citus.enable_unsafe_triggers = on'] : []),
     ...keys.map(({ table, name }) => `alter table ${quote(table)} drop constraint ${quote(name)}`),

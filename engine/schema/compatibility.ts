@@ -6,19 +6,19 @@ import { migrationName } from './migration-log.ts';
 import { type Model, shapesOf } from './model.ts';
 import type { Execute } from './session.ts';
 
-/** The model and migrations of a node when it started. The files can have changed since. */
+/** The model and migrations with which a node started. The files may have changed since then. */
 interface RunningCode {
   readonly model: Model;
   readonly migrations: readonly string[];
 }
 
-/** Returns SQL that selects the columns of tables, or of the views that replace them in the connection's search path. */
+/** Returns SQL that selects the columns of tables, or of views that precede them in the search path. */
 const columnsSql = (tables: readonly string[]): string => `select t.name, a.attname::text as column,
     format_type(a.atttypid, null) as type, a.attnotnull and not (a.atthasdef or a.attidentity <> '' or a.attgenerated <> '') as required
   from unnest(array[${tables.map(literal).join(', ')}]::text[]) t(name)
   left join pg_attribute a on a.attrelid = to_regclass(quote_ident(t.name)) and a.attnum > 0 and not a.attisdropped`;
 
-/** Checks that a node's statements still work. @throws UserError if a newer migration has changed a table they use */
+/** Checks that a node's statements still work. @throws UserError if a newer migration broke one */
 export async function assertCompatible(
   execute: Execute,
   config: DatabaseConfig,
@@ -35,7 +35,7 @@ export async function assertCompatible(
   );
 }
 
-/** Returns the differences that break a model's statements, one per line. */
+/** Returns the differences that break a model's statements, one line each. */
 async function incompatibilities(
   execute: Execute,
   config: DatabaseConfig,

@@ -25,7 +25,7 @@ import { stepJson } from './steps.ts';
 
 /**
  * Runs the contract statements of migrations that every running node knows.
- * @returns why a migration has to wait, or undefined if all are complete
+ * @returns the reason a migration has to wait, or undefined if all are complete
  */
 export async function contractIn(
   database: Database,
@@ -54,7 +54,7 @@ export async function contractIn(
 
 /**
  * Completes expanded migrations once every running node knows them. Nodes call this periodically.
- * @returns whether it completed them
+ * @returns whether the migrations were completed
  */
 export async function contract(config: DatabaseConfig, { orm }: Pick<Database, 'orm'>): Promise<boolean> {
   const execute = (sql: string) => orm.em.fork().getConnection().execute<SessionRow[]>(sql, [], 'all');
@@ -66,8 +66,8 @@ export async function contract(config: DatabaseConfig, { orm }: Pick<Database, '
   if (pending.some(({ name }) => nodesWithoutMigration(nodes, migrationName(name)).length > 0)) return false;
   return withDatabase(config, { resources: [], tables: [] }, async (database) => {
     if (pending.some((row) => row.contract === finishingContract)) {
-      // Another node is running the remaining steps if it has the lock. Otherwise it has stopped, and this node
-      // finishes them.
+      // If another node holds the lock, it is running the remaining steps. Otherwise, that node has stopped
+      // and this node finishes them.
       if ((await withAdvisoryLockIfFree(database.orm, migrationLock, async () => true)) === undefined)
         return false;
       await finishMigrations(database, config);

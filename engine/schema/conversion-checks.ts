@@ -10,25 +10,25 @@ import { convertField, defaultOf, isWider, storedSuffixes } from './conversions.
 import type { Renames } from './stored.ts';
 import { linkOf, storedType } from './stored-types.ts';
 
-/** A check for stored values that a change does not preserve. */
+/** A check for stored values that a change would not preserve. */
 export interface ConversionCheck {
   /** The field's name, for example `leads.score`. */
   readonly name: string;
   /** Completes "leads.score … in 3 records". */
   readonly says: string;
-  /** SQL condition that matches the affected records in the tables before the change. */
+  /** SQL condition that matches the affected records, evaluated before the change. */
   readonly where: string;
   /** The table's name before the change. */
   readonly table: string;
-  /** The column with example values, by its name before the change. Undefined for new and sensitive fields. */
+  /** Column with example values, as named before the change. Undefined for new or sensitive fields. */
   readonly exampleColumn: string | undefined;
-  /** Whether the migration fails if there are such records. */
+  /** Whether the migration fails if any records are affected. */
   readonly refuses: boolean;
 }
 
 /** The changes and checks that convert stored values. */
 export interface ConversionChecks {
-  /** Checks that fail if values do not fit. They read the tables before the change, so that they run before its locks. */
+  /** Checks that fail if values do not fit. They run before the change, when its locks are not held yet. */
   readonly guards: readonly Change[];
   readonly changes: readonly Change[];
   readonly checks: readonly ConversionCheck[];
@@ -36,7 +36,7 @@ export interface ConversionChecks {
   readonly tables: TableShapes;
 }
 
-/** The model before the change. */
+/** The model before the change, with renames applied to its tables. */
 export interface PreviousState {
   /** Tables with their new names. */
   readonly tables: TableShapes;
@@ -44,15 +44,15 @@ export interface PreviousState {
   readonly api: Api;
 }
 
-/** The names of a field's table and columns. */
+/** The table name and column names of a field. */
 interface Names {
   readonly table: string;
   readonly columns: readonly string[];
 }
 
 /**
- * Returns changes and checks for fields whose type, length, values or nullability change.
- * @param instead SQL expressions of type text that replace invalid values, by field name
+ * Returns changes and checks for fields whose type, maximum length, values or nullability changes.
+ * @param instead SQL expressions of type text that replace invalid values, keyed by field name
  */
 export function conversionChecks(
   before: PreviousState,
@@ -84,7 +84,7 @@ export function conversionChecks(
   };
 }
 
-/** A field with its table before and after the change. */
+/** A field, and its table before and after the change. */
 interface FieldTables {
   readonly definition: ResourceDefinition;
   readonly field: Field;
@@ -159,7 +159,7 @@ function changeOfField(
   }
   if (bounds.length === 0) return undefined;
   const checks = bounds.map((bound) => bound.check);
-  // A guard checks replacement values too, so it has to run after the update.
+  // A guard also checks the replacement values, so it has to run after the update.
   if (bounds.some(({ update }) => update !== undefined)) {
     const changes = bounds.flatMap(({ update, guard }) => [update, guard].flatMap((change) => change ?? []));
     return { guards: [], changes, checks };
@@ -175,20 +175,20 @@ interface FieldContext {
   readonly replacement: string | undefined;
 }
 
-/** A bound on a field's values, with the changes that enforce it. */
+/** A constraint on a field's values, and the changes that enforce it. */
 interface BoundChange {
   readonly check: ConversionCheck;
   /** Replaces invalid values. */
   readonly update: Change | undefined;
   readonly guard: Change | undefined;
-  /** The guard with the names before the change. */
+  /** The guard, using the names before the change. */
   readonly formerGuard: Change | undefined;
 }
 
 /**
- * Returns a check with the changes that enforce it.
+ * Returns a check and the changes that enforce it.
  * @param value SQL expression for the replacement value
- * @param fillsNull whether the condition only matches null values
+ * @param fillsNull whether the condition matches only null values
  */
 function boundChange(
   context: FieldContext,
@@ -235,7 +235,7 @@ function checkOf(
   return { name, says, where: where({ table, columns }), table, exampleColumn, refuses };
 }
 
-/** Returns the changes that add a field which is required or gets a value in existing records. */
+/** Returns the changes that add a field that is required or gets a value in existing records. */
 function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
   const { definition, field, replacement, name } = context;
   if (replacement === undefined) {
@@ -254,7 +254,7 @@ function newField(context: FieldContext, newColumn: ColumnShape): FieldChange {
     guards: [],
     changes: [
       { kind: 'addColumns', table, columns },
-      // This default is only for existing records. If the field has its own default, a later change sets it.
+      // This default is only for existing records. A later change sets the field's own default, if any.
       ...(newColumn.default === undefined
         ? [{ kind: 'default', table, column: field.name, value: null } as const]
         : []),
@@ -276,8 +276,7 @@ function conversion(
   const table = definition.name;
   const suffixes = storedSuffixes(from).filter((suffix) => stored.columns[`${field.name}${suffix}`]);
   const names = { table, columns: suffixes.map((suffix) => `${field.name}${suffix}`) };
-  // The guard and the conversion of a reference look up records, so invalid values are replaced by an UPDATE before
-  // them.
+  // The guard and the conversion of a reference look up records, so an UPDATE first replaces invalid values.
   const isLinked = field.to !== undefined;
   const convert = ({ table: name, columns }: Names, replacement: string | undefined) =>
     convertField(field, from, columns.map(quote), `${quote(name)}."organization_id"`, replacement);
@@ -343,7 +342,7 @@ function conversion(
     changes.push({ kind: 'backfill', table, column, value: fallback });
   }
   const dropped = names.columns.slice(1).filter((name) => target.columns[name] === undefined);
-  // The text in the first column now includes the dropped column's value.
+  // The text in the first column now includes the value of the dropped column.
   if (dropped.length > 0) changes.push({ kind: 'dropColumns', table, columns: dropped });
   const check = checkOf(context, says, lostCondition(replacement), true, suffixes);
   return {
@@ -353,7 +352,7 @@ function conversion(
   };
 }
 
-/** Returns the SQL texts of an index. */
+/** Returns the SQL in an index definition. */
 const textsOf = (index: TableShape['indexes'][string]): readonly string[] =>
   'expression' in index ? [index.expression] : [...index.keys, index.where ?? ''];
 

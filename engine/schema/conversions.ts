@@ -1,11 +1,11 @@
 import { type Field, type FieldType, fieldTypes } from '../fields/index.ts';
 import { literal, quote } from '../sql/index.ts';
 
-/** Returns whether every value of a type can be represented by another type. */
+/** Returns whether another type can represent every value of a type. */
 export const isWider = (source: string, target: FieldType): boolean =>
   target.text !== undefined || typeNamed(source)?.wider?.some((name) => typeNamed(name) === target) === true;
 
-/** Returns the suffixes of the columns that store a field of a type. */
+/** Returns the suffixes of the columns that store fields of a type. */
 export const storedSuffixes = (typeName: string): readonly string[] =>
   (typeNamed(typeName)?.columns?.({ readOnly: false }) ?? [{ suffix: '' }]).map(({ suffix }) => suffix);
 
@@ -19,7 +19,7 @@ export interface FieldConversion {
   readonly label: string;
   /** SQL condition that is true if the value can be converted. */
   readonly fits: string;
-  /** SQL condition that is true if the record does not have a value, so that it gets the default. */
+  /** SQL condition that is true if the record does not have a value and therefore gets the default. */
   readonly isNone: string;
   /** SQL expressions for the new columns. */
   readonly columns: readonly string[];
@@ -29,7 +29,7 @@ export interface FieldConversion {
  * Returns the conversion of a field's values to its new type.
  * @param from the name of the previous type
  * @param columns SQL expressions for the previous columns
- * @param instead SQL expression for a text that replaces invalid values
+ * @param instead SQL expression of type text that replaces invalid values
  */
 export function convertField(
   field: Field,
@@ -49,7 +49,7 @@ export function convertField(
     instead === undefined
       ? storedText
       : `(case when ${conversion.fits(storedText, target)} then ${storedText} else (${instead})::text end)`;
-  // An empty string counts as null unless the new type stores texts.
+  // An empty string counts as null unless the new type stores text.
   const isNone = isText && field.type.text === undefined ? `coalesce(${text}, '') = ''` : `${text} is null`;
   return {
     label: conversion.label,
@@ -60,7 +60,7 @@ export function convertField(
 }
 
 /**
- * Returns the SQL expression for the value of records that have none, or undefined if the field has no
+ * Returns the SQL expression for the value given to records without a value, or undefined if the field has no
  * default and is not nullable.
  */
 export function defaultOf({ default: value, nullable, required }: Field): string | undefined {

@@ -24,17 +24,17 @@ export async function assertMigrationsComplete(config: DatabaseConfig, model: Mo
 
 /** A new migration. */
 export interface NewMigration {
-  /** Path of the file; undefined if the definitions have not changed. */
+  /** Path of the migration file, or undefined if the definitions have not changed. */
   readonly file: string | undefined;
   readonly changes: readonly Change[];
-  /** The statements that make the changes if the tables are not in use. */
+  /** The statements that apply the changes if the tables are not in use. */
   readonly statements: readonly string[];
 }
 
 /**
- * Writes a migration with the changes to the definitions since the last one, and its model patch next to it.
- * Does not need a database and does not apply the migration.
- * @throws UserError like {@link changeOf}, and for unconfirmed drops, without writing a file
+ * Writes a migration with the changes to the definitions since the last migration, and the model patch next
+ * to it. Does not need a database and does not apply the migration.
+ * @throws UserError for unconfirmed drops, and for the same reasons as {@link changeOf}. No file is written
  */
 export async function createMigration(
   config: DatabaseConfig,
@@ -53,14 +53,14 @@ export async function createMigration(
   createFolder(config.migrations);
   const patchPath = join(config.migrations, patchFile(migration));
   writeFileSync(patchPath, `${JSON.stringify(patch, null, 2)}\n`, { flag: 'wx' });
-  // Changes that only callers can see do not affect the tables.
+  // Changes to the API alone do not affect the tables.
   if (changes.length === 0) return { file: patchPath, changes, statements };
   const file = join(config.migrations, `${migration}.ts`);
   writeFileSync(file, migrationText(changes), { flag: 'wx' });
   return { file, changes, statements };
 }
 
-/** Returns the timestamp for a migration's name, which must be unique because migrations run in name order. */
+/** Returns the timestamp for a migration name. It must be unique, because migrations run in name order. */
 function nextTime(config: DatabaseConfig): string {
   const usedTimes = migrationNames(config).map((name) => /\d+/.exec(name)?.[0]);
   for (let ms = Date.now(); ; ms += 1000) {
@@ -69,14 +69,14 @@ function nextTime(config: DatabaseConfig): string {
   }
 }
 
-/** Returns the source of a migration, which only goes forward. */
+/** Returns the source code of a migration. Migrations cannot be reverted. */
 const migrationText = (changes: readonly Change[]): string =>
   `export const changes = ${sourceOf(changes, '')};\n`;
 
 /** Maximum width of a line in a migration file. */
 const maxWidth = 110;
 
-/** Returns a JSON value as TypeScript, on one line if it is short. */
+/** Formats a JSON value as TypeScript, on one line if it is short. */
 function sourceOf(value: unknown, indent: string): string {
   if (typeof value === 'string') return textSource(value);
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -88,7 +88,7 @@ function sourceOf(value: unknown, indent: string): string {
     });
   const [start, end] = isList ? ['[', ']'] : ['{ ', ' }'];
   const line = `${start}${items(indent).join(', ')}${end}`;
-  // A list of changes has one line or more for each change.
+  // In a list of changes, each change starts on its own line.
   if (indent !== '' && line.length + indent.length < maxWidth && !line.includes('\n')) return line;
   const inner = `${indent}  `;
   return `${start.trim()}\n${items(inner)
@@ -96,7 +96,7 @@ function sourceOf(value: unknown, indent: string): string {
     .join('')}${indent}${end.trim()}`;
 }
 
-/** Returns a text as a string literal, in the quotes that it does not contain. */
+/** Formats a string as a literal, using quotes that it does not contain. */
 function textSource(text: string): string {
   const json = JSON.stringify(text);
   if (!text.includes('"')) return text.includes("'") ? json : `'${json.slice(1, -1)}'`;

@@ -3,17 +3,18 @@ import { literal, quote } from '../sql/index.ts';
 import { viewsPrefix } from './nodes.ts';
 import type { Execute } from './session.ts';
 
-/** Columns whose type changes, with the objects that the migration replaces itself. */
+/** Columns whose types change, and the dependent objects that the migration replaces. */
 export interface RetypedColumns {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Names of the migration's indexes and constraints. */
+  /** Names of indexes and constraints that the migration replaces. */
   readonly known: readonly string[];
 }
 
 /**
- * Returns SQL that selects the objects that use columns and that no migration created: indexes, constraints, triggers,
- * views, generated columns, policies and functions. A type change would drop them with the old column, or fail.
+ * Returns SQL that selects objects that use the columns but were not created by a migration: indexes,
+ * constraints, triggers, views, generated columns, policies and functions. A type change would drop them
+ * together with the old column, or fail.
  */
 export const dependentsSql = ({ table, columns, known }: RetypedColumns): string =>
   `select distinct case when v.oid is null then pg_describe_object(d.classid, d.objid, 0) else 'view ' || v.oid::regclass end as name
@@ -29,7 +30,7 @@ export const dependentsSql = ({ table, columns, known }: RetypedColumns): string
    order by 1`;
 
 /**
- * Checks that a type change does not drop objects that no migration created.
+ * Checks that a type change does not drop objects that were not created by a migration.
  * @throws UserError with the objects
  */
 export async function assertNoDependents(

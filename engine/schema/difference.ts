@@ -9,7 +9,7 @@ import type { Change } from './changes/change.ts';
 import { isConstraint } from './changes/indexes.ts';
 import { isSame, withKnownIndexes } from './stored.ts';
 
-/** Returns the changes between tables, by name. Parts with different names are different even if they are otherwise equal. */
+/** Returns the changes between tables, which are compared by name. A part with a new name is a new part. */
 export function difference(previous: TableShapes, after: TableShapes): readonly Change[] {
   const before = withKnownIndexes(previous, after);
   const names = Object.keys(after);
@@ -47,13 +47,13 @@ const createExtension = (sql: string): Change => ({
 
 type Parts = Readonly<Record<string, object>>;
 
-/** Returns the names of parts that are dropped or changed. */
+/** Returns the names of dropped and changed parts. */
 const lost = (before: Parts, after: Parts): readonly string[] =>
   Object.entries(before)
     .filter(([name, part]) => !isSame(part, after[name]))
     .map(([name]) => name);
 
-/** Returns the parts that are new or changed, by name. */
+/** Returns the new and changed parts, keyed by name. */
 const gained = <T extends object>(before: Parts, after: Readonly<Record<string, T>>) =>
   Object.entries(after).filter(([name, part]) => !isSame(part, before[name]));
 
@@ -76,7 +76,7 @@ function createdTable(table: string, { columns, indexes }: TableShape): Change[]
   ];
 }
 
-/** Returns a column whose values are converted by a cast. */
+/** Describes a column whose values are converted by a cast. */
 const castTo = (name: string, { type, collation }: ColumnShape) => ({
   name,
   type,
@@ -84,7 +84,7 @@ const castTo = (name: string, { type, collation }: ColumnShape) => ({
   using: `${quote(name)}::${type}`,
 });
 
-/** Returns the changes to a new table that need other tables. */
+/** Returns the changes to a new table that depend on other tables. */
 const completedTable = (table: string, { foreignKeys, triggers }: TableShape): Change[] => [
   ...Object.entries(foreignKeys).map(([name, key]): Change => ({ kind: 'addForeignKey', table, name, key })),
   ...Object.entries(triggers).map(

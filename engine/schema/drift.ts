@@ -1,6 +1,6 @@
 import type { Database, TableShapes } from '../database/index.ts';
 
-/** A table in the database: columns with their types, valid indexes and foreign keys, and enabled triggers. */
+/** A table in the database: columns with types, valid indexes and foreign keys, and enabled triggers. */
 interface ActualTable {
   readonly columns: ReadonlyMap<string, string>;
   readonly names: ReadonlySet<string>;
@@ -18,16 +18,14 @@ const triggersSql = `select c.relname::text, g.tgname::text from pg_trigger g jo
   where c.relnamespace = current_schema()::regnamespace and not g.tgisinternal and g.tgenabled in ('O', 'A')`;
 
 const types: Readonly<Record<string, string>> = { int: 'integer', timestamptz: 'timestamp with time zone' };
-/** Returns PostgreSQL's name for a type, without its length. */
+/** Returns PostgreSQL's name for a type, without a length. */
 export const typeName = (type: unknown): string => {
   const [name = ''] = String(type).split('(');
   return types[name] ?? name;
 };
 const unquoted = (name: string): string => name.replaceAll('"', '');
 
-/**
- * Returns the differences between a database and its migrations, one per line. Ignores tables outside the model.
- */
+/** Returns differences between a database and its migrations, one per line. Ignores additional tables. */
 export async function driftOf(
   { run }: Pick<Database, 'run'>,
   expected: TableShapes,

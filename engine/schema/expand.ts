@@ -5,8 +5,9 @@ import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
 
 /**
- * Splits a migration into changes that are safe for older nodes and changes that must wait until these have stopped.
- * @param nodes the running nodes that do not know the migration, at least one
+ * Splits a migration into changes that are safe for older nodes and changes that must wait until these nodes
+ * have stopped.
+ * @param nodes the running nodes that do not know the migration (at least one)
  */
 export function expand(
   changes: readonly Change[],

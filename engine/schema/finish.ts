@@ -35,7 +35,7 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
     await removeStatementTimeout(em);
     const table = quote(migrationsTable);
     // Concurrent index builds cannot run in a transaction. They do not wait for the transaction that holds
-    // the lock, because it is idle without a snapshot.
+    // the lock, because it is idle and does not have a snapshot.
     const connection = orm.em.fork();
     const execute = (sql: string) => connection.getConnection().execute<SessionRow[]>(sql, [], 'all');
     const rows = await execute(
@@ -64,8 +64,8 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               await run(storeSql(stepRest));
             }).catch((cause: unknown) => {
               if (typeof step !== 'string' || sqlState(cause) !== needsNoTransaction) throw cause;
-              // Earlier versions stored the statements of an index build as texts. The next stored step includes it, so
-              // that all of them run again if one is interrupted.
+              // Earlier versions stored the statements of an index build as strings. They stay in the log
+              // until the next step is stored, so that all of them run again if one is interrupted.
               return execute(sql);
             });
           } else if ('swap' in step) {
@@ -74,7 +74,7 @@ export async function finishMigrations({ orm }: Database, config: DatabaseConfig
               const nodes = await nodesIn(run);
               const outdatedNodes = nodesWithoutMigration(nodes, migrationName(name));
               assertNodesUpdated(name, outdatedNodes, partlyMigrated);
-              // Views of nodes that have stopped since the migration started would depend on the old columns.
+              // Views for nodes that have stopped in the meantime would depend on the old columns.
               await dropViews(run, nodes);
               const retyped = {
                 table: swap.table,
@@ -130,12 +130,12 @@ const needsNoTransaction = '25001';
 
 /** Returns the names of the indexes and foreign keys that a swap replaces. */
 const knownParts = ({ known, drops }: ColumnSwap): readonly string[] =>
-  // Earlier versions did not store the names, but only statements that end in the quoted name.
+  // Earlier versions stored only statements, each ending in the quoted name, instead of the names.
   known ?? drops.map((sql) => sql.split('"').at(-2) ?? '');
 
 /**
  * Checks that nodes without the migration can use views of the old schema.
- * @throws UserError naming a node that cannot
+ * @throws UserError with the name of a node that cannot
  */
 export function assertNodesUpdated(
   name: string,

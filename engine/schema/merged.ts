@@ -7,8 +7,8 @@ import { migrationSequences, patchFile, readJson, type Sequence } from './sequen
 import type { ModelPatch } from './stored.ts';
 
 /**
- * Checks that two migrations do not add the same column. This happens when two branches that add the same
- * field are merged. Each migration is valid on its own, but they cannot both be applied.
+ * Checks that no two migrations add the same column. Merging two branches that add the same field can cause
+ * this: each migration is valid on its own, but they cannot both be applied.
  * @throws UserError with each column and both migrations
  */
 export async function assertAddedOnce(config: DatabaseConfig): Promise<void> {
@@ -18,7 +18,7 @@ export async function assertAddedOnce(config: DatabaseConfig): Promise<void> {
 }
 
 async function duplicateAdditions({ folder, files, patches }: Sequence): Promise<string[]> {
-  /** The migration that first added each column, by `table.column`. */
+  /** The migration that first added each column, keyed by `table.column`. */
   const firstAdditions = new Map<string, string>();
   const problems: string[] = [];
   for (const migration of patches) {
@@ -45,7 +45,7 @@ async function duplicateAdditions({ folder, files, patches }: Sequence): Promise
   return problems;
 }
 
-/** Returns the added columns as `table.column`, without those that a migration replaces. */
+/** Returns the added columns as `table.column`, except columns that a migration replaces. */
 function addedColumns(changes: readonly Change[]): readonly string[] {
   const replaced = ofKind(changes, 'dropColumns').flatMap(({ table, columns }) =>
     columns.map((column) => `${table}.${column}`),
@@ -55,7 +55,7 @@ function addedColumns(changes: readonly Change[]): readonly string[] {
     .filter((name) => !replaced.includes(name));
 }
 
-/** Renames the keys of renamed tables and columns. */
+/** Updates the keys when tables and columns are renamed. */
 function rename(
   additions: Map<string, string>,
   { tables = {}, columns = {} }: ModelPatch['renamed'] = {},

@@ -3,12 +3,12 @@ import { UserError } from '../errors.ts';
 import { singleLine } from '../tables/index.ts';
 import { checkSqlState } from './changes/check.ts';
 
-/** Maximum number of characters of a statement in a message. */
+/** Maximum number of characters of a statement to include in a message. */
 const maxStatement = 200;
 export const nothingMigrated = 'Nothing was migrated.';
 export const partlyMigrated = 'Everything else is applied; the next run continues from here.';
 
-/** Describes why a migration failed, or returns undefined if the error is not from the database. */
+/** Describes why a migration failed. Returns undefined if the error does not come from the database. */
 export function migrationError(
   cause: unknown,
   file: string,

@@ -13,14 +13,14 @@ import { migrationSequences } from './sequences.ts';
 import { finishingContract } from './session.ts';
 import { type DeferredStep, stepTables } from './steps.ts';
 
-/** State of a database's migrations compared with the migration files. */
+/** The state of a database's migrations, compared with the migration files. */
 export interface MigrationLog {
   /** Applied migrations, in the order in which they were applied. */
   readonly applied: readonly string[];
   readonly pending: readonly string[];
-  /** Migrations that are not contracted yet, with the reason, one line each. */
+  /** Migrations whose contract is pending, with the reason, one line each. */
   readonly waiting: readonly string[];
-  /** Migrations whose transaction is committed, but not all of their deferred steps. They are also pending. */
+  /** Migrations whose transaction is committed but whose deferred steps are not complete. Also pending. */
   readonly unfinished: readonly UnfinishedMigration[];
   /** Tables with remaining steps or contract statements, which can differ from the model. */
   readonly unfinishedTables: readonly string[];
@@ -31,13 +31,13 @@ export interface MigrationLog {
 /** A migration with remaining steps. */
 export interface UnfinishedMigration {
   readonly name: string;
-  /** Describes the state and names the command that finishes it. */
+  /** Description of the migration's state, including the command that finishes it. */
   readonly text: string;
 }
 
 type MigrationClass = new (...args: ConstructorParameters<typeof Migration>) => Migration;
 
-/** Returns the name of a migration from its row in the migration log, which can include a file extension. */
+/** Returns a migration's name from the name in the migration log, which can include a file extension. */
 export const migrationName = (stored: string | undefined): string => (stored ?? '').replace(/\.[jt]s$/, '');
 
 /** Returns the names of an instance's migration files without extensions, in order. */
@@ -52,15 +52,15 @@ export function migrationPath(config: DatabaseConfig, name: string): string {
   return join(folder ?? config.migrations, files?.get(name) ?? name);
 }
 
-/** The changes of a migration file. */
+/** The changes in a migration file. */
 export interface MigrationFile {
   readonly changes: readonly Change[];
-  /** Does not depend on the formatting of the file. */
+  /** A checksum that does not depend on the file's formatting. */
   readonly checksum: string;
 }
 
 /**
- * Reads a migration file, which exports a list of changes, or a class with hand-written statements.
+ * Reads a migration file, which exports either a list of changes or a class with hand-written statements.
  * @throws UserError if it exports neither, or an invalid change
  */
 export async function readMigration(
@@ -77,8 +77,8 @@ export async function readMigration(
 }
 
 /**
- * Returns the changes that a migration file lists; none if it contains hand-written statements.
- * @throws UserError like {@link readMigration}
+ * Returns the changes listed in a migration file, or an empty list if it contains hand-written statements.
+ * @throws UserError for the same reasons as {@link readMigration}
  */
 export async function listedChanges(path: string, name: string): Promise<readonly Change[]> {
   const exported = await importMigration(path, name);
@@ -101,7 +101,7 @@ async function importMigration(path: string, name: string): Promise<readonly Cha
 const checksumOf = (value: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
-/** Returns the changes of a row's `contract`, in which earlier versions stored statements. */
+/** Parses the changes in a row's `contract` column, in which earlier versions stored statements. */
 export const contractChanges = (json: string): readonly Change[] =>
   (JSON.parse(json) as (string | Change)[]).map((change) =>
     typeof change === 'string' ? raw(change) : change,

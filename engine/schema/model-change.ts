@@ -18,9 +18,9 @@ import { linkOf, storedType } from './stored-types.ts';
 export interface ModelChange {
   readonly changes: readonly Change[];
   readonly renamed: Renames;
-  /** Checks for values that are not preserved. */
+  /** Checks for values that would not be preserved. */
   readonly checks: readonly ConversionCheck[];
-  /** Changes that callers can see. */
+  /** Changes that are visible to callers. */
   readonly api: readonly ApiChange[];
   /** Unconfirmed drops, each with its alternatives. All must be resolved before a migration can be written. */
   readonly undecided: readonly string[];
@@ -30,17 +30,17 @@ export interface ModelChange {
 
 /** Confirmations and replacements for changes that could lose values. */
 export interface Intent {
-  /** Tables and columns to drop. Columns are named like `leads.fax`. */
+  /** Tables and columns to drop, for example `leads` and `leads.fax`. */
   readonly drop?: readonly string[];
-  /** SQL expressions of type text that replace invalid values, by field, for example `leads.score`. */
+  /** SQL expressions of type text that replace invalid values, keyed by field, for example `leads.score`. */
   readonly using?: ReadonlyMap<string, string>;
 }
 
 /**
- * Returns the changes that migrate the tables from the last migration's state to the definitions. Does not
- * need a database.
- * @throws UserError if two migrations add the same column, a `renamed_from` or drop contains an unknown name,
- * or a reference would point to unrelated records
+ * Returns the changes that migrate the tables from their state after the last migration to the definitions.
+ * Does not need a database.
+ * @throws UserError if two migrations add the same column, if a `renamed_from` or drop names an unknown item,
+ * or if a reference would point to unrelated records
  */
 export async function changeOf(
   config: DatabaseConfig,
@@ -78,7 +78,7 @@ export async function changeOf(
   };
 }
 
-/** Checks that the fields with replacement values exist. @throws UserError for an unknown field */
+/** Checks that all fields with replacement values exist. @throws UserError if one does not */
 function assertFieldsExist(
   using: ReadonlyMap<string, string>,
   definitions: readonly ResourceDefinition[],
@@ -91,7 +91,7 @@ function assertFieldsExist(
 
 /**
  * Checks that every reference still points to the same resource.
- * @throws UserError with the location of each changed reference
+ * @throws UserError with the location of each reference whose target has changed
  */
 export function assertReferencesStay(config: DatabaseConfig, model: Model): void {
   const { tables } = storedModel(config);
@@ -108,7 +108,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
       .filter((field) => field.to !== undefined && Object.hasOwn(table.columns, field.name))
       .flatMap((field) => {
         const target = linkOf(table, field.name)?.to;
-        // A value that was not a reference is converted if a record has it as its ID.
+        // A value that was not a reference is converted if it is the ID of a record.
         if (target === field.to || target === undefined) return [];
         return [
           `${field.location}  "${field.name}" refers to ${target} and cannot refer to ${field.to}, because the stored IDs of ${target} would point to unrelated ${field.to}. Declare a new field for the new reference.`,
@@ -118,7 +118,7 @@ function assertReferencesKept(stored: TableShapes, definitions: readonly Resourc
   if (problems.length > 0) throw new UserError(problems.join('\n'));
 }
 
-/** A stored table or column that is no longer defined. */
+/** A stored table or column that is missing from the definitions. */
 interface RemovedItem {
   /** The name to pass to `--allow-drop`. */
   readonly name: string;
@@ -192,7 +192,7 @@ function removedColumns(
   });
 }
 
-/** Returns the YAML of a column's stored type. */
+/** Returns the YAML for a column's stored type. */
 function typeOf(shape: TableShape, column: string): string {
   const link = linkOf(shape, column);
   if (link !== undefined) return `type: reference, to: ${link.to}, nullable: true`;

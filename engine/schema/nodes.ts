@@ -6,14 +6,14 @@ import { literal } from '../sql/index.ts';
 import { type Execute, executeIn } from './session.ts';
 
 /**
- * Table where nodes register the migrations they know. It is not part of the model, because it has to exist before the
- * first migration.
+ * Table in which nodes register the migrations they know. It is not part of the model, because it has to
+ * exist before the first migration.
  */
 export const nodesTable = 'crm_nodes';
 
 /**
- * Interval between heartbeats, and the time without a heartbeat after which a node counts as stopped, in
- * milliseconds.
+ * Interval between heartbeats, and the time without heartbeats after which a node is considered stopped, both
+ * in milliseconds.
  */
 export const [heartbeatMs, expiryMs] = [2000, 15_000];
 
@@ -24,25 +24,25 @@ const nodesLock = 7_263_140_560n;
 export interface LiveNode {
   readonly name: string;
   /**
-   * Schema of the views that present tables to the node as in its model. It exists only if the tables have
-   * changed.
+   * Schema of views that present the tables as defined in the node's model. The schema exists only if the
+   * tables have changed.
    */
   readonly views: string;
   /**
-   * Whether its connections have this schema in their search path. False behind a pooler that shares
+   * Whether the node's connections have this schema in their search path. False behind a pooler that shares
    * connections.
    */
   readonly seesViews: boolean;
   readonly migrations: readonly string[];
-  /** Description for messages. */
+  /** Description of the node for use in messages. */
   readonly description: string;
 }
 
 export const viewsPrefix = 'crm_views_';
 
 /**
- * Returns the view schema for nodes with these migrations, which comes first in their search path. The schema
- * is created when a migration changes the tables.
+ * Returns the name of the view schema for nodes with these migrations. It comes first in their search path,
+ * and is created when a migration changes the tables.
  */
 export const viewsOf = (migrations: readonly string[]): string =>
   `${viewsPrefix}${createHash('sha256').update(migrations.join('\n')).digest('hex').slice(0, 12)}`;
@@ -51,8 +51,9 @@ const isAlive = `"seen_at" > now() - interval '${expiryMs} milliseconds'`;
 const createNodesTable = `create table if not exists "${nodesTable}" ("name" text primary key, "migrations" text not null, "views" text not null, "sees_views" boolean not null, "since" timestamptz not null default now(), "seen_at" timestamptz not null default now())`;
 
 /**
- * Returns the running nodes, and prevents other nodes from registering until the transaction ends. Deletes the rows of
- * nodes without recent heartbeats, so that such a node notices at its next heartbeat that it was considered stopped.
+ * Returns the running nodes, and prevents other nodes from registering until the transaction ends. Deletes
+ * the rows of nodes without recent heartbeats, so that they notice at their next heartbeat that they were
+ * considered stopped.
  */
 export async function nodesIn(execute: Execute): Promise<LiveNode[]> {
   await execute(createNodesTable);
@@ -79,7 +80,7 @@ export async function listNodes(execute: Execute): Promise<LiveNode[]> {
   });
 }
 
-/** Returns the running nodes of a database, one per line, or an empty list if it does not register nodes. */
+/** Describes a database's running nodes, one line each. Empty if the database does not register nodes. */
 export async function runningNodes({ kind, orm }: Database): Promise<string[]> {
   if (kind === 'embedded') return [];
   const execute = executeIn(orm.em.fork());
@@ -93,13 +94,13 @@ export const nodesWithoutMigration = (nodes: readonly LiveNode[], migration: str
 
 /** Callbacks for a node that sends a heartbeat after it was considered stopped. */
 export interface NodeReturn {
-  /** Checks that the node can continue. @throws UserError if a migration has dropped something it uses */
+  /** Checks that the node can continue. @throws UserError if a migration dropped something that it uses */
   readonly check: (execute: Execute) => Promise<void>;
-  /** Called with the error of a failed check. */
+  /** Called with the error if the check fails. */
   readonly lost: (cause: UserError) => void;
 }
 
-/** This process as a registered node. */
+/** This process's registration as a node. */
 export interface RegisteredNode {
   /** Sends a heartbeat. Never rejects. */
   readonly beat: () => Promise<void>;
@@ -108,8 +109,9 @@ export interface RegisteredNode {
 }
 
 /**
- * Registers this process with the migrations it knows. Does nothing with the embedded database, which has a single node.
- * @returns undefined if the database is embedded or does not have the table yet, which `crm migrate` creates
+ * Registers this process and the migrations it knows. Does nothing for the embedded database, which has only
+ * one node.
+ * @returns undefined if the database is embedded, or if `crm migrate` has not created the table yet
  */
 export async function registerNode(
   database: Database,
@@ -136,8 +138,8 @@ export async function registerNode(
       const updateSeen = `update "${nodesTable}" set "seen_at" = now() where "name" = $1 returning "name"`;
       const rows = await run(updateSeen, name).catch(() => undefined);
       if (rows?.length !== 0) return;
-      // The row was deleted because heartbeats were missing. If a migration holds the lock, the next heartbeat tries
-      // again.
+      // The row was deleted because heartbeats were missing. If a migration holds the lock, the next
+      // heartbeat retries.
       await withAdvisoryLockIfFree(database.orm, nodesLock, async (em) => {
         await check(executeIn(em));
         await executeIn(em)(insert);

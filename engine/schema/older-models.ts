@@ -2,11 +2,11 @@ import { quote } from '../sql/index.ts';
 import { type LiveNode, viewsPrefix } from './nodes.ts';
 import type { Execute } from './session.ts';
 
-/** Tracks which tables have views for older models, by the tables' current names. */
+/** Tracks the tables that have views for older models. Uses the tables' current names. */
 export class OlderModels {
   readonly #tablesBySchema = new Map<string, Set<string>>();
 
-  /** Returns statements that create missing views for older nodes, which show a table in its current form. */
+  /** Returns statements that create the missing views of a table, in its current form, for older nodes. */
   show(table: string, nodes: readonly LiveNode[]): string[] {
     return [...new Set(nodes.map(({ views }) => views))].flatMap((schema) => {
       const tables = this.#tablesBySchema.get(schema) ?? new Set();
@@ -25,13 +25,13 @@ export class OlderModels {
     return this.#tablesBySchema.size > 0;
   }
 
-  /** Records a table's new name. Its views remain valid, because PostgreSQL refers to tables by ID. */
+  /** Records a table's new name. Its views remain valid, because they refer to the table by its ID. */
   rename(from: string, to: string): void {
     for (const tables of this.#tablesBySchema.values()) if (tables.delete(from)) tables.add(to);
   }
 }
 
-/** Drops views that no running node uses. */
+/** Drops views that are not used by any running node. */
 export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): Promise<void> {
   const schemas = await execute(
     `select nspname::text as name from pg_namespace where starts_with(nspname, '${viewsPrefix}')`,
@@ -42,7 +42,7 @@ export async function dropViews(execute: Execute, nodes: readonly LiveNode[]): P
   }
 }
 
-/** Returns SQL that creates a writable view of a table. Access is checked with the caller's permissions on the table. */
+/** Returns SQL that creates a writable view of a table. Accessing it requires permissions on the table. */
 const viewOf = (schema: string, table: string): string => `do $view$ begin
   if to_regclass('${quote(schema)}.${quote(table)}') is null then
     execute (select 'create view ${quote(schema)}.${quote(table)} with (security_invoker = true) as select ' || string_agg(quote_ident(attname), ', ' order by attnum) || ' from ${quote(table)}'

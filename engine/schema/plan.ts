@@ -22,13 +22,13 @@ import type { Model } from './model.ts';
 import { changeOf, type Intent } from './model-change.ts';
 import { type Renames, storedModel } from './stored.ts';
 
-/** Number of rows of a table. */
+/** Number of rows in a table. */
 export interface RowCount {
   readonly count: number;
   readonly isEstimate: boolean;
 }
 
-/** A statement in a migration plan, with the effects of its change. */
+/** A statement in a migration plan, and the effects of its change. */
 export interface PlannedStatement extends Effects {
   readonly sql: string;
   /** One-line summary. */
@@ -37,7 +37,7 @@ export interface PlannedStatement extends Effects {
   /** The effect as a verb phrase. */
   readonly says: string;
   /**
-   * Number of rows in the table that the statement reads or writes; undefined without a database or if the
+   * Number of rows in the table that the statement reads or writes, or undefined without a database or if the
    * table does not exist yet.
    */
   readonly rows: RowCount | undefined;
@@ -49,13 +49,13 @@ export interface PlannedStatement extends Effects {
 export interface PlannedDrop {
   /** For example `leads` or `leads.fax`. */
   readonly name: string;
-  /** Number of records with a value; undefined without a database or if counting took longer than {@link countMs}. */
+  /** Number of records with a value. Undefined without a database or if counting exceeded {@link countMs}. */
   readonly count: number | undefined;
 }
 
 /** A check in a migration plan. */
 export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'refuses'> {
-  /** Number of affected records; undefined without a database or if counting took longer than {@link countMs}. */
+  /** Number of affected records. Undefined without a database or if counting exceeded {@link countMs}. */
   readonly count: number | undefined;
   /** Whether counting timed out. */
   readonly tookTooLong: boolean;
@@ -67,44 +67,44 @@ export interface PlannedCheck extends Pick<ConversionCheck, 'name' | 'says' | 'r
   }[];
 }
 
-/** The effects of changes to the definitions, before a migration is written. */
+/** The effects of changes to the definitions, planned before a migration is written. */
 export interface MigrationPlan {
   readonly statements: readonly PlannedStatement[];
   readonly checks: readonly PlannedCheck[];
   readonly api: readonly ApiChange[];
-  /** Modules that read or write a field or resource that is renamed or removed. */
+  /** Modules that read or write a renamed or removed field or resource. */
   readonly partners: readonly { readonly file: string; readonly name: string }[];
   /** Unconfirmed drops, each with its alternatives. */
   readonly undecided: readonly string[];
-  /** Objects that no migration created and that use a column whose type changes. The migration fails while they exist. */
+  /** Manually created objects that use a retyped column. The migration fails if any exist. */
   readonly dependents: readonly string[];
-  /** State of the connected database; undefined without one. */
+  /** State of the connected database, or undefined without one. */
   readonly database: DatabaseState | undefined;
 }
 
-/** State of a database compared with the migration files. */
+/** The state of a database, compared with the migration files. */
 export interface DatabaseState {
   readonly pending: readonly string[];
-  /** Interrupted, failed or running migrations, one line each, with the command that finishes them. */
+  /** Interrupted, failed or running migrations and the commands that finish them, one line each. */
   readonly unfinished: readonly string[];
   readonly problems: readonly string[];
-  /** Migrations that are not contracted yet, with the reason, one line each. */
+  /** Migrations whose contract is pending, with the reason, one line each. */
   readonly waiting: readonly string[];
   readonly drift: readonly string[];
 }
 
-/** Timeout of each counting statement, in milliseconds. It is short, because the database is in use. */
+/** Timeout for each counting statement, in milliseconds. It is short because the database is in use. */
 export const countMs = 5000;
-/** Maximum number of rows to count. For larger tables, the estimate from the statistics is used. */
+/** Maximum number of rows to count. For larger tables, the estimate from PostgreSQL's statistics is used. */
 const countedRows = 100_000;
-/** Maximum number of examples per check, and of characters per value. */
+/** Maximum number of examples per check, and maximum number of characters per value. */
 const [maxExamples, maxValue] = [10, 60];
 const [undefinedTable, undefinedColumn] = ['42P01', '42703'];
 
 /**
- * Plans the migration for the changes to the definitions since the last one. Does not write files or rows.
- * @param database the database whose rows are counted, if any
- * @throws UserError like {@link changeOf}
+ * Plans the migration for changes to the definitions since the last migration. Does not write files or rows.
+ * @param database the database in which to count rows, if any
+ * @throws UserError for the same reasons as {@link changeOf}
  */
 export async function planChanges(
   config: DatabaseConfig,
@@ -118,7 +118,7 @@ export async function planChanges(
   const slowTables = new Set<string>();
   const countRows = database && counter(database, slowTables);
   const statements: PlannedStatement[] = [];
-  /** The strongest lock that the migration's transaction has on each table. */
+  /** The strongest lock that the migration's transaction holds on each table. */
   const heldLocks = new Map<string, Effects['lock']>();
   const createdTables = new Set(ofKind(changes, 'createTable').map(({ table }) => table));
   for (const change of changes) {
@@ -141,7 +141,7 @@ export async function planChanges(
           : change.kind === 'retypeColumns'
             ? inTypeChange(part, change, held)
             : onServer(part, held);
-      // A type change drops an additional column whose value is in the new one.
+      // A type change can drop an additional column, but its value is part of the new column.
       const drops: PlannedDrop[] = [];
       for (const values of change.kind === 'retypeColumns' ? [] : (kindOf(part).drops?.(part) ?? []))
         drops.push(await countDropped(values, table, slowTables.has(table) ? undefined : database));
@@ -174,7 +174,7 @@ export async function planChanges(
 
 const run = (database: Database, text: string) => database.run({ name: '', text, values: [] });
 
-/** Runs a query like {@link run}, or returns undefined if it times out. */
+/** Runs a query and returns its rows, or undefined if the query times out. */
 async function runInTime(database: Database, text: string): Promise<TextRows | undefined> {
   try {
     return await run(database, text);
@@ -184,7 +184,7 @@ async function runInTime(database: Database, text: string): Promise<TextRows | u
   }
 }
 
-/** Returns a result, or undefined if pending migrations have yet to create the table or column. */
+/** Returns a result, or undefined if the table or column has not been created by a migration yet. */
 async function ifStored<T>(result: Promise<T>): Promise<T | undefined> {
   try {
     return await result;
@@ -202,7 +202,8 @@ export async function stateOf(database: Database, config: DatabaseConfig): Promi
     config,
   );
   const names = unfinished.map(({ name }) => name);
-  // The transaction of an unfinished migration is committed. The tables of its remaining steps have temporary columns.
+  // An unfinished migration's transaction is committed, and tables with remaining steps have temporary
+  // columns.
   const { tables } = storedModel(config, (name) => applied.includes(name) || names.includes(name));
   const finishedTables = Object.entries(tables).filter(([name]) => !unfinishedTables.includes(name));
   return {
@@ -243,14 +244,14 @@ async function rowsOf(
     `select count(*)::text from (select from ${quote(table)} limit ${countedRows + 1}) t`,
   );
   if (rows === undefined) slowTables.add(table);
-  // -1 means that the table was never analyzed.
+  // -1 means that the table has never been analyzed.
   if (rows === undefined) return estimate < 0 ? undefined : { count: estimate, isEstimate: true };
   const [row] = rows;
   const count = Number(row?.[0]);
   return { count, isEstimate: count > countedRows };
 }
 
-/** Returns the objects that use a column whose type changes, in tables with rows. */
+/** Returns objects that use columns whose types change, in tables with rows. */
 async function dependentsOf(
   database: Database,
   config: DatabaseConfig,
@@ -263,7 +264,7 @@ async function dependentsOf(
   for (const { table: newName, columns } of retypes.map(replacedParts)) {
     const table = formerTable(renamed, newName);
     if (!(await isTable(database, table))) continue;
-    // Reading the catalog does not wait for locks, but looking for a row does.
+    // Reading the catalog does not wait for locks, but checking whether a table has rows does.
     const row = slowTables.has(table)
       ? undefined
       : await runInTime(database, `select '' from ${quote(table)} limit 1`);
@@ -281,10 +282,10 @@ async function dependentsOf(
   return lines;
 }
 
-/** The effects of a change, with a description. */
+/** The effects of a change, and a description of them. */
 type DescribedEffects = Effects & Pick<PlannedStatement, 'says'>;
 
-/** Returns the planned statements of a change. */
+/** Returns the planned statements for a change. */
 function planned(
   change: Change,
   { lock, touches, risks, says }: DescribedEffects,
@@ -301,7 +302,7 @@ function planned(
     risks,
     says,
     rows,
-    // The last statement drops the values.
+    // Values are dropped by the last statement.
     drops: index === length - 1 ? drops : [],
   }));
 }
@@ -312,7 +313,7 @@ const usually = (change: Change): DescribedEffects => {
   return { ...kind.risk(change), says: kind.describe(change) };
 };
 
-/** Returns the effects of a change on a table that the same migration creates, which no other session can see yet. */
+/** Returns the effects of a change on a table that is created by the same migration and not visible yet. */
 const onNewTable = (change: Change): DescribedEffects =>
   change.kind === 'createTable'
     ? usually(change)
@@ -330,7 +331,7 @@ const withoutBlocking = (effects: DescribedEffects): DescribedEffects => ({
   risks: effects.risks.filter((risk) => risk !== 'blocking'),
 });
 
-/** Returns the effects of a change on a table in use. @param held the lock that the migration's transaction already has */
+/** Returns the effects of a change on a table in use. @param held the lock already held by the migration */
 function onServer(change: Change, held: Effects['lock']): DescribedEffects {
   const effects = usually(change);
   const online = kindOf(change).online?.(change, []);
@@ -338,7 +339,7 @@ function onServer(change: Change, held: Effects['lock']): DescribedEffects {
   return { ...withoutBlocking(effects), lock: online.lock ?? effects.lock, says: online.says };
 }
 
-/** Returns the effects of a part of a type change on a table in use, which runs without blocking reads and writes. */
+/** Returns the effects of one part of a type change on a table in use. It does not block reads and writes. */
 function inTypeChange(part: Change, change: RetypeColumns, held: Effects['lock']): DescribedEffects {
   const effects = withoutBlocking(usually(part));
   if (part.kind === 'alterTypes') {
@@ -351,7 +352,7 @@ function inTypeChange(part: Change, change: RetypeColumns, held: Effects['lock']
   return underLock(described, prepared.some(({ kind }) => kind === 'nullability') ? catalogOnly.lock : held);
 }
 
-/** Returns the effects of a change in a transaction that already has a lock on the table, which it keeps until it ends. */
+/** Returns the effects of a change in a transaction that already holds a lock on the table until it ends. */
 function underLock(effects: DescribedEffects, held: Effects['lock']): DescribedEffects {
   const lock = strongerLock(effects.lock, held);
   if (lock === effects.lock || effects.touches === 'nothing') return effects;
@@ -367,7 +368,7 @@ function underLock(effects: DescribedEffects, held: Effects['lock']): DescribedE
 const formerTable = ({ tables = {} }: Renames, table: string): string =>
   Object.entries(tables).find(([, name]) => name === table)?.[0] ?? table;
 
-/** Counts the records that lose a value. @param stored the table's name before the migration */
+/** Counts the records that would lose a value. @param stored the table's name before the migration */
 async function countDropped(
   { table, column }: DroppedValues,
   stored: string,
@@ -395,7 +396,7 @@ const uncounted = ({ name, says, refuses }: ConversionCheck): PlannedCheck => ({
   examples: [],
 });
 
-/** Counts the records that a check affects, and reads some as examples. */
+/** Counts the records affected by a check, and reads some of them as examples. */
 async function checkRecords(
   check: ConversionCheck,
   database: Database | undefined,
@@ -422,7 +423,7 @@ async function checkRecords(
   };
 }
 
-/** Returns the modules that need a field or resource that callers lose. */
+/** Returns the modules that need a field or resource name that will no longer work. */
 function partnersOf(
   needs: readonly FieldRequirements[],
   api: readonly ApiChange[],

@@ -10,7 +10,7 @@ import { isConstraint } from './changes/indexes.ts';
 import type { Model } from './model.ts';
 import { isSame, isSameIndex, type Renames, withRenames } from './stored.ts';
 
-/** Renames that are declared but not migrated yet. */
+/** Declared renames that have not been migrated yet. */
 export interface PendingRenames {
   readonly renamed: Renames;
   readonly changes: readonly Change[];
@@ -19,7 +19,7 @@ export interface PendingRenames {
 }
 
 /**
- * Returns the changes that apply names declared with `renamed_from` and not migrated yet.
+ * Returns the changes for renames that are declared with `renamed_from` but have not been migrated yet.
  * @param after the tables of the model, with the new names of indexes and constraints
  * @throws UserError with the location of each `renamed_from` that does not name a stored resource or field
  */
@@ -59,9 +59,7 @@ export function pendingRenames(before: TableShapes, after: TableShapes, model: M
   return { renamed, tables: applyChanges(shapes, parts), changes };
 }
 
-/**
- * Returns the new names of a resource's renamed columns, by old name. Adds to `problems` if an old name does not exist.
- */
+/** Maps old names of renamed columns to new names. Adds each old name that does not exist to `problems`. */
 function renamedColumns(
   { fields, retired, file }: ResourceDefinition,
   { columns }: TableShape,
@@ -84,7 +82,7 @@ function renamedColumns(
   return newNames;
 }
 
-/** Returns changes that rename a table, and update rows that store the resource's name. */
+/** Returns changes that rename a table and update rows that contain the resource's name. */
 function tableChanges(from: string, to: string, shape: TableShape | undefined, { tables }: Model): Change[] {
   const updates = tables.flatMap((entity): Change[] => {
     const table = entity.meta.tableName;
@@ -101,7 +99,7 @@ function tableChanges(from: string, to: string, shape: TableShape | undefined, {
   return [{ kind: 'renameTable', table: from, to, triggers }, ...updates];
 }
 
-/** Returns changes that rename indexes and foreign keys whose definitions differ only in their names. */
+/** Returns changes that rename the indexes and foreign keys whose definitions differ only in name. */
 function renamedParts(
   table: string,
   current: TableShape | undefined,
@@ -124,7 +122,7 @@ function renamedParts(
   return [...indexes, ...foreignKeys];
 }
 
-/** Returns the parts of a table that are equal except for their names. */
+/** Returns the old and new names of parts that are otherwise equal. */
 function renamedNames<T>(
   before: Readonly<Record<string, T>>,
   after: Readonly<Record<string, T>>,

@@ -9,14 +9,14 @@ import { migrationPath } from './migration-log.ts';
 import { type Execute, hasRows } from './session.ts';
 import { type DeferredStep, storedColumns } from './steps.ts';
 
-/** The changes of a migration's transaction. */
+/** The changes to make in a migration's transaction. */
 interface TransactionChanges {
   readonly changes: readonly Change[];
-  /** Whether types change in steps even if the table is empty, because older nodes can store rows. */
+  /** Whether types change in steps even if the table is empty, because older nodes can insert rows. */
   readonly isStaged?: boolean;
 }
 
-/** Makes the changes of a migration. @returns the steps to run after the transaction */
+/** Applies a migration's changes. @returns the steps to run after the transaction */
 export async function runChanges(
   { kind: driver }: Pick<Database, 'kind'>,
   config: DatabaseConfig,

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { DatabaseConfig } from '../database/index.ts';
 import { fileReason, UserError } from '../errors.ts';
 
-/** Migrations from one folder, which are applied in order. */
+/** The migrations in a folder, which are applied in order. */
 export interface Sequence {
   readonly folder: string;
-  /** File names by migration name, in order. */
+  /** File names, keyed by migration name, in order. */
   readonly files: ReadonlyMap<string, string>;
   /** Names of the migrations with a model patch, in order. */
   readonly patches: readonly string[];
@@ -15,7 +15,7 @@ export interface Sequence {
 /** Returns the name of a migration's model patch file. */
 export const patchFile = (migration: string): string => `${migration}.json`;
 
-/** Reads a JSON file of a migration. @throws UserError if it is not valid JSON */
+/** Reads a migration's JSON file. @throws UserError if it is not valid JSON */
 export function readJson(path: string): unknown {
   const text = readFileSync(path, 'utf8');
   try {
@@ -26,7 +26,7 @@ export function readJson(path: string): unknown {
 }
 
 /**
- * Returns the migrations of an instance: its own sequence, after the platform's sequence if it is configured. Platform
+ * Returns an instance's migrations: the platform's sequence, if configured, followed by its own. Platform
  * migrations that change resources are excluded, because the instance can define its resources differently.
  */
 export function migrationSequences({
@@ -50,7 +50,7 @@ function sequence(folder: string, isIncluded: (migration: string) => boolean): S
   return { folder, files: new Map(files), patches: patches.filter(isIncluded) };
 }
 
-/** Returns the sorted names of a folder's files. @throws UserError if the folder cannot be read */
+/** Returns the sorted names of the files in a folder. @throws UserError if the folder cannot be read */
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder).sort();
@@ -60,8 +60,8 @@ function namesIn(folder: string): readonly string[] {
 }
 
 /**
- * Returns whether a migration only changes platform tables. Migrations without a patch predate patches and
- * are part of every instance.
+ * Returns whether a migration changes only platform tables. Migrations without a patch are older than patches
+ * and are part of every instance.
  */
 function changesNoResource(folder: string, migration: string): boolean {
   const path = join(folder, patchFile(migration));

@@ -2,18 +2,18 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Database, type DatabaseConfig, openDatabase } from '../database/index.ts';
 import { entitiesOf, type Model } from './model.ts';
 
-/** Advisory lock of migrations: an arbitrary key that other programs on the database are unlikely to use. */
+/** Advisory lock key for migrations, chosen arbitrarily so that other programs are unlikely to use it. */
 export const migrationLock = 7_263_140_559n;
 
 /** SQLSTATE for a statement that exceeded `lock_timeout`. */
 export const lockTimedOut = '55P03';
-/** Lock timeout in milliseconds. It is short, because other statements on the table queue behind a waiting one. */
+/** Lock timeout, in milliseconds. It is short because other statements queue behind a waiting statement. */
 const lockTimeoutMs = 400;
-/** Maximum number of attempts after lock timeouts, and the pause between them in milliseconds. */
+/** Maximum number of attempts if locks time out, and the pause between attempts in milliseconds. */
 export const [lockTries, lockPauseMs] = [60, 1000];
 
 /**
- * Opens the database for work on its tables, and closes it afterwards.
+ * Opens the database, runs work on its tables, and closes the database.
  * @param statementTimeoutMs statement timeout in milliseconds; 0 disables it
  */
 export async function withDatabase<T>(
@@ -44,9 +44,9 @@ export const executeIn = (em: EntityManagerLike) => (sql: string) =>
 export interface SessionRow extends Readonly<Record<string, unknown>> {
   readonly name?: string;
   readonly checksum?: string | null;
-  /** JSON of the deferred steps that have not run yet. */
+  /** Deferred steps that have not run yet, as JSON. */
   readonly remaining?: string | null;
-  /** JSON of the statements to run once every running node knows the migration. */
+  /** Changes to apply once every running node knows the migration, as JSON. */
   readonly contract?: string | null;
 }
 
@@ -56,21 +56,21 @@ export async function removeStatementTimeout(em: EntityManagerLike): Promise<voi
 }
 
 /**
- * Removes the statement timeout of a migration, and limits its lock waits so that other statements do not queue behind
- * it.
+ * Disables the statement timeout for a migration, and limits its lock waits so that other statements do not
+ * queue behind it.
  */
 export async function allowLongStatements(em: EntityManagerLike): Promise<void> {
   await removeStatementTimeout(em);
   await executeIn(em)(`set local lock_timeout = ${lockTimeoutMs}`);
 }
 
-/** Value of `contract` once its statements have run and only deferred steps remain. Differs from an empty list, `[]`. */
+/** Value of `contract` if its changes are complete but deferred steps remain. Intentionally not `[]`. */
 export const finishingContract = '[ ]';
 
 export const hasRows = async (execute: Execute, sql: string): Promise<boolean> =>
   (await execute(sql)).length > 0;
 
-/** Runs statements in a transaction that does not wait long for a lock. */
+/** Runs statements in a transaction with a short lock timeout. */
 export const withLockTimeout = <T>(
   em: SqlEntityManager,
   work: (execute: Execute) => Promise<T>,

@@ -10,8 +10,8 @@ export interface StoredColumn {
 }
 
 /**
- * An update of a table's rows in batches, starting after a key. Sets missing values, or fires the trigger
- * that computes the new columns if `missing` is absent.
+ * A batched update of a table's rows, starting after a key. Sets missing values or, if `missing` is absent,
+ * fires the trigger that computes the new columns.
  */
 export interface BatchUpdate {
   readonly fill: string;
@@ -24,7 +24,7 @@ export interface ColumnSwap {
   readonly table: string;
   readonly columns: readonly {
     readonly name: string;
-    /** The type, including its collation. */
+    /** PostgreSQL type, including its collation. */
     readonly type: string;
     /** SQL expression for the new value. */
     readonly using: string;
@@ -35,7 +35,7 @@ export interface ColumnSwap {
   readonly gone: readonly StoredColumn[];
   /** Statements that drop the current indexes and foreign keys. */
   readonly drops: readonly string[];
-  /** Names of these indexes and foreign keys; absent in steps stored by earlier versions. */
+  /** Names of these indexes and foreign keys. Absent in steps stored by earlier versions. */
   readonly known?: readonly string[];
   readonly renames: readonly string[];
   /** All columns of the table before the swap. */
@@ -43,9 +43,9 @@ export interface ColumnSwap {
 }
 
 /**
- * A step that runs after the migration's transaction, in its own transaction. `build` statements run outside of a
- * transaction, and all of them run again if they are interrupted. Stored as JSON in the migration log. Earlier versions
- * stored statements as texts.
+ * A step that runs after the migration's transaction, in its own transaction. `build` statements run outside
+ * any transaction, and all of them run again after an interruption. Stored as JSON in the migration log.
+ * Earlier versions stored statements as strings.
  */
 export type DeferredStep =
   | string
@@ -54,7 +54,7 @@ export type DeferredStep =
   | BatchUpdate
   | { readonly swap: ColumnSwap };
 
-/** Returns deferred steps as an SQL literal for the migration log, or `null` if no steps remain. */
+/** Formats deferred steps as an SQL literal for the migration log. Returns `null` if no steps remain. */
 export const stepJson = (steps: readonly DeferredStep[]): string =>
   steps.length === 0 ? 'null' : literal(JSON.stringify(steps));
 
@@ -73,7 +73,7 @@ export const changesTypes = (steps: readonly DeferredStep[]): boolean =>
 /** Column that marks records whose value does not fit the new type. */
 export const unfit = '"_unfit"';
 
-/** Returns the columns of a table in the database. */
+/** Reads a table's columns from the database. */
 export async function storedColumns(execute: Execute, table: string): Promise<readonly StoredColumn[]> {
   const rows = await execute(
     `select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as filled, pg_get_expr(d.adbin, d.adrelid) as default
@@ -88,12 +88,12 @@ export async function storedColumns(execute: Execute, table: string): Promise<re
   }));
 }
 
-/** Rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
+/** Number of rows per backfill transaction. Concurrent writes to these rows wait until it commits. */
 const batchRows = 500;
 
 /**
- * Returns SQL that backfills the next batch and selects the key of its last row, or no row after the last
- * batch.
+ * Returns SQL that backfills the next batch and selects the key of its last row. It does not return a row
+ * after the last batch.
  */
 export function backfillSql({ fill, after, missing }: BatchUpdate): string {
   const tableName = quote(fill);

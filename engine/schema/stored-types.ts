@@ -8,7 +8,7 @@ interface Link {
 
 /** Returns the foreign key of a reference, or undefined for other columns. */
 export function linkOf({ foreignKeys }: TableShape, column: string): Link | undefined {
-  // The first column of every key between records is the organization.
+  // The organization is the first column of every foreign key between records.
   const [name, key] = Object.entries(foreignKeys).find(([, { columns }]) => columns[1] === column) ?? [];
   return name === undefined || key === undefined ? undefined : { name, to: key.to };
 }

@@ -14,30 +14,30 @@ import { migrationSequences, patchFile, readJson, type Sequence } from './sequen
 
 /** Renamed tables and columns. */
 export interface Renames {
-  /** New table names by old name. */
+  /** New table names, keyed by old name. */
   readonly tables?: Readonly<Record<string, string>>;
-  /** New column names by the table's new name and the column's old name. */
+  /** New column names, keyed by the table's new name and the column's old name. */
   readonly columns?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** Changed entries by name; null for a removed entry. */
+/** Changed entries, keyed by name. Removed entries are null. */
 type Changes<T> = Readonly<Record<string, T | null>>;
 
 /**
- * The model changes of one migration, stored in a JSON file next to it. With a file per migration, two branches do not
- * conflict.
+ * A migration's changes to the model, stored in a JSON file next to the migration. Because each migration has
+ * its own file, branches do not conflict.
  */
 export interface ModelPatch {
   readonly renamed?: Renames;
   readonly tables: Changes<TablePatch>;
-  /** API changes by resource. */
+  /** API changes, keyed by resource. */
   readonly api?: Changes<ApiPatch>;
 }
 
-/** The changes to one table, by section. Parts can be in MikroORM's representation, as in earlier versions. */
+/** The changes to a table, keyed by section. Earlier versions stored parts in MikroORM's representation. */
 type TablePatch = { readonly [Section in keyof TableShape]?: Changes<Readonly<Record<string, unknown>>> };
 
-/** The API changes of one resource. */
+/** Changes to the API of one resource. */
 interface ApiPatch {
   readonly fields: Changes<ApiField>;
   readonly filters: Changes<readonly string[]>;
@@ -45,7 +45,7 @@ interface ApiPatch {
   readonly rest: Omit<ApiResource, 'fields' | 'filters'>;
 }
 
-/** File with the model before the first migration that has a patch. */
+/** File that contains the model before the first migration with a patch. */
 const baseFile = 'snapshot.json';
 const noSections: TableShape = { columns: {}, indexes: {}, foreignKeys: {}, triggers: {} };
 
@@ -57,7 +57,7 @@ export interface StoredModel {
 
 /**
  * Returns the model after the last migration by applying all patches in order. Does not need a database.
- * @param isIncluded selects the migrations; all by default
+ * @param isIncluded returns whether to include a migration. By default, all are included
  */
 export function storedModel(
   config: DatabaseConfig,
@@ -78,7 +78,7 @@ interface Base {
   readonly api?: Changes<ApiPatch>;
 }
 
-/** Applies the migrations of a sequence to a model. */
+/** Applies the migrations in a sequence to a model. */
 function withSequence(
   before: StoredModel,
   { folder, patches }: Sequence,
@@ -113,7 +113,7 @@ const withApiPatch = (before: ApiResource | undefined, { fields, filters, rest }
   ...rest,
 });
 
-/** Returns tables with a patch applied. */
+/** Returns a copy of the tables with a patch applied. */
 export function applyPatch(before: TableShapes, { renamed = {}, tables: changes }: ModelPatch): TableShapes {
   const tables = withRenames(before, renamed);
   return merge(
@@ -130,7 +130,7 @@ export function applyPatch(before: TableShapes, { renamed = {}, tables: changes 
 
 const takeAfter = <T>(_before: T | undefined, after: T): T => after;
 
-/** Returns a record with changes applied. A null change removes the entry. */
+/** Returns a copy of an object with changes applied. A null change removes the entry. */
 function merge<T, C>(
   before: Readonly<Record<string, T>>,
   changes: Changes<C>,
@@ -160,7 +160,7 @@ export function patchBetween(before: TableShapes, after: TableShapes): ModelPatc
   );
 }
 
-/** Returns tables in which indexes stored as statements are replaced by equal indexes of other tables as data. */
+/** Replaces indexes stored as statements with equal indexes that the known tables store as data. */
 export function withKnownIndexes(tables: TableShapes, known: TableShapes): TableShapes {
   const shapes = Object.entries(tables).map(([table, shape]) => {
     const indexes = Object.entries(shape.indexes).map(([name, index]) => {
@@ -172,7 +172,7 @@ export function withKnownIndexes(tables: TableShapes, known: TableShapes): Table
   return Object.fromEntries(shapes) as TableShapes;
 }
 
-/** Returns whether an index with the given names equals another one, whose name is ignored. */
+/** Returns whether an index with the given names equals another index, regardless of the other's name. */
 export function isSameIndex(
   index: IndexShape | StoredIndex,
   other: IndexShape | StoredIndex | undefined,
@@ -211,7 +211,7 @@ function sortKeys(value: unknown): unknown {
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns tables with renames applied. As in PostgreSQL, the texts of triggers do not change. */
+/** Returns a copy of the tables with renames applied. As in PostgreSQL, trigger bodies do not change. */
 export function withRenames(before: TableShapes, { tables = {}, columns = {} }: Renames): TableShapes {
   const renamed = Object.entries(tables).reduce(
     (shapes, [from, to]) => tablesWithNewName(shapes, from, to),
@@ -223,7 +223,7 @@ export function withRenames(before: TableShapes, { tables = {}, columns = {} }: 
   );
 }
 
-/** Returns tables with one of them renamed. */
+/** Returns a copy of the tables with one table renamed. */
 export function tablesWithNewName(tables: TableShapes, from: string, to: string): TableShapes {
   const onTable = (index: IndexShape | StoredIndex) =>
     'expression' in index
@@ -240,14 +240,14 @@ export function tablesWithNewName(tables: TableShapes, from: string, to: string)
   return Object.fromEntries(shapes);
 }
 
-/** Returns tables with columns of one of them renamed. @param names new names by old name */
+/** Returns a copy of the tables with columns of one table renamed. @param names new names by old name */
 export function tablesWithNewColumns(
   tables: TableShapes,
   table: string,
   names: Readonly<Record<string, string>>,
 ): TableShapes {
   const nameOf = (name: string) => (Object.hasOwn(names, name) ? (names[name] as string) : name);
-  /** Replaces quoted names in an SQL expression. A new name can be another column's old name. */
+  /** Replaces quoted names in an SQL expression. One column's new name can be another column's old name. */
   const inSql = (text: string) =>
     Object.entries(names)
       .reduce((result, [from, to]) => result.replaceAll(quote(from), `"\0${to}"`), text)

@@ -6,15 +6,15 @@ import type { LiveNode } from './nodes.ts';
 import type { OlderModels } from './older-models.ts';
 import { type ColumnSwap, type StoredColumn, unfit } from './steps.ts';
 
-/** Name of the column with the new values until the swap. */
+/** Returns the name of the column that contains the new values until the swap. */
 export const nextName = (name: string): string => identifier(`_${name}_next`);
 const beforeName = (name: string): string => identifier(`_${name}_before`);
 const beforeOf = (name: string): string => quote(beforeName(name));
-/** Returns the quoted name of the function of the trigger that keeps the columns in sync. */
+/** Returns the quoted name of the function for the trigger that keeps the columns in sync. */
 export const syncFunction = (table: string): string => quote(identifier(`${table}__types_fn`));
 /**
- * Name of this trigger, which sorts after the version trigger's name, because it has to revert the version's increment
- * during a backfill.
+ * Quoted name of the trigger that keeps the columns in sync. It sorts after the version trigger's name,
+ * because this trigger has to revert the version increment during a backfill.
  */
 export const syncTrigger = '"_zz_types"';
 /** Returns the quoted name of the constraint that replaces NOT NULL until the swap. */
@@ -22,8 +22,8 @@ export const filledCheck = (table: string, name: string): string =>
   quote(identifier(`${table}_${name}_filled`));
 
 /**
- * Returns the statements of a {@link ColumnSwap}, which run in one transaction.
- * @param outdatedNodes nodes that use the previous columns, which are kept for them and exposed by views
+ * Returns the statements for a {@link ColumnSwap}, which run in one transaction.
+ * @param outdatedNodes nodes that use the previous columns, which are kept and exposed to them by views
  */
 export function swapStatements(
   { table, columns, gone, drops, renames, all }: ColumnSwap,
@@ -76,7 +76,7 @@ export function swapStatements(
   };
 }
 
-/** Returns statements that create a trigger which keeps the columns of older and newer nodes in sync. */
+/** Returns statements that create a trigger to keep the columns used by older and newer nodes in sync. */
 function syncTriggers(
   table: string,
   columns: ColumnSwap['columns'],
@@ -96,7 +96,7 @@ function syncTriggers(
     names.map(predicate).join(' or ');
   const hasChanged = (name: string) => `new.${name} is distinct from old.${name}`;
   const before = oldColumns.map(({ name }) => beforeOf(name));
-  /** Returns the field of a column. Fields are synced separately, because conversions between types can lose values. */
+  /** Returns a column's field. Fields are synced separately, because type conversions can lose values. */
   const fieldOf = (name: string): string =>
     firstColumn(
       name,
@@ -142,11 +142,11 @@ function syncTriggers(
   ];
 }
 
-/** Returns SQL that computes the value of an old column from the new columns. */
+/** Returns SQL that computes an old column's value from the new columns. */
 function previousValue(columns: ColumnSwap['columns'], name: string, type: string): string {
   const value = columns.find((column) => column.name === name);
   if (value === undefined) {
-    // The column is an additional column of a field that is now a text.
+    // The column is an additional column of a field that is now text.
     const first = firstColumn(
       name,
       columns.map((column) => column.name),

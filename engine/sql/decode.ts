@@ -1,9 +1,9 @@
-/** A value in a row of a statement: text or bytes, or null. */
+/** A value in a result row: text, bytes or null. */
 export type Cell = string | Buffer | null;
 
 type Decode<T> = (cell: Cell) => T;
 
-/** Returns a type's decoder for columns that are never null. */
+/** Returns a decoder for non-null columns of a type. */
 const required =
   <T>(decode: Decode<T>): Decode<T> =>
   (cell) => {
@@ -11,18 +11,18 @@ const required =
     return decode(cell);
   };
 
-/** Column types, each with the function that decodes its values. */
+/** Functions that decode column values, keyed by column type. */
 export const cell = {
   text: required(String),
   nullableText: (value: Cell): string | null => (value === null ? null : String(value)),
-  /** Encoded records, which stay encoded. Empty if the column is null because there are no records. */
+  /** Encoded records, which are not decoded. Empty if the column is null because no records exist. */
   encoded: (value: Cell): string | Buffer => value ?? '',
   count: required(Number),
-  /** A boolean converted to text. */
+  /** A boolean that the statement converts to text. */
   flag: (value: Cell): boolean => String(value) === 'true',
 } satisfies Readonly<Record<string, Decode<unknown>>>;
 
-/** A statement's columns in order, with their types. */
+/** A statement's columns and their types, in order. */
 export type Columns = Readonly<Record<string, Decode<unknown>>>;
 
 /** A decoded row. */
@@ -45,18 +45,18 @@ function columnDecoder(columns: Columns, offset: number) {
   };
 }
 
-/** A decoded row with its kind. */
+/** A decoded row and its kind. */
 type RowOfKind<Kinds extends Readonly<Record<string, Columns>>> = {
   [Kind in keyof Kinds]: { readonly kind: Kind } & Row<Kinds[Kind]>;
 }[keyof Kinds];
 
 /** Rows of several kinds, combined with UNION ALL. The first column is the kind. */
 interface RowKinds<Kinds extends Readonly<Record<string, Columns>>> {
-  /** Returns the SQL expression for the first column of a kind's rows. */
+  /** Returns the SQL expression for the first column in rows of a kind. */
   readonly column: (kind: keyof Kinds & string) => string;
   /**
-   * Returns the SELECT list for a kind's rows, which has the same number of columns for all kinds.
-   * @param columns SQL expressions for the columns of this kind, separated by commas
+   * Returns the SELECT list for rows of a kind. It has the same number of columns for all kinds.
+   * @param columns comma-separated SQL expressions for the columns of this kind
    */
   readonly select: (kind: keyof Kinds & string, columns?: string) => string;
   readonly decode: (row: readonly Cell[]) => RowOfKind<Kinds>;

@@ -7,7 +7,7 @@ export const quote = (name: string): string => `"${name}"`;
 /** Maximum length of a name. PostgreSQL truncates longer names, which could then collide. */
 const maxIdentifier = 63;
 
-/** Shortens a name to PostgreSQL's limit. A shortened name ends with a hash of the original. */
+/** Shortens a name to PostgreSQL's limit. A shortened name ends with a hash of the original name. */
 export function identifier(name: string): string {
   if (name.length <= maxIdentifier) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 8);
@@ -18,23 +18,24 @@ export function identifier(name: string): string {
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /**
- * Alias of a resource's table in statements that read or write records. Other generated names start with an underscore.
+ * Alias of a resource's table in statements that read or write records. All other generated names start with
+ * an underscore.
  */
 export const record = 't';
 
 /**
  * Name of the column that counts writes to a record. A trigger increments it on every update. The name cannot collide
- * with a field.
+ * with a field name.
  */
 export const versionColumn = '_version';
 
 /** Returns the qualified name of a field's first column. */
 export const column = (field: Pick<Field, 'name'>): string => `${record}.${quote(field.name)}`;
 
-/** Returns a field's index key: its first ORDER BY key, which is of bounded size. */
+/** Returns a field's index key: its first ORDER BY key, whose size is bounded. */
 export const indexKey = ({ name, type }: Field): string => type.order?.(quote(name))[0] ?? quote(name);
 
-/** Returns the index key that finds a field's value: the key of its lookup, if any, otherwise {@link indexKey}. */
+/** Returns the index key for finding a field's values: its lookup's key, if any, or {@link indexKey}. */
 export const lookupKey = (field: Field): string =>
   field.lookup === undefined ? indexKey(field) : indexedPrefix(lookupOf(field.lookup).key(quote(field.name)));
 
@@ -42,15 +43,15 @@ export const lookupKey = (field: Field): string =>
 export interface IndexShape {
   /** SQL expressions, for example `"organization_id"` or `left("name", 100)`. */
   readonly keys: readonly string[];
-  /** The values that the index enforces to be unique, if any. */
+  /** The kind of uniqueness that the index enforces, if any. */
   readonly kind?: 'primary key' | 'unique constraint' | 'unique';
-  /** The access method; a B-tree if absent. */
+  /** The access method. If absent, B-tree. */
   readonly method?: 'gin';
-  /** SQL condition of a partial index. */
+  /** SQL condition, if the index is partial. */
   readonly where?: string;
 }
 
-/** Returns the CREATE INDEX statement of an index that does not belong to a constraint. */
+/** Returns the CREATE INDEX statement for an index that does not belong to a constraint. */
 export function createIndexSql(
   table: string,
   name: string,

@@ -6,14 +6,14 @@ export interface OutputField extends Pick<Field, 'name'> {
 }
 
 /**
- * Writes a record from a row's columns, which have the format of PostgreSQL's DataRow message: each column's length in
- * bytes (32 bits, big-endian, -1 for null), followed by its text.
+ * Writes a record from a row's columns. The row has the format of PostgreSQL's DataRow message: for each
+ * column, its length in bytes (32 bits, big-endian, -1 for null), followed by its text.
  * @param offset position of the first column in `row`
  * @returns the position after the last column
  */
 export type RowWriter = (row: Buffer, offset: number, output: ByteOutput) => number;
 
-/** Initial capacity of an output buffer in bytes. Much larger buffers are released after use. */
+/** Initial capacity of an output buffer, in bytes. Buffers that grow much larger are released after use. */
 const initialSize = 64 * 1024;
 
 /** A growing buffer for sequential writes. */
@@ -21,7 +21,7 @@ export class ByteOutput {
   bytes: Buffer = Buffer.allocUnsafeSlow(initialSize);
   length = 0;
 
-  /** Ensures capacity for a number of additional bytes. */
+  /** Ensures capacity for this many additional bytes. */
   reserve(size: number): void {
     const required = this.length + size;
     if (required <= this.bytes.length) return;

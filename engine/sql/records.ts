@@ -4,12 +4,12 @@ import { copyBytes, type OutputField, type RowWriter, valuesSize } from './outpu
 
 const comma = ','.charCodeAt(0);
 
-/** Number of additional bytes per field: a comma and two quotes. */
+/** Additional bytes per field: a comma and two quotes. */
 const delimiterBytes = 3;
 
 /**
- * Compiles a writer of CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty string
- * becomes `""`. Numbers and booleans are written as in JSON.
+ * Compiles a writer for CSV records (RFC 4180) without line endings. Null becomes an empty cell and an empty
+ * string becomes `""`. Numbers and booleans are written as in JSON.
  */
 function csvWriter(fields: readonly OutputField[]): RowWriter {
   const encoders = fields.map(({ type }) => type.csv.encode);
@@ -33,18 +33,18 @@ function csvWriter(fields: readonly OutputField[]): RowWriter {
   };
 }
 
-/** Format in which several records are returned: elements of a JSON array, lines of JSON, or lines of CSV. */
+/** Format for several records: elements of a JSON array, lines of JSON, or lines of CSV. */
 export type Layout = 'array' | 'ndjson' | 'csv';
 
 /**
- * The columns selected by a statement: a record's columns, each with the name of its field, and additional
+ * The columns selected by a statement: one per field of the record, named after the field, and additional
  * columns.
  */
 export interface SelectedColumns {
   readonly fields: readonly OutputField[];
-  /** Names of the additional columns, which are text. */
+  /** Names of the additional columns, whose values are text. */
   readonly additional?: readonly string[];
-  /** Fields whose values in the last row are returned, after the number of rows. */
+  /** Fields whose values in the last row are returned after the number of rows. */
   readonly last?: readonly string[];
   /** Default: `array`. */
   readonly layout?: Layout;
@@ -52,21 +52,21 @@ export interface SelectedColumns {
 
 /** Writes a statement's rows as text. */
 export interface RecordWriter {
-  /** Writes a row's record. */
+  /** Writes the record in a row. */
   readonly write: RowWriter;
   /** Separator between two records. */
   readonly between: Uint8Array;
   /** Column indexes of the `last` fields. Undefined if neither their values nor the number of rows are returned. */
   readonly last: readonly number[] | undefined;
   /**
-   * A statement that returns all records in one row. Its columns are the records' JSON separated by commas, the number
-   * of rows and the `last` values if requested, and the last row's additional columns. Undefined for layouts other than
-   * `array`.
+   * A statement that returns all records in one row. Its columns are the comma-separated JSON of the
+   * records, the number of rows and the `last` values if requested, and the additional columns of the last
+   * row. Undefined for layouts other than `array`.
    */
   readonly asJson: string | undefined;
 }
 
-/** Separators between two records, by layout. */
+/** Separators between two records, keyed by layout. */
 export const separators: Readonly<Record<Layout, string>> = { array: ',', ndjson: '\n', csv: '\r\n' };
 
 /** Compiles the writer for a statement's records. */
@@ -97,7 +97,7 @@ export function recordsAsJson(text: string, { fields, additional = [], last }: S
 
 const [closingBrace, nullText] = [Buffer.from('}'), Buffer.from('null')];
 
-/** Compiles a writer of JSON objects. */
+/** Compiles a writer for JSON objects. */
 function rowWriter(fields: readonly OutputField[]): RowWriter {
   const keys = fields.map(({ name }, index) =>
     Uint8Array.from(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),

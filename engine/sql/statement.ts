@@ -6,21 +6,21 @@ import { type RecordWriter, recordWriter, type SelectedColumns } from './records
 export type BoundValue = ParameterText | readonly ParameterText[];
 
 /**
- * The scheduling class of a statement, known when it is compiled. Admission (engine/database/admission.ts) limits the
- * number of concurrent statements per lane. Statements in `read` and `list` are always short and can share a
- * connection.
+ * A statement's scheduling class, determined when it is compiled. Admission (engine/database/admission.ts)
+ * limits the number of concurrent statements per lane. Statements in `read` and `list` are always short and
+ * can share a connection.
  * - `read`: reads one record by its key.
  * - `write`: writes one record by its key, and can wait for a lock.
  * - `batch`: writes up to a thousand records.
  * - `list`: reads one of the first pages of a list from an index.
  * - `deep`: reads a later page of a list.
- * - `scan`: takes time proportional to the number of the organization's records.
+ * - `scan`: takes time proportional to the organization's number of records.
  * - `export`: reads a batch of a complete list.
  */
 export type Lane = 'read' | 'write' | 'batch' | 'list' | 'deep' | 'scan' | 'export';
 
 /**
- * SQL with a request's values. PostgreSQL caches the plan of a named statement, but plans an unnamed
+ * SQL with the values from a request. PostgreSQL caches the plan of a named statement, but plans an unnamed
  * statement for each execution.
  */
 export interface Statement {
@@ -28,38 +28,37 @@ export interface Statement {
   readonly text: string;
   readonly lane: Lane;
   readonly values: readonly BoundValue[];
-  /** Converts the statement's rows to text. Absent if the caller uses the rows themselves. */
+  /** Converts the statement's rows to text. Absent if the caller uses the unconverted rows. */
   readonly records?: RecordWriter;
-  /** The same statement for several inputs, if available. */
+  /** The statement's batch form for several inputs, if available. */
   readonly many?: BatchStatement;
 }
 
 /**
- * The batch form of a statement, which processes several inputs. Each parameter is an array with the values of all
- * inputs. The first column of each result row is the index of the input, starting at 1.
+ * The batch form of a statement, which processes several inputs. Each parameter is an array of values, one
+ * per input. The first column of each result row is the input's index, starting at 1.
  */
 interface BatchStatement {
   readonly name: string;
   readonly text: string;
   /**
-   * Number of leading values that identify the row to change. Two inputs in the same batch must not identify the same
+   * Number of leading values that identify the row to change. No two inputs in a batch can identify the same
    * row.
    */
   readonly differ: number;
   /**
-   * Whether an input can produce several rows, which are then consecutive. Otherwise, each input produces at most one
-   * row.
+   * Whether an input can produce several consecutive rows. Otherwise, each input produces at most one row.
    */
   readonly lists: boolean;
 }
 
 /**
  * Returns the placeholder ("$1", "$2", …) for an input value. Returns the same placeholder for the same
- * function, so a value that is used twice is only sent once.
+ * function, so a value that is used twice is sent only once.
  */
 export type Placeholder<Input> = (value: (input: Input) => BoundValue) => string;
 
-/** A statement prepared at startup. `bind` adds a request's values. */
+/** A statement prepared at startup. `bind` adds the values from a request. */
 export interface Prepared<Input> {
   readonly name: string;
   readonly text: string;
@@ -67,21 +66,21 @@ export interface Prepared<Input> {
   readonly bind: (input: Input) => Statement;
 }
 
-/** Name of the common table expression that contains a batch's inputs. Its column names start with an underscore. */
+/** Name of the common table expression with a batch's inputs. Column names start with an underscore. */
 export const inputs = '_in';
 /** SQL expression for an input's index, which must be the first column of each row. */
 export const inputIndex = `${inputs}."_number"::text`;
 
-/** Functions and options that build a statement's batch form. */
+/** Functions and options for building a statement's batch form. */
 export interface BatchForm<Input> {
   /**
    * Returns the SQL that follows the common table expression with the inputs: additional expressions, each
-   * with a leading comma, and the main statement. The first column of its rows must be {@link inputIndex}.
+   * preceded by a comma, and the main statement. The first column it returns must be {@link inputIndex}.
    * Placeholders refer to columns of the inputs. The batch form must use the same placeholders in the same
    * order as the single form.
    */
   readonly write: (placeholder: Placeholder<Input>) => string;
-  /** Additional columns for the inputs, each with a trailing comma. */
+  /** Additional columns for the inputs, each followed by a comma. */
   readonly columns?: string;
   /** See `differ` in {@link BatchStatement}. */
   readonly differ: number;
@@ -90,11 +89,11 @@ export interface BatchForm<Input> {
 }
 
 /**
- * Prepares a statement. Its text and parameters are written together, so that parameter positions cannot get
- * out of step, for example:
+ * Prepares a statement. Its text and parameters are written together, so that their positions always match,
+ * for example:
  * `prepare('user', 'read', ($) => `select … where id = ${$((input) => input.id)}::bigint`)`.
- * @param name a name that is unique to the text, or an empty string for an unnamed statement
- * @param selectedColumns the selected columns, if its rows are records
+ * @param name a name that is unique to this SQL text, or an empty string for an unnamed statement
+ * @param selectedColumns the selected columns, if the rows are records
  * @param many builds the batch form, if the statement has one
  */
 export function prepare<Input>(
@@ -118,7 +117,7 @@ export function prepare<Input>(
   });
 }
 
-/** Returns a statement's text and the functions that return its placeholders' values. */
+/** Returns a statement's text and the functions that return the values for its placeholders. */
 function writeText<Input>(
   write: (placeholder: Placeholder<Input>) => string,
   placeholder: (position: number) => string,

@@ -33,7 +33,7 @@ export function link(column: string, to: string, options: Record<string, unknown
   };
 }
 
-/** Returns the column `<name>_id` with its foreign key to a row of the same organization. */
+/** Returns the column `<name>_id` with its foreign key to a row in the same organization. */
 export function tenantLink(
   table: string,
   name: string,
@@ -63,8 +63,8 @@ export function tenantLink(
 export const tenant = () => link('organization_id', 'crm_organizations', { primary: true });
 
 /**
- * Placement of a table in a database distributed by organization (`crm citus`), if the table's rows are not
- * stored with the organization's other rows. `everywhere` replicates small tables that are read before the
+ * Placement of a table in a database distributed by organization (`crm citus`) if its rows are not stored
+ * with the organization's other rows. `everywhere` replicates small tables that are read before the
  * organization is known. `coordinator` is for tables with statements across all organizations.
  */
 type Placement = 'everywhere' | 'coordinator';
@@ -78,12 +78,12 @@ type NamedIndex = IndexShape & { readonly name: string };
 
 const indexesByTable = new WeakMap<EntitySchema, readonly NamedIndex[]>();
 
-/** Declares a table's indexes, of which MikroORM's entity contains only the statements. */
+/** Declares a table's indexes as data, because the MikroORM entity contains only their statements. */
 export const declareIndexes = (entity: EntitySchema, indexes: readonly NamedIndex[]): void => {
   indexesByTable.set(entity, indexes);
 };
 
-/** Returns a table's declared indexes by name. */
+/** Returns a table's declared indexes, keyed by name. */
 export const declaredIndexes = (entity: EntitySchema): Readonly<Record<string, IndexShape>> =>
   Object.fromEntries((indexesByTable.get(entity) ?? []).map(({ name, ...index }) => [name, index]));
 
@@ -92,19 +92,19 @@ const [resourceColumnsByTable, resourcePathsByTable] = [
   new WeakMap<EntitySchema, readonly string[]>(),
 ];
 
-/** Returns a table's columns that contain resource names, which must be updated when a resource is renamed. */
+/** Returns the table's columns containing resource names, which are updated when a resource is renamed. */
 export const resourceColumns = (entity: EntitySchema): readonly string[] =>
   resourceColumnsByTable.get(entity) ?? [];
 
 /**
- * Returns a table's columns that contain paths that start with a resource name, for example `leads` and `leads/batch`.
+ * Returns the table's columns containing paths that start with a resource name, for example `leads/batch`.
  */
 export const resourcePaths = (entity: EntitySchema): readonly string[] =>
   resourcePathsByTable.get(entity) ?? [];
 
 /** The columns of a table that can contain personal data, and how to erase the data. */
 interface PersonalData {
-  /** Name that messages use for the rows. */
+  /** Name of the rows in messages. */
   readonly label: string;
   /** Text columns to search and clear. */
   readonly columns: readonly string[];

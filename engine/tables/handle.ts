@@ -20,7 +20,7 @@ export type Tables = Kysely<TableRows>;
 
 const handles = new WeakMap<Database['orm'], Tables>();
 
-/** Returns a query builder without a transaction. Each statement waits for a slot of the request's organization. */
+/** Returns a query builder without a transaction. Each statement waits for a slot for its organization. */
 export function tablesOf(database: Database): Tables {
   let tables = handles.get(database.orm);
   if (tables === undefined) {
@@ -48,16 +48,16 @@ export const inSnapshot = <T>(
     }),
   );
 
-/** Runs a statement in a transaction. @returns the `id` in its first row, if any */
+/** Runs a statement in a transaction. @returns the `id` in the first result row, if any */
 export async function runForId(tables: Tables, { text, values }: Statement): Promise<string | undefined> {
   const { rows } = await tables.executeQuery<{ id: string }>(CompiledQuery.raw(text, [...values]));
   return rows[0]?.id;
 }
 
-/** Runs a statement and rolls it back. @returns its error, including errors of deferred constraints, or undefined */
+/** Runs a statement and rolls it back. @returns its error, if any, even from a deferred constraint */
 type Attempt = (statement: Statement) => Promise<unknown>;
 
-/** Runs work with a function that tries individual statements. Rolls back everything afterwards. */
+/** Calls `work` with a function that tries individual statements. Rolls everything back afterwards. */
 export async function tryStatements<T>(
   database: Pick<Database, 'orm' | 'admission'>,
   work: (attempt: Attempt) => Promise<T>,
@@ -98,8 +98,7 @@ function admittedDialect({ orm, admission }: Database): Dialect {
       const executor = orm.em.fork().getKysely<TableRows>().getExecutor();
       const useConnection = (connection: DatabaseConnection) =>
         new Promise<void>((release) => {
-          // Runs statements in this async context because this context owns the slot and the caller's does
-          // not.
+          // Statements run in this async context, because it owns the slot and the caller's context does not.
           const runInContext = AsyncLocalStorage.snapshot();
           const admittedConnection: AdmittedConnection = {
             executeQuery: (query) => runInContext(() => connection.executeQuery(query)),

@@ -1,4 +1,4 @@
-// Tables: declares and queries the tables of modules, including organizations.
+// Tables: declares and queries module tables, including organizations.
 // May import errors, fields, sql, database.
 
 export {

@@ -6,8 +6,8 @@ const rejectedCharacters = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
 
 /**
  * Validates and trims a name entered by a user. Names are displayed next to other text and in emails, so they
- * must be a single line and must not affect how the text around them is displayed.
- * @param label the beginning of the error message, for example "the name"
+ * must be a single line and must not affect how surrounding text is displayed.
+ * @param label the start of the error message, for example "the name"
  * @throws UserError if the name cannot be stored and displayed
  */
 export function displayName(input: string, label: string): string {
@@ -24,7 +24,7 @@ export function displayName(input: string, label: string): string {
   return name;
 }
 
-/** Replaces characters that {@link displayName} rejects with spaces, for text that was stored without validation. */
+/** Replaces characters that {@link displayName} rejects with spaces, for text stored without validation. */
 export const singleLine = (text: string): string =>
   text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').trim();
 

@@ -2,7 +2,7 @@ import { UserError } from '../errors.ts';
 import { bigintColumn, defineTable, identity, now, textColumn } from './columns.ts';
 import type { Tables } from './handle.ts';
 
-/** Table of organizations. Rows of most other tables belong to an organization. */
+/** The organizations table. Rows in most other tables belong to an organization. */
 export const organizations = defineTable(
   'crm_organizations',
   { id: identity, slug: textColumn, name: textColumn, created_at: now },
@@ -10,9 +10,9 @@ export const organizations = defineTable(
 );
 
 /**
- * Former slugs of organizations. They stay reserved, even after the organization is deleted, because configuration and
- * links can still contain them. The table does not have `organization_id`, so that deleting an organization keeps its
- * slugs.
+ * Former slugs of organizations. Slugs remain reserved even after the organization is deleted, because
+ * configuration and links can still contain them. The table does not have `organization_id`, so that slugs
+ * are kept when an organization is deleted.
  */
 export const formerSlugs = defineTable(
   'crm_former_slugs',
@@ -20,7 +20,7 @@ export const formerSlugs = defineTable(
   { indexes: [{ name: 'crm_former_slugs_holder', properties: ['holder_id'] }] },
 );
 
-/** Returns the ID of the organization with a current or former slug. Without a slug, returns the lowest ID. */
+/** Returns the ID of the organization with this current or former slug, or the lowest ID without a slug. */
 export async function findOrganization(
   tables: Tables,
   slug: string | undefined,
@@ -73,7 +73,7 @@ export async function slugsOf(tables: Tables, id: string): Promise<readonly stri
 }
 
 /**
- * Returns the ID of the organization with a slug.
+ * Returns the ID of the organization with this slug.
  * @throws UserError if no organization has the slug
  */
 export async function organizationId(tables: Tables, slug: string): Promise<string> {

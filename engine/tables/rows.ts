@@ -6,13 +6,13 @@ import type { Tables } from './handle.ts';
 export interface RowSource<Row extends { readonly id: string }> {
   /** The tables and their joins. */
   readonly from: string;
-  /** Column with the ID of the organization or user to which a row belongs. */
+  /** Column that contains the ID of the organization or user to which a row belongs. */
   readonly owner: string;
   /** Condition that applies to every list. */
   readonly where?: string;
-  /** Expression for each property of a row. `id` is unique within an owner. */
+  /** SQL expression for each property of a row. `id` is unique per owner. */
   readonly columns: { readonly [Name in keyof Row]-?: string };
-  /** Text expressions that are searched. */
+  /** SQL expressions for the text to search. */
   readonly search?: readonly string[];
   /** Default order, which must be unique. It also breaks ties in any other order. */
   readonly order: string;
@@ -33,13 +33,13 @@ interface RowQuery {
 /** Maximum number of words in a search. Additional words are ignored. */
 const maxWords = 10;
 
-/** Returns the condition for one word, using the default collation, which ignores case in all alphabets. */
+/** Returns the condition for one word. With the default collation, case is ignored in all alphabets. */
 const contains = (search: readonly string[], word: string) =>
   isStorable(word)
     ? sql`strpos(lower(${sql.raw(`concat_ws(E'\\n', ${search.join(', ')}) collate "default"`)}), lower(${word}::text)) > 0`
     : sql`false`;
 
-/** Returns the FROM and WHERE clauses. The owner is part of every statement. */
+/** Returns the FROM and WHERE clauses. Every statement is limited to the owner's rows. */
 function matching<Row extends { readonly id: string }>(
   { from, owner, where, search = [] }: RowSource<Row>,
   ownerId: string,
@@ -71,7 +71,7 @@ export function rowsStatement<Row extends { readonly id: string }>(
     order by ${sql.raw(order + source.order)} ${page}`;
 }
 
-/** Lists an owner's rows. IDs are decimal text, times are Date. */
+/** Lists an owner's rows. IDs are decimal text, times are Date objects. */
 export const listRows = async <Row extends { readonly id: string }>(
   tables: Tables,
   source: RowSource<Row>,

@@ -1,8 +1,8 @@
 import type { Generated } from 'kysely';
 
 /**
- * Row types of the modules' tables, as returned by queries: IDs are decimal text, and times are Date. Each
- * module adds its own tables by declaration merging.
+ * Row types for the module tables, as returned by queries: IDs are decimal text, and times are Date objects.
+ * Each module adds its own tables through declaration merging.
  */
 export interface TableRows {
   crm_organizations: { id: Generated<string>; slug: string; name: string; created_at: Generated<Date> };

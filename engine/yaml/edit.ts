@@ -1,13 +1,14 @@
 import { isMap, isNode, isScalar, isSeq, type Node, parseDocument, type YAMLMap } from 'yaml';
 
-/** The end offset of a node and its indentation in spaces. */
+/** A node's end offset, and its indentation in spaces. */
 interface NodeEnd {
   readonly end: number;
   readonly indentation: number;
 }
 
 /**
- * Appends an entry to a top-level map in a YAML file. The rest of the file is unchanged, including whitespace.
+ * Appends an entry to a top-level map in a YAML file. The rest of the file, including whitespace, is
+ * unchanged.
  * @param entry a single line of YAML
  */
 export function withEntry(text: string, section: string, key: string, entry: string): string {
@@ -26,7 +27,7 @@ export function withEntry(text: string, section: string, key: string, entry: str
   );
 }
 
-/** Like {@link withEntry}, but appends an item to a top-level list. Creates the list if it is missing. */
+/** Appends an item to a top-level list, which is created if it is missing. See {@link withEntry}. */
 export function withItem(text: string, section: string, item: string): string {
   const value = sectionOf(text, section);
   if (value === undefined) return append(text, `${section}: [${item}]`);
@@ -60,7 +61,7 @@ function insertAfterLine(text: string, { end, indentation }: NodeEnd, line: stri
   return `${before}${' '.repeat(indentation)}${line}${ending}${lineBreak === -1 ? '' : text.slice(lineBreak + 1)}`;
 }
 
-/** Inserts an item into a list or map in flow style, before the closing bracket. */
+/** Inserts an item before the closing bracket of a list or map in flow style. */
 function insertInBrackets(text: string, collection: Node, last: Node | undefined, item: string): string {
   if (last !== undefined) return `${text.slice(0, endOf(last))}, ${item}${text.slice(endOf(last))}`;
   const [start, end] = [collection.range?.[0] ?? 0, endOf(collection)];

@@ -15,7 +15,7 @@ import {
 import { UserError } from '../errors.ts';
 import { findSyntaxIssues, type SyntaxIssue, tooDeep } from './syntax.ts';
 
-/** YAML text, with the file name used in messages. */
+/** YAML text, and the file name to use in messages. */
 export interface Source {
   readonly file: string;
   readonly text: string;
@@ -122,7 +122,7 @@ function aliases(document: Document): SyntaxIssue[] {
 
 const pairs = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
-/** Returns the pairs of a map by key. The result is cached, because files can have thousands of fields. */
+/** Returns a map's pairs, indexed by key. The result is cached because files can have thousands of fields. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   const cached = pairs.get(map);
   if (cached !== undefined) return cached;
@@ -154,7 +154,7 @@ function offsetOf(document: Document, { path, key }: Target): number {
   return offset;
 }
 
-/** Returns whether data has a value at a path. */
+/** Returns whether the data has a value at a path. */
 export function hasPath(data: unknown, path: readonly (string | number)[]): boolean {
   let value = data;
   for (const step of path) {
@@ -167,8 +167,8 @@ export function hasPath(data: unknown, path: readonly (string | number)[]): bool
 const maxBytes = 1024 * 1024;
 
 /**
- * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files are reported
- * too.
+ * Reads a YAML file. Encoding and size issues are returned in the source, so that issues in other files can
+ * also be reported.
  * @throws NodeJS.ErrnoException if the file cannot be read
  */
 export async function readYaml(path: string): Promise<Source> {
@@ -187,7 +187,7 @@ export async function readYaml(path: string): Promise<Source> {
     if (bytes[0] === 0xff || bytes[0] === 0xfe) {
       return unreadable('the file is UTF-16. Save it as UTF-8.');
     }
-    // Lenient decoding marks the first invalid byte with U+FFFD. The text before it is unaffected.
+    // Lenient decoding replaces invalid bytes with U+FFFD. The text before the first one is unaffected.
     const before = bytes.toString('utf8').split('\ufffd', 1)[0] ?? '';
     const lines = before.split('\n');
     return unreadable(

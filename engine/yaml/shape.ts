@@ -2,7 +2,7 @@ import { type AnySchema, type ErrorObject, Ajv2020 as Validator } from 'ajv/dist
 import type { Parsed, YamlIssue } from './load.ts';
 import { didYouMean, formatValue, nearest, snakeCase, suggestion } from './words.ts';
 
-/** Checks whether a file matches a schema, and adds every violation to `issues`. */
+/** Returns whether a file matches a schema, and adds every violation to `issues`. */
 type Shape<T> = (parsed: Parsed, issues: YamlIssue[]) => parsed is Parsed & { data: T };
 
 /**
@@ -15,10 +15,10 @@ export type AlternativeFor = (
   value?: unknown,
 ) => string | undefined;
 
-/** Skips the meta-schema, which would slow down every start. Strict mode rejects unknown keywords anyway. */
+/** Skips meta-schema validation, which would slow down every start. Strict mode rejects unknown keywords. */
 const withoutMetaSchema = { validateSchema: false } as const;
 
-/** Skips code optimization, which takes longer than it saves, because each file is checked only once. */
+/** Skips code optimization. Each file is checked only once, so optimizing would take longer than it saves. */
 const withoutOptimization = { code: { optimize: false } } as const;
 
 /**
@@ -59,9 +59,10 @@ export function shape<T>(schema: AnySchema, advice: AlternativeFor = () => undef
         : [];
     });
     for (const error of errors) {
-      // If there is advice about an unknown key of a list item, errors about its missing keys are redundant.
+      // If there is advice about an unknown key in a list item, errors about the item's missing keys are
+      // redundant.
       if (error.keyword === 'required' && advisedPaths.includes(error.instancePath)) continue;
-      // A misspelled key is reported as such, not as a missing key.
+      // A misspelled key is reported as misspelled, not as missing.
       const missing = `${error.instancePath} ${error.params.missingProperty}`;
       if (error.keyword === 'required' && misspelledKeys.includes(missing)) continue;
       // Values below an invalid name will be checked after the name is fixed.
@@ -95,14 +96,14 @@ const pathOf = (pointer: string): (string | number)[] =>
 /** Escapes a segment of a JSON Pointer. */
 const escapePointer = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Keywords of a subschema that are used in messages. */
+/** Keywords in a subschema that are used in messages. */
 interface Subschema {
   readonly 'x-expected'?: string;
   readonly properties?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Converts an Ajv error to issues. Returns an empty list for errors that are a consequence of another error.
+ * Converts an Ajv error to issues. Returns an empty list for an error caused by another error.
  * @param pattern the pattern for names, if a name is invalid
  */
 function describe(parsed: Parsed, error: ErrorObject, advice: AlternativeFor, pattern: string): YamlIssue[] {
@@ -189,18 +190,18 @@ function unknownKey(
 const missingSpacePattern = /^([\w-]+):(\S.*)$/;
 const missingSpaceMessage = (key: string): string => `missing space after the colon in "${key}"`;
 
-/** Returns the known key that an unknown key is probably a misspelling of. */
+/** Returns the known key that was probably intended by an unknown key. */
 const findIntendedKey = (key: string, { properties = {} }: Subschema): string | undefined =>
   missingSpacePattern.exec(key)?.[1] ?? nearest(key, Object.keys(properties));
 
-/** Suggests the name in snake case if the result matches the pattern. */
+/** Suggests a snake-case version of the name if it matches the pattern. */
 function snakeHint(name: string, pattern: string): string {
   const snake = snakeCase(name);
   const isName = snake !== name && snake.length > 1 && /^[\w .-]{2,40}$/.test(name);
   return isName && new RegExp(pattern, 'u').test(snake) ? didYouMean(snake) : '';
 }
 
-/** Returns the items that repeat an earlier item. */
+/** Returns the items that are equal to an earlier item. */
 function repeatedItems(items: readonly unknown[]): { index: number; value: unknown }[] {
   const seen = new Set<string>();
   return items.flatMap((value, index) => {
@@ -227,7 +228,7 @@ const typeWords = (types: unknown): string =>
     .map((type) => typeNames[String(type)] ?? String(type))
     .join(' or ');
 
-/** Describes a value of the wrong type. Adds advice, or the same value written in the right type. */
+/** Describes a value of the wrong type, and adds advice or the same value converted to the right type. */
 function describeActual({ schema, parentSchema, data }: ErrorObject, advice: string | undefined): string {
   const hint =
     advice === undefined
@@ -237,7 +238,7 @@ function describeActual({ schema, parentSchema, data }: ErrorObject, advice: str
 }
 
 /**
- * Suggests the same value written in the right type.
+ * Suggests the same value converted to the right type.
  * @param pattern a regular expression that strings must match
  */
 function alternativeHint(data: unknown, [type, ...others]: readonly string[], pattern: unknown): string {
@@ -277,14 +278,14 @@ function limitWords({ keyword, params, message }: ErrorObject): string {
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns a schema that requires the consequence if the condition is met. */
+/** Returns a schema that requires `consequence` to match if `condition` matches. */
 export const implies = (condition: Schema, consequence: Schema): Schema => ({
   if: condition,
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  // biome-ignore lint/suspicious/noThenProperty: a JSON Schema keyword
   then: consequence,
 });
 
-/** Returns a condition that requires a key to have a value. */
+/** Returns a condition that requires a key to have this value. */
 export const hasKey = (key: string, value: unknown): Schema => ({
   required: [key],
   properties: { [key]: { const: value } },

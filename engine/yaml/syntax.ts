@@ -1,6 +1,6 @@
 import { CST, type Document, isMap, isScalar, Lexer, type YAMLError } from 'yaml';
 
-/** A syntax issue, with its offset in the text and a message that explains how to fix it. */
+/** A syntax issue: its offset in the text, and a message that explains how to fix it. */
 export interface SyntaxIssue {
   readonly offset: number;
   readonly message: string;
@@ -19,7 +19,7 @@ export const tooDeep = 'the file is nested too deeply';
 
 const tabMessage = 'this line is indented with a tab. YAML allows only spaces.';
 
-/** Returns the syntax issues of a text in order, up to the first issue that makes the rest unreadable. */
+/** Returns the syntax issues in a text, in order, up to the first that makes the rest unreadable. */
 export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[] {
   const conflict = /^<{7}(?: |$)/m.exec(text);
   if (conflict !== null) {
@@ -30,7 +30,7 @@ export function findSyntaxIssues(text: string, document: Document): SyntaxIssue[
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
   const fatalIndex = errors.findIndex(({ code }) => !recoverableCodes.has(code));
   if (fatalIndex === -1) return errors.map((error) => toIssue(text, document, error));
-  // If several errors have the same position, these codes have the most specific messages.
+  // If several errors share a position, the errors with these codes have the most specific messages.
   const candidates = errors.filter(({ pos }) => pos[0] === errors[fatalIndex]?.pos[0]);
   const specific = ['BLOCK_IN_FLOW', 'MISSING_CHAR'].flatMap(
     (code) => candidates.find((error) => error.code === code) ?? [],
@@ -86,7 +86,7 @@ function toIssue(text: string, document: Document, { code, pos, message }: YAMLE
 /** Shortens text for a message. */
 const shorten = (text: string): string => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
 
-/** Returns the rest of a value on its line, without delimiters. */
+/** Returns the value at an offset, up to the end of the line and without delimiters. */
 const valueAt = (text: string, offset: number): string =>
   shorten(/^[^\n,}\]]*/.exec(text.slice(offset))?.[0].trimEnd() ?? '');
 
@@ -112,8 +112,8 @@ function duplicateKeyMessage(text: string, document: Document, offset: number): 
 const lineOf = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
 /**
- * Describes an unexpected ": ", which is caused by a missing comma before a key or by a string that needs
- * quotes.
+ * Describes an unexpected ": ", which is caused by a missing comma before a key or by an unquoted string that
+ * needs quotes.
  */
 function colonIssue(text: string, start: number): SyntaxIssue {
   const offset = start + (/^ */.exec(text.slice(start))?.[0].length ?? 0);
@@ -141,7 +141,7 @@ interface OpenBracket {
   comment?: string;
 }
 
-/** Control characters that the lexer uses as tokens of their own. */
+/** Control characters that the lexer uses as separate tokens. */
 const marks = new Set<string>([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
 
 /** Returns the innermost bracket or quote that is still open at an offset, if any. */

@@ -21,16 +21,16 @@ const normalize = (word: string): string => word.toLowerCase().replace(/[\s_-]/g
 /** Sorts letters, so that words with transposed letters are equal. */
 const sortLetters = (word: string): string => [...word].sort().join('');
 
-/** Returns `. Did you mean "…"?` if a candidate is close, or an empty string otherwise. */
+/** Returns `. Did you mean "…"?` if a candidate is close, or an empty string. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const candidate = nearest(word, candidates);
   return candidate === undefined ? '' : didYouMean(candidate);
 }
 
-/** Maximum number of listed candidates. */
+/** Maximum number of candidates to list. */
 const maxListed = 12;
 
-/** Returns a {@link suggestion}. If no candidate is close and there are only a few, lists the candidates. */
+/** Returns a {@link suggestion}, or lists the candidates if none is close and there are only a few. */
 export function suggestionOrList(word: string, candidates: readonly string[]): string {
   const hint = suggestion(word, candidates);
   if (hint !== '' || candidates.length === 0 || candidates.length > maxListed) return hint;

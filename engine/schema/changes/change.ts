@@ -62,7 +62,7 @@ export interface RenameTable extends TableChange<'renameTable'> {
   readonly triggers: readonly string[];
 }
 
-/** Drops a table with its rows, and the functions of its triggers. */
+/** Drops a table and its rows, and the functions of its triggers. */
 export interface DropTable extends TableChange<'dropTable'> {
   readonly triggers: readonly string[];
 }
@@ -77,7 +77,7 @@ export interface RenameColumn extends ColumnChange<'renameColumn'> {
   readonly to: string;
 }
 
-/** Alters the types of columns in place, which rewrites the table. */
+/** Alters column types in place, which rewrites the table. */
 export interface AlterTypes extends TableChange<'alterTypes'> {
   readonly columns: readonly RetypedColumn[];
 }
@@ -89,7 +89,7 @@ export interface RetypedColumn extends Pick<ColumnShape, 'type' | 'collation'> {
   readonly using: string;
 }
 
-/** Drops columns with their values. */
+/** Drops columns and their values. */
 export interface DropColumns extends TableChange<'dropColumns'> {
   readonly columns: readonly string[];
 }
@@ -101,7 +101,7 @@ export interface Nullability extends ColumnChange<'nullability'> {
 
 /** Sets or drops a column's default for new rows. */
 export interface Default extends ColumnChange<'default'> {
-  /** SQL expression; null to drop the default. */
+  /** SQL expression, or null to drop the default. */
   readonly value: string | null;
 }
 
@@ -110,12 +110,12 @@ export interface CreateIndex extends PartChange<'createIndex'> {
   readonly index: IndexShape;
 }
 
-/** Drops an index, or the constraint it belongs to. */
+/** Drops an index, or the constraint to which it belongs. */
 export interface DropIndex extends PartChange<'dropIndex'> {
   readonly constraint?: true;
 }
 
-/** Renames an index, or the constraint it belongs to. */
+/** Renames an index, or the constraint to which it belongs. */
 export interface RenameIndex extends Rename<'renameIndex'> {
   readonly constraint?: true;
 }
@@ -145,19 +145,19 @@ export interface Check extends TableChange<'check'> {
   readonly name: string;
   /** Completes "leads.score … in 3 records". */
   readonly says: string;
-  /** SQL condition. */
+  /** SQL condition that matches invalid records. */
   readonly where: string;
 }
 
-/** Sets a column in the rows that match a condition, or in which it is null. */
+/** Sets a column in the rows that match a condition or, without a condition, in which it is null. */
 export interface Backfill extends ColumnChange<'backfill'> {
-  /** SQL expression. */
+  /** SQL expression for the new value. */
   readonly value: string;
-  /** SQL condition; absent if the column must be null. */
+  /** SQL condition. If absent, selects the rows in which the column is null. */
   readonly where?: string;
 }
 
-/** Replaces a renamed resource's name in the rows of a table. */
+/** Replaces the old name of a renamed resource in a table's rows. */
 export interface RenameValues extends ColumnChange<'renameValues'> {
   readonly from: string;
   readonly to: string;
@@ -165,22 +165,22 @@ export interface RenameValues extends ColumnChange<'renameValues'> {
   readonly paths?: true;
 }
 
-/** A hand-written statement. It runs as written, while older nodes are running as well. */
+/** A hand-written statement. It runs as written, even while older nodes are running. */
 export interface Raw {
   readonly kind: 'raw';
   readonly sql: string;
-  /** The table it affects, if declared. */
+  /** The table that the statement affects, if declared. */
   readonly table?: string;
-  /** Its effects, if declared. */
+  /** The statement's effects, if declared. */
   readonly effects?: Effects & { readonly says: string };
 }
 
 /**
- * Changes the types of a table's columns, with everything that depends on them. On a table in use, a second column with
- * the new type is backfilled and indexed, and then swapped with the first one.
+ * Changes the types of a table's columns and everything that depends on them. On a table in use, a second
+ * column with the new type is backfilled and indexed, then swapped with the first.
  */
 export interface RetypeColumns extends TableChange<'retypeColumns'> {
-  /** The changes that are made in place if the table is empty, in order. */
+  /** The changes to make in place if the table is empty, in order. */
   readonly changes: readonly SimpleChange[];
 }
 

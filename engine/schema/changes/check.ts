@@ -4,7 +4,7 @@ import { changeEffects } from './effects.ts';
 import type { Kind } from './kind.ts';
 import { text } from './rules.ts';
 
-/** SQLSTATE raised by a migration that fails because of stored values. */
+/** SQLSTATE raised if a migration fails because of stored values. */
 export const checkSqlState = 'CRM01';
 
 export const check: Kind<Check> = {

@@ -15,7 +15,7 @@ export const dropColumns: Kind<DropColumns> = {
   ],
   risk: () => changeEffects('ACCESS EXCLUSIVE', 'nothing', 'destructive', 'needs a restart'),
   describe: () => `drops the column with all its values; ${contractNote}`,
-  // Additional columns are dropped with their field.
+  // Additional columns are dropped together with their field.
   drops: ({ table, columns }) =>
     columns.filter((column) => firstColumn(column, columns) === column).map((column) => ({ table, column })),
   // Updated nodes no longer write these columns, so they must be nullable.

@@ -19,7 +19,7 @@ export const dropTable: Kind<DropTable> = {
   compatibility: (change) => ({ now: [raw(dropLinksSql(change.table))], contract: [change] }),
 };
 
-/** Returns SQL that drops a table's foreign keys, so that updated nodes can delete records that its rows refer to. */
+/** Returns SQL that drops a table's foreign keys, so that updated nodes can delete referenced records. */
 const dropLinksSql = (table: string): string => `do $links$ declare link text; begin
   for link in select conname from pg_constraint where conrelid = to_regclass('${quote(table)}') and contype = 'f' loop
     execute format('alter table ${quote(table)} drop constraint %I', link);

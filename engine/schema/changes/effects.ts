@@ -1,4 +1,4 @@
-/** Lock modes of tables, weakest first. */
+/** Table lock modes, weakest first. */
 export const lockModes = [
   'none',
   'ACCESS SHARE',
@@ -11,10 +11,10 @@ export const lockModes = [
   'ACCESS EXCLUSIVE',
 ] as const;
 
-/** Lock mode of a table. */
+/** A table lock mode. */
 export type LockMode = (typeof lockModes)[number];
 
-/** Risk of a change for concurrent requests, or a reason why it can fail. */
+/** A risk that a change poses to concurrent requests, or a reason it can fail. */
 export type Risk = (typeof riskNames)[number];
 export const riskNames = ['destructive', 'data-dependent', 'blocking', 'needs a restart'] as const;
 
@@ -36,7 +36,7 @@ export const changeEffects = (
   ...risks: readonly Risk[]
 ): Effects => ({ lock, touches, risks });
 
-/** Effects of a change that only writes the catalog. */
+/** Effects of a change that writes only to the catalog. */
 export const catalogOnly = changeEffects('ACCESS EXCLUSIVE');
 
 /** Returns the stronger of two lock modes. */

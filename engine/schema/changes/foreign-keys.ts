@@ -6,7 +6,7 @@ import { catalogOnly, changeEffects } from './effects.ts';
 import { type Kind, validateNote, without, withTable } from './kind.ts';
 import { foreignKeyRule, text } from './rules.ts';
 
-/** Returns the clause of ALTER TABLE that adds a foreign key. */
+/** Returns the ALTER TABLE clause that adds a foreign key. */
 export const foreignKeySql = (
   name: string,
   { columns, to, toColumns, onDelete = 'no action' }: ForeignKeyShape,

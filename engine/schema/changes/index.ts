@@ -1,4 +1,4 @@
-// Changes: the kinds of changes to the tables, each with its statements, risk and online form.
+// Changes: the kinds of table changes, each with its statements, risk and online form.
 
 import type { TableShapes } from '../../database/index.ts';
 import type { Change } from './change.ts';
@@ -9,22 +9,22 @@ import { simpleKinds } from './simple.ts';
 
 type ChangeOf<K extends Change['kind']> = Extract<Change, { kind: K }>;
 
-/** All kinds of changes. */
+/** All kinds of changes, keyed by name. */
 const kinds: { readonly [K in Change['kind']]: Kind<ChangeOf<K>> } = { ...simpleKinds, retypeColumns };
 
 const changeList = listOf(changeAmong(kinds));
 
-/** Returns what is wrong with the list of changes of a migration file, or undefined if it is valid. */
+/** Describes an error in a migration file's list of changes, or returns undefined if the list is valid. */
 export const problemIn = (changes: unknown): string | undefined => changeList(changes, 'changes');
 
 /** Returns the kind of a change. */
 export const kindOf = <K extends Change['kind']>(change: ChangeOf<K>): Kind<ChangeOf<K>> =>
   kinds[change.kind as K];
 
-/** Returns the statements of changes. */
+/** Returns the SQL statements for a list of changes. */
 export const sqlOf = (changes: readonly Change[]): readonly string[] =>
   changes.flatMap((change) => kindOf(change).sql(change));
 
-/** Returns the tables after changes. */
+/** Returns the tables after applying changes. */
 export const applyChanges = (tables: TableShapes, changes: readonly Change[]): TableShapes =>
   changes.reduce((before, change) => kindOf(change).apply(before, change), tables);

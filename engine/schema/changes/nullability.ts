@@ -21,7 +21,7 @@ export const nullability: Kind<Nullability> = {
     nullable
       ? 'changes the column in the catalog without reading or writing rows'
       : 'checks every row for a missing value and blocks all reads and writes of the table',
-  // With an equivalent validated constraint, SET NOT NULL does not have to scan the table under an exclusive lock.
+  // With an equivalent validated constraint, SET NOT NULL does not scan the table under an exclusive lock.
   online: ({ table, column, nullable }) => {
     if (nullable) return undefined;
     const name = quote(identifier(`${table}_${column}_filled`));
@@ -39,7 +39,7 @@ export const nullability: Kind<Nullability> = {
       says: validateNote,
     };
   },
-  // Older nodes can still write null. Fill these values again after the nodes have stopped.
+  // Older nodes can still write null. The values are filled again after these nodes have stopped.
   compatibility: (change, { changes }) =>
     change.nullable
       ? { now: [change], contract: [] }

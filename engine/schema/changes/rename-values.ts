@@ -24,9 +24,9 @@ function updateSql({ table, column, from, to, paths }: RenameValues): string {
 }
 
 /**
- * Returns changes that keep rows about a renamed resource visible to older and updated nodes. Rows that older nodes
- * insert under the old name are stored under the new one. If the name is part of the primary key, as with grants, each
- * row exists under both names until the contract.
+ * Returns changes that keep rows about a renamed resource visible to both older and updated nodes. Rows that
+ * older nodes insert under the old name are stored under the new name. If the name is part of the primary
+ * key, as for grants, each row exists under both names until the contract.
  */
 function syncNames(change: RenameValues): Expansion {
   const { table, column, from, to } = change;

@@ -33,7 +33,7 @@ const droppedParts = ({ changes }: RetypeColumns) => [
 export function preparations({ changes }: RetypeColumns): readonly SimpleChange[] {
   const replaced = ofKind(changes, 'backfill').map(({ column }) => column);
   return [
-    // The replacement for invalid values can be null.
+    // Replacements for invalid values can be null.
     ...ofKind(changes, 'nullability').filter(({ column, nullable }) => nullable && replaced.includes(column)),
     ...changes.filter(({ kind }) => kind === 'backfill' || kind === 'check'),
   ];
@@ -56,7 +56,7 @@ const kindOf = <K extends SimpleChange['kind']>(
 const sqlOf = (changes: readonly SimpleChange[]): readonly string[] =>
   changes.flatMap((change) => kindOf(change).sql(change));
 
-/** A trigger keeps the second columns in sync, which are backfilled in batches, indexed, and then swapped. */
+/** Adds second columns, keeps them in sync with a trigger, backfills and indexes them, and swaps them. */
 function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): OnlineForm {
   const { table, changes } = change;
   const columns = retypedColumns(change);
@@ -86,7 +86,7 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
   const nextNames = columns.map(({ name }) => quote(nextName(name)));
   const targets = nextNames.map((name) => `new.${name}`).join(', ');
   const nulls = JSON.stringify(Object.fromEntries(columns.map(({ name }) => [name, null])));
-  /** Replaces the quoted names of the columns in an SQL expression. */
+  /** Replaces quoted column names in an SQL expression with the names of the second columns. */
   const onNext = (expression: string): string =>
     columns.reduce((text, { name }) => text.replaceAll(quote(name), quote(nextName(name))), expression);
   const nextIndex = ({ keys, where, ...index }: IndexShape): IndexShape => ({
@@ -175,8 +175,8 @@ function onlineForm(change: RetypeColumns, stored: readonly StoredColumn[]): Onl
 }
 
 /**
- * Collects the changes of each table whose column types change into one {@link RetypeColumns}, at the position of the
- * last of them: other type changes, and the indexes, foreign keys and rules of the columns.
+ * Combines type changes to a table's columns, and changes to their indexes, foreign keys and rules, into one
+ * {@link RetypeColumns} per table, at the position of the last combined change.
  */
 export function groupRetypes(changes: readonly Change[]): readonly Change[] {
   const groups = new Map<string, SimpleChange[]>();
@@ -198,7 +198,7 @@ export function groupRetypes(changes: readonly Change[]): readonly Change[] {
   });
 }
 
-/** Returns whether a change belongs to a type change of columns of its table. */
+/** Returns whether a change belongs to a type change of columns in its table. */
 function dependsOn(change: Change, columns: readonly string[]): boolean {
   switch (change.kind) {
     case 'retypeColumns':

@@ -2,10 +2,10 @@ import type { ColumnShape, ForeignKeyShape, TriggerShape } from '../../database/
 import type { IndexShape } from '../../sql/index.ts';
 import { suggestion } from '../../yaml/index.ts';
 
-/** Returns what is wrong with a value of a migration file, or undefined if it is valid. */
+/** Describes the error in a value from a migration file, or returns undefined if the value is valid. */
 export type Rule = (value: unknown, path: string) => string | undefined;
 
-/** The rules for the properties of an object. */
+/** Rules for the properties of an object. */
 export type Rules<T> = { readonly [Property in keyof T]-?: Rule };
 
 export const text: Rule = (value, path) =>
@@ -23,7 +23,7 @@ export const optional =
 /** A value that is true or absent. */
 export const set = optional((value, path) => (value === true ? undefined : `${path} must be true or absent`));
 
-/** Returns a rule for one of several strings. */
+/** Returns a rule for a string that must be one of several values. */
 export const oneOf =
   (...names: readonly string[]): Rule =>
   (value, path) =>
@@ -37,7 +37,7 @@ export const listOf =
       ? firstProblem(value.map((item, index) => rule(item, `${path}[${index}]`)))
       : `${path} must be a list`;
 
-/** Returns a rule for an object with any names. */
+/** Returns a rule for an object with arbitrary keys. */
 export const mapOf =
   (rule: Rule): Rule =>
   (value, path) =>
@@ -56,7 +56,7 @@ export const propertiesOf =
     return firstProblem(Object.entries(rules).map(([name, rule]) => rule(value[name], `${path}.${name}`)));
   };
 
-/** Returns a rule for a change of one of several kinds. */
+/** Returns a rule for a change that must be of one of several kinds. */
 export const changeAmong =
   (kinds: Readonly<Record<string, { readonly rules: Readonly<Record<string, Rule>> }>>): Rule =>
   (value, path) => {

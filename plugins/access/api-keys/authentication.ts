@@ -27,7 +27,7 @@ interface KeyHolder {
   readonly grants: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Describes the API key that sent a request: its organization, profile and grants. */
+/** Describes the API key used for a request: its organization, profile and grants. */
 async function describeHolder(
   tables: Tables,
   { organization, actor, grants }: Principal,
@@ -56,19 +56,19 @@ async function describeHolder(
   };
 }
 
-/** A live API key with the data that authentication needs. */
+/** A live API key with the data required for authentication. */
 interface StoredKey {
   readonly id: string;
   readonly organization: string;
   /** Reports whether a token matches this key, comparing in constant time. */
   readonly matches: (token: string) => boolean;
-  /** Unix time in milliseconds, or infinity if the key does not expire. */
+  /** Expiry time as a Unix time in milliseconds, or infinity if the key does not expire. */
   readonly expiresAt: number;
   /** The caller that the key authenticates. */
   readonly principal: Principal;
 }
 
-/** Prepared, because it runs about once a second for every key in use. */
+/** Query for a key by its public ID. Prepared because it runs about once a second for every key in use. */
 const byPublicId = prepare<string>(
   'api_key',
   'read',
@@ -80,7 +80,8 @@ const byPublicId = prepare<string>(
 );
 
 /**
- * Finds a key by its public ID and loads its profile's grants. Returns undefined if it does not exist or is revoked.
+ * Finds a key by its public ID and loads its profile's grants. Returns undefined if the key does not exist or
+ * is revoked.
  */
 async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
@@ -107,11 +108,12 @@ async function findKey(database: Database, publicId: string): Promise<StoredKey 
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Returns the time of a key's last use on this node (RFC 3339), or undefined if it is already stored. */
+    /**
+     * Returns when a key was last used on this node (RFC 3339), or undefined if that time is already stored.
+     */
     keyLastUsed: (id: string) => string | undefined;
     /**
-     * Returns a description of the API key that sent a request, or undefined if the request was sent without an API
-     * key.
+     * Returns a description of the API key used for a request, or undefined if the request has no API key.
      * @throws HttpError 401 if the key is not valid
      */
     identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;

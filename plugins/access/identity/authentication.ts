@@ -19,10 +19,10 @@ declare module 'fastify' {
     /** The origin at which browsers reach this instance. */
     site: Site;
     /**
-     * Authenticates the user that sent a request, by session cookie or token.
+     * Authenticates the user who sent a request by their session cookie or token.
      * @param options `settingUp` also accepts a user who must still set up a second factor
-     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403 for a
-     * cross-site write
+     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403
+     * for a cross-site write
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**
@@ -30,11 +30,14 @@ declare module 'fastify' {
      * `login.second_factor`.
      */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
-    /** Returns a user as the actor of a request, for the change log. */
+    /** Returns the actor to record in the change log for a user's request. */
     actor: (request: FastifyRequest, user: Session['user']) => Actor;
     /** Removes a session from this node's cache after it has ended. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
-    /** Returns the time of a session's last use on this node (RFC 3339), or undefined if it is already stored. */
+    /**
+     * Returns when a session was last used on this node (RFC 3339), or undefined if that time is already
+     * stored.
+     */
     sessionLastUsed: (id: string) => string | undefined;
   }
 }
@@ -58,7 +61,9 @@ export interface Site {
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /** Reports whether a page of this origin sent the request, according to Fetch Metadata or the Origin header. */
+  /**
+   * Reports whether a page from this origin sent the request, based on Fetch Metadata or the Origin header.
+   */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
@@ -98,7 +103,7 @@ export interface Person {
   readonly credential: 'cookie' | 'token';
 }
 
-/** Environment variables that configure the lifetimes of sessions. */
+/** Environment variables that configure session lifetimes. */
 export const sessionVariables = {
   /** Idle time after which a browser session expires, in milliseconds. */
   sessionIdleMs: integerVariable('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
@@ -106,10 +111,10 @@ export const sessionVariables = {
   sessionMs: integerVariable('SESSION_HOURS', 12, [1, 8760], 3_600_000),
 };
 
-/** Configured lifetimes of sessions. */
+/** Configured session lifetimes. */
 type SessionConfig = VariableValues<typeof sessionVariables>;
 
-/** The services that authentication needs. */
+/** Services required for authentication. */
 export interface IdentityServices {
   readonly config: SessionConfig & AuditConfig;
   readonly database: Database;
@@ -146,8 +151,8 @@ export const sessionAuthentication = fastifyPlugin(
     const uses = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
     /**
-     * Requests whose use of a session has been recorded. A long request is authenticated several times but counts as
-     * one use.
+     * Requests for which session use has already been recorded. A long request is authenticated several times
+     * but counts as one use.
      */
     const recordedRequests = new WeakSet<FastifyRequest>();
 

@@ -33,7 +33,7 @@ declare module '../../../engine/tables/index.ts' {
     crm_sessions: {
       id: Generated<string>;
       user_id: string;
-      /** SHA-256 of the cookie's value, in hex. */
+      /** SHA-256 of the cookie value, in hex. */
       token_hash: string;
       /** The `jti` of this login's JWT. */
       jti: string;
@@ -81,7 +81,7 @@ declare module '../../../engine/tables/index.ts' {
       public_key: string;
       /** The authenticator's signature counter, if it has one. */
       uses: string;
-      /** Transports by which browsers reach the authenticator, separated by commas. */
+      /** Comma-separated list of transports through which browsers reach the authenticator. */
       transports: string;
       name: string;
       created_at: Generated<Date>;

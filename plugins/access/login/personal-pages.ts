@@ -29,8 +29,8 @@ import {
 import { type LoginServices, organizationsOf, sessionRoute } from './login.ts';
 
 /**
- * Patterns that match a user agent to the name of its program. The order matters, because some user agents also
- * contain the names of other programs.
+ * User agent patterns with the name of the program that each identifies. The order matters, because some user
+ * agents also contain the names of other programs.
  */
 const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],

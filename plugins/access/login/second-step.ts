@@ -17,7 +17,7 @@ interface FirstStep {
 }
 
 const path = '/setup/login/second-factor';
-/** Minutes within which a login must be completed. */
+/** Time limit for completing a login, in minutes. */
 const lifetimeMinutes = 10;
 
 /** Registers the second step of a login, for users with a second factor. */

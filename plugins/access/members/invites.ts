@@ -27,7 +27,7 @@ export interface Invite {
 /** A new invitation. */
 interface NewInvite {
   readonly id: string;
-  /** Email address in normal form. */
+  /** Normalized email address. */
   readonly email: string;
   readonly publicId: string;
   /** Unlocks the invitation. Only its hash is stored. */
@@ -100,7 +100,7 @@ export async function replaceUnmailedCode(tables: Tables, organization: string, 
   return code;
 }
 
-/** The open invitations of an organization, newest first. */
+/** An organization's open invitations, newest first. */
 export const inviteRows: RowSource<Invite> = {
   from: `crm_invites i
     join crm_profiles p on p.organization_id = i.organization_id and p.id = i.profile_id`,
@@ -132,11 +132,11 @@ export async function cancelInvite(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** Message for every unusable invitation. It is always the same, so that it does not reveal who was invited. */
+/** Message for every unusable invitation. Always the same, so that it does not reveal who was invited. */
 const unusableText =
   'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 
-/** Cancels all open invitations of all organizations. @returns the number of cancelled invitations */
+/** Cancels all open invitations in all organizations. @returns the number of cancelled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
   const { numDeletedRows } = await tables
     .deleteFrom('crm_invites')

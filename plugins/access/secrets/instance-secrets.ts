@@ -5,7 +5,7 @@ import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { createFolder, type DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 
-/** Reports whether a text is long enough to be a secret. */
+/** Reports whether a string is long enough to be a secret. */
 export const isLongEnough = (secret: string): boolean => secret.length >= 32;
 
 /** Environment variables that configure the instance's own secrets. */
@@ -72,7 +72,10 @@ function generatedSecret(folder: string): string {
   return secret;
 }
 
-/** Creates a file with a text, or no file. @throws Error with the code EEXIST if the file exists */
+/**
+ * Creates a file with this content, or no file on failure.
+ * @throws Error with code EEXIST if the file exists
+ */
 function storeNew(file: string, text: string): void {
   const descriptor = openSync(file, 'wx', 0o600);
   try {

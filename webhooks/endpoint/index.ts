@@ -1,4 +1,5 @@
-// Endpoint: shared parts of the partner endpoints, for example secrets, request bodies and access to records.
+// Endpoint: code shared by the partner endpoints, for example for secrets, request bodies and access to
+// records.
 // May import engine, plugins, settings.
 
 export { indexable, ownProperty, stringFields } from './body.ts';

@@ -2,7 +2,7 @@ import { int64 } from '../../engine/fields/index.ts';
 import type { ExistingRecords } from '../../engine/records/index.ts';
 
 const convertedStatus = 'Closed - Converted';
-/** The final states of a lead. */
+/** A lead's final statuses. */
 const finalStatuses = [convertedStatus, 'Closed - Not Converted'];
 /** Minimum number of digits in an international phone number. */
 const minDigits = 7;

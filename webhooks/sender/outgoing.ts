@@ -11,7 +11,10 @@ export interface Outgoing {
   };
 }
 
-/** The message could not be sent. The error message contains no secrets and nothing from the provider's response. */
+/**
+ * Thrown if a message could not be sent. The error contains neither secrets nor parts of the provider's
+ * response.
+ */
 export class SendError extends Error {}
 
 /**

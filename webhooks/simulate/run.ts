@@ -15,10 +15,10 @@ export interface SimulationTarget {
 export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** Outcome of a run: the results of its steps, and the events expected to be stored. */
+/** Outcome of a run: the step results, and the events expected to be stored. */
 export interface SimulationResult {
   readonly results: readonly StepResult[];
-  /** Event IDs as stored by the service. */
+  /** Event IDs in the form that the service stores. */
   readonly eventIds: readonly string[];
 }
 

@@ -54,7 +54,7 @@ export const subscriptionsPath = '/events/subscriptions';
 const pageLength = 50;
 const bodyLimit = 16 * 1024;
 
-/** Context of a request. */
+/** A request's context. */
 interface SubscriptionRequest {
   readonly principal: Principal;
   readonly organization: string;
@@ -73,23 +73,26 @@ export interface ApiOperation {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** Path below {@link subscriptionsPath}. */
   readonly path: '' | '/:id' | `/:id/${string}`;
-  /** The action that the caller needs on `events`. */
+  /** The action on `events` that the caller must be allowed to perform. */
   readonly action: Action;
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
   /** Name of the request body's schema. */
   readonly body?: string;
-  /** Names of parameters in the OpenAPI document. */
+  /** Parameter names in the OpenAPI document. */
   readonly parameters?: readonly string[];
-  /** The successful response and its schema. A created object has the status 201 and a `Location`. */
+  /**
+   * The successful response and its schema. A request that creates an object returns 201 with a `Location`
+   * header.
+   */
   readonly success: { readonly description: string; readonly schema: string; readonly isCreated?: true };
-  /** Responses to errors other than those of all operations. */
+  /** Error responses in addition to those common to all operations. */
   readonly failures?: Readonly<Record<number, string>>;
   readonly handle: (context: SubscriptionRequest, services: SubscriptionServices) => Promise<object>;
 }
 
-/** The operations of the API. */
+/** The API's operations. */
 export const operations: readonly ApiOperation[] = [
   {
     method: 'GET',
@@ -157,7 +160,7 @@ export const operations: readonly ApiOperation[] = [
       const change = {
         ...input,
         ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
-        // Otherwise, callers could redirect events to themselves that they are not allowed to read.
+        // Otherwise, callers could redirect events that they are not allowed to read to their own URL.
         ...(Object.values(input).some((value) => value !== undefined) &&
           !(await canReadAll(services, tables, principal, existing)) && {
             profile: await profileOf(tables, principal),
@@ -328,7 +331,7 @@ async function canReadAll(
   return resources.every(({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'));
 }
 
-/** Validates the body of a create or update request. @throws HttpError 400 listing all issues */
+/** Validates a create or update request's body. @throws HttpError 400 listing all issues */
 function inputOf(
   { resources, urlPolicy }: SubscriptionServices,
   values: Readonly<Record<string, unknown>>,
@@ -347,7 +350,8 @@ function inputOf(
 }
 
 /**
- * Returns the ID of a caller's profile, which determines what data the events of the caller's subscriptions contain.
+ * Returns the ID of a caller's profile, which determines what data events contain in the caller's
+ * subscriptions.
  */
 async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
   const row = await (kind === 'key'

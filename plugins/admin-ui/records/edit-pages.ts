@@ -121,7 +121,7 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
     throw errors.notPermitted(`Your profile does not grant ${action} on ${resource.name}.`);
 }
 
-/** Reads a record and the texts for its form. */
+/** Reads a record and the values for its form. */
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const { record, tag } = await calls.readWhole(resource, id);
@@ -141,8 +141,8 @@ type FormFeedback = Omit<FormState, 'texts'>;
 const noFeedback: FormFeedback = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
 
 /**
- * Suggests records for each reference whose resource the member can list. Suggests search matches or, if there is no
- * search text, the first records.
+ * Suggests records for each reference whose resource the member can list. Suggests search matches or, without
+ * a search string, the first records.
  */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,

@@ -30,7 +30,9 @@ export interface DataRoutes {
   readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
 }
 
-/** Returns the link to the deletion's confirmation page, or undefined if the member cannot delete the record. */
+/**
+ * Returns the link to the page that confirms a deletion, or undefined if the member cannot delete the record.
+ */
 export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
   calls.allows(resource, 'delete')
     ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }

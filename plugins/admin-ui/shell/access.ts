@@ -24,9 +24,9 @@ declare module 'fastify' {
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Creates a preHandler that redirects users who are not logged in to the login page. After login, they are redirected
- * back. Users who must set up a second factor are redirected to the page for it.
- * @param options `settingUp` marks the page for setting up the second factor
+ * Creates a preHandler that redirects users who are not logged in to the login page. After login, they are
+ * redirected back. Users who must set up a second factor are redirected to its page.
+ * @param options `settingUp` identifies the page for setting up the second factor
  */
 export const signedIn =
   (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
@@ -64,7 +64,7 @@ function ownerOf({ params }: FastifyRequest, { session }: Person): string {
 }
 
 /**
- * Checks the membership again during long work.
+ * Rechecks the membership during a long-running operation.
  * @throws HttpError 401 if the session has ended, 403 if the user's profile in the organization has changed
  */
 async function assertStillMember(

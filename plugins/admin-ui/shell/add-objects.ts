@@ -17,7 +17,7 @@ declare module 'fastify' {
 
 /** A list with its URL, so that tests cover every list. */
 interface RegisteredObject {
-  /** URL without query parameters. `:org` stands for the slug of the organization. */
+  /** URL without query parameters. `:org` stands for the organization's slug. */
   readonly url: string;
   /** Query parameters that select the list. */
   readonly query: Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ interface RegisteredObject {
   readonly actionPages: Readonly<Record<string, boolean>>;
 }
 
-/** Returns a function that creates the context of a request in a section. */
+/** Returns a function that creates the context for a request in a section. */
 const contextIn =
   <Services extends ObjectServices>(
     app: FastifyInstance,
@@ -42,7 +42,10 @@ const contextIn =
     };
   };
 
-/** Registers a list. @param show value of `show` that selects the list, if it is not the first one of its section */
+/**
+ * Registers a list.
+ * @param show the `show` value that selects the list, unless it is the first list in its section
+ */
 function register(
   app: FastifyInstance,
   sectionName: string,
@@ -53,7 +56,11 @@ function register(
   app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
 }
 
-/** Returns a function that loads a list of the logged-in user, and registers the list. @param url URL of the list */
+/**
+ * Registers a list that belongs to the logged-in user.
+ * @param url the list's URL
+ * @returns a function that loads the list
+ */
 export function userList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,
@@ -69,7 +76,7 @@ export function userList<Row extends { readonly id: string }, Services extends O
     });
 }
 
-/** Returns a function that loads a list in a section with other pages or lists, and registers the list. */
+/** Registers a list in a section that has other pages or lists. Returns a function that loads the list. */
 export function sectionList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,
@@ -83,8 +90,8 @@ export function sectionList<Row extends { readonly id: string }, Services extend
 }
 
 /**
- * Adds the section of one or more objects to an organization's setup. It has the name and the title of the first
- * object. Links with counts switch between several objects.
+ * Adds a section with one or more objects to an organization's setup. The section gets its name and title
+ * from the first object. If it has several objects, links with counts switch between them.
  */
 export function addObjects<Services extends ObjectServices>(
   app: FastifyInstance,

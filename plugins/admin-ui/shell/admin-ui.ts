@@ -86,16 +86,16 @@ function withHelpers(engine: Engine): Engine {
   return engine;
 }
 
-/** The services that the admin UI needs. */
+/** Services required for the admin UI. */
 export interface AdminUiServices {
   readonly secrets: InstanceSecrets;
-  /** Functions that add the pages of each module, in navigation order. */
+  /** Functions that add each module's pages, in navigation order. */
   readonly pages: readonly ((app: FastifyInstance) => void)[];
 }
 
 /**
- * Maximum size of a form body, in bytes. The largest form is that of a profile with every action on hundreds of
- * objects.
+ * Maximum size of a form body, in bytes. The largest form is for a profile that grants every action on
+ * hundreds of objects.
  */
 const formLimit = 64 * 1024;
 

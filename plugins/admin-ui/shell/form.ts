@@ -34,12 +34,14 @@ export function safeNext(next: unknown): string {
     : '/setup';
 }
 
-/** Period for which submitted forms are stored, in milliseconds. No page with a form is valid for longer. */
+/**
+ * How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer than this.
+ */
 const retentionMs = 2 * 86_400_000;
 
 /**
- * Claims a form in its action's transaction, so that the action runs once even if the form is submitted several times
- * or to several nodes. A rollback releases the claim.
+ * Claims a form in its action's transaction, so that the action runs only once, even if the form is submitted
+ * several times or to several nodes. A rollback releases the claim.
  * @param form unguessable identity of a rendered form
  * @throws UserError if the form was already submitted
  */

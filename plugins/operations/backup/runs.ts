@@ -16,7 +16,8 @@ interface BackupRun {
 const retentionDays = 90;
 
 /**
- * Returns the last successful backup and the last finished one. Each is undefined if no such backup exists.
+ * Returns the last successful backup and the last finished backup. Each is undefined if no such backup
+ * exists.
  */
 export async function lastBackups(
   tables: Tables,
@@ -95,7 +96,7 @@ export async function recordRun(
   return bytes;
 }
 
-/** Returns the reason a backup failed. The text does not contain any data from the database. */
+/** Returns the reason a backup failed. It does not contain any data from the database. */
 export const reasonOf = (cause: unknown): string =>
   cause instanceof UserError
     ? cause.message

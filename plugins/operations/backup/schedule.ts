@@ -20,21 +20,21 @@ export interface BackupSettings {
   readonly keep_days: number;
 }
 
-/** The services that scheduled backups need. */
+/** Services required for scheduled backups. */
 export interface ScheduleServices {
   readonly config: BackupConfig;
   readonly database: Database;
   readonly settings: { readonly current: { readonly backups: BackupSettings } };
 }
 
-/** Interval between checks for a due backup, in milliseconds. */
+/** Interval at which to check whether a backup is due, in milliseconds. */
 const checkMs = 60_000;
 /** Delay before a failed backup is retried, in minutes. */
 const retryMinutes = 15;
-/** Key of the advisory lock. Other programs on the same database are unlikely to use this key. */
+/** Advisory lock key. Other programs are unlikely to use it in the same database. */
 const lockKey = 7_263_140_562n;
 
-/** Creates backups on the schedule in config.yaml. Only one process of one node creates each backup. */
+/** Creates backups on the schedule in config.yaml. Only one process on one node creates each backup. */
 export function scheduleBackups(app: FastifyInstance, services: ScheduleServices): void {
   const stopping = new AbortController();
   // This hook must be registered before the hook that awaits background work.

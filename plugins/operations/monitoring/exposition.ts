@@ -2,7 +2,7 @@ import { Gauge, Registry } from '@prometheus-io/client';
 import { aggregateFamilies, type FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** Metrics of the admin port itself, which are not collected from the processes. */
+/** Metrics that the admin port provides, rather than collecting them from the processes. */
 const ownFamilies = [
   { name: 'crm_ready', help: 'Whether a /readyz check passes (1) or fails (0).', labelNames: ['check'] },
   {

@@ -34,7 +34,7 @@ const shutdownMs = 1000;
 /** URL of the collector if none is configured. */
 const defaultEndpoint = 'http://localhost:4318';
 
-/** Traces requests: a span for each request, with a child span for each of its statements for records. */
+/** Traces requests. Each request has a span, with a child span for each of its statements on records. */
 export function traceRequests(app: FastifyInstance, config: TracingConfig, version: string): void {
   const url =
     config.otlpTracesEndpoint ?? `${(config.otlpEndpoint ?? defaultEndpoint).replace(/\/$/, '')}/v1/traces`;
@@ -127,7 +127,7 @@ function samplerOf(name: SamplerName, ratio: number): Sampler {
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Wraps an exporter to log when it starts to fail and when it works again. */
+/** Wraps an exporter to log when it starts failing and when it recovers. */
 function withFailureLog(exporter: SpanExporter, log: FastifyInstance['log']): SpanExporter {
   let isFailing = false;
   return {

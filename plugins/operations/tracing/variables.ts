@@ -62,5 +62,5 @@ export const tracingVariables = {
   otelDelayMs: integerVariable('OTEL_BSP_SCHEDULE_DELAY', 5000, [1, 600_000]),
 };
 
-/** Configuration of tracing. */
+/** Configuration for tracing. */
 export type TracingConfig = VariableValues<typeof tracingVariables>;

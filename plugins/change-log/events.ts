@@ -26,7 +26,7 @@ interface FeedServices {
   readonly signing: TextSigner;
 }
 
-/** The URL of the feed. Paths below `/api/v1` are reserved for resources. */
+/** The feed's path. Paths below `/api/v1` are reserved for resources. */
 const feedPath = '/events';
 
 const eventStream = 'text/event-stream';

@@ -108,10 +108,7 @@ const endStatement = prepare<undefined>(
     `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
 );
 
-/**
- * Returns the feed's end and its retention limit.
- * @throws HttpError 503 if they are temporarily unavailable
- */
+/** Returns the feed's end and retention limit. @throws HttpError 503 if temporarily unavailable */
 export async function feedEnd(database: Database): Promise<{
   readonly end: Omit<UnverifiedPosition, 'at'>;
   readonly prunedBefore: number;

@@ -4,7 +4,7 @@ import { allows, loggedFieldNames, type Principal, type RecordResource } from '.
 
 /** A parsed request to the feed. */
 export interface FeedRequest {
-  /** A cursor, or `now` for the current end of the feed. If undefined, reading starts with the oldest stored change. */
+  /** A cursor, or `now` for the feed's current end. Undefined means the oldest stored change. */
   readonly after: string | undefined;
   /** Resource names. Undefined means all resources that the caller can list. */
   readonly resources: readonly string[] | undefined;

@@ -117,9 +117,7 @@ interface ReaderContext {
 /** Context for streaming the feed. */
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
-  /**
-   * Counts bytes that the client has not read yet. Call the returned function when the client has read them.
-   */
+  /** Counts bytes that the client has not read yet. Call the returned function once they are read. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
@@ -149,8 +147,8 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Buffers are used because they are allocated outside the heap. A heartbeat also updates the client's last event
-    // ID.
+    // The stream yields buffers, because they are allocated outside the heap. A heartbeat also updates the
+    // client's last event ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );

@@ -5,7 +5,7 @@ import { indexable, type Webhooks } from '../endpoint/index.ts';
 export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
-  /** Path and query string of the request. */
+  /** The request's path and query string. */
   readonly url: string;
 }
 

@@ -92,7 +92,7 @@ export const metaLeadAds: Channel = {
             return stubId;
           })
         : await context.transaction((tables) => findLead(recordsOf(tables, context), leadgen));
-    // A user has deleted the lead, so it must not be created again.
+    // A user has deleted the lead, so it must not be recreated.
     if (id === undefined) return;
     const lead = await fetchLead(context, leadgen);
     const fields = { ...fieldsOf(lead), ...idsOf(lead) };

@@ -41,8 +41,8 @@ export const jsonObject = (value: unknown): Json =>
 export const jsonList = (value: unknown): readonly Json[] =>
   Array.isArray(value) ? value.map(jsonObject) : [];
 /**
- * Converts a string or number to text. Preserves how numbers are written, including exact numbers stored as
- * JSON. Returns an empty string for anything else.
+ * Returns a string or number as a string. Preserves how numbers are written, including exact numbers stored
+ * as JSON. Returns an empty string for anything else.
  */
 export function jsonText(value: unknown): string {
   if (typeof value === 'number') return String(value);

@@ -22,7 +22,7 @@ export function indexable(name: string): string {
 }
 
 /**
- * Returns the string values of the given keys. Null and missing values are omitted, and other keys are ignored.
+ * Returns the string values for these keys. Null and missing values are omitted, and other keys are ignored.
  * @throws HttpError 400 listing every value that is not a string or contains U+0000 or a lone surrogate
  */
 export function stringFields(body: Body, names: readonly string[]): Record<string, string> {

@@ -1,5 +1,4 @@
-// Endpoint: code shared by the partner endpoints, for example for secrets, request bodies and access to
-// records.
+// Endpoint: code shared by the partner endpoints, for example secrets, request bodies and record access.
 // May import engine, plugins, settings.
 
 export { indexable, ownProperty, stringFields } from './body.ts';

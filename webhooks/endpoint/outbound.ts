@@ -9,9 +9,9 @@ const maxResponseBytes = 1024 * 1024;
 
 /**
  * Calls a configured URL and parses the JSON response. Redirects are not followed. A refused connection is
- * retried once, because no request was sent. Other failures are not retried, because the server might then
- * process the request twice.
- * @param base the origin, which must come from the settings, never from data
+ * retried once, because no request was sent. Other failures are not retried, because the request might be
+ * processed twice.
+ * @param base the origin; must come from the settings, never from data
  * @throws UnreachableError if the server does not respond in time or the response is too large
  */
 export async function fetchJson(

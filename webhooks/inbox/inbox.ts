@@ -31,10 +31,7 @@ export interface InboxClaim {
   readonly token: string;
 }
 
-/**
- * Stores new events and returns their number. The provider must not receive a response before this has
- * succeeded.
- */
+/** Stores new events and returns their number. Must succeed before the provider receives a response. */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,

@@ -4,10 +4,7 @@ import { failure } from '../endpoint/index.ts';
 const int64 = { type: 'integer', format: 'int64' };
 const ok = { ok: true };
 
-/**
- * OpenAPI description of the payment hooks. A single path represents all hooks, because hooks are defined in
- * config.yaml.
- */
+/** OpenAPI description of the payment hooks. One path represents all hooks in config.yaml. */
 export const paymentsFragment: Fragment = {
   paths: {
     '/webhooks/{customer}-payment': {

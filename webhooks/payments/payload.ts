@@ -85,9 +85,7 @@ function decimal(text: string, minor: boolean, currency: string): string {
   return `${sign}${digits.slice(0, split)}${decimals === '' ? '' : `.${decimals}`}`;
 }
 
-/**
- * Returns the number of digits in a currency's minor unit (ISO 4217), for example 2 for EUR and 0 for JPY.
- */
+/** Returns the number of digits in a currency's minor unit (ISO 4217): 2 for EUR, 0 for JPY. */
 function fractionDigits(currency: string): number {
   try {
     const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });

@@ -121,8 +121,7 @@ export function claimStatement(
 
 /**
  * Configures a claim's transaction. Forces index scans, because the planner would scan the whole table if its
- * statistics were outdated. Commits asynchronously, because a claim lost in a database crash is simply
- * repeated.
+ * statistics were outdated. Commits asynchronously, because a claim lost in a crash is simply repeated.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)

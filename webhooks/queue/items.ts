@@ -51,7 +51,7 @@ export function detailedItems(queue: Queue, characters?: number): RowSource<Deta
   return { ...source, columns: { ...source.columns, detail } };
 }
 
-/** Returns the owners of a queue's items, with their names. */
+/** Returns the IDs and names of the owners in a queue. */
 export const ownerRows = ({ owner }: Queue): RowSource<{ readonly id: string; readonly name: string }> => ({
   from: `${owner.table} g`,
   owner: 'g.organization_id',

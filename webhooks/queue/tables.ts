@@ -70,7 +70,7 @@ export function queueTable(
           name: `${name}_owner`,
           keys: ['"organization_id"', quote(ownerColumn), '"id"'],
         },
-        // Finds dead items among many finished ones.
+        // Finds dead items among many finished items.
         {
           name: `${name}_dead`,
           keys: ['"organization_id"', '"id"'],

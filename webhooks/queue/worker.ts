@@ -5,7 +5,7 @@ import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { type ClaimedItem, claim, createSettler, type ItemOutcome } from './claim.ts';
 import type { Queue } from './queue.ts';
 
-/** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
+/** Logs failures: the first failure immediately, and repeated failures once a minute with their count. */
 interface FailureLog {
   /**
    * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the latest
@@ -60,10 +60,7 @@ interface SlotHolder {
   readonly owner: string;
 }
 
-/**
- * Slots for work in progress, distributed so that a free slot always remains for other organizations and
- * owners.
- */
+/** Slots for work in progress. A free slot always remains for other organizations and owners. */
 interface Slots {
   readonly free: () => number;
   /**
@@ -135,10 +132,7 @@ export function backoff(attempts: number, maxMs = 3_600_000, random: () => numbe
   return delay / 2 + (delay / 2) * random();
 }
 
-/**
- * Processes an item. If processing throws, the error is logged and the item is retried when its lease
- * expires.
- */
+/** Processes an item. If it throws, the error is logged, and the item is retried after its lease expires. */
 type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
 /** Processes a queue's items on this node. */
@@ -166,8 +160,8 @@ export function startWorker<Row>(
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
   const work = async (item: ClaimedItem<Row>): Promise<void> => {
-    // The embedded database responds within the same iteration of the event loop, so a full queue would
-    // prevent the process from reading requests.
+    // The embedded database responds within the same iteration of the event loop, so a full queue would keep
+    // the process from reading requests.
     await requestsFirst();
     const outcome = await process(item);
     const { reason, retryMs } = outcome;
@@ -189,10 +183,7 @@ export function startWorker<Row>(
   let isStopping = false;
   /** The organization of the last claimed item. */
   let lastOrganization = '0';
-  /**
-   * Whether the last claim might have left due items, and how many items have started and finished since
-   * then.
-   */
+  /** Whether the last claim may have left due items, and how many items have started and finished since. */
   let hasMore = false;
   let startedCount = 0;
   let finishedCount = 0;

@@ -11,10 +11,7 @@ export interface Outgoing {
   };
 }
 
-/**
- * Thrown if a message could not be sent. The error contains neither secrets nor parts of the provider's
- * response.
- */
+/** Thrown if a message could not be sent. The error contains no secrets or provider responses. */
 export class SendError extends Error {}
 
 /**

@@ -25,10 +25,7 @@ function compile(text: string): (data: unknown) => string {
     template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false }).trim();
 }
 
-/**
- * Creates an evaluator with an unlimited cache of compiled expressions. Use it only for expressions in the
- * settings.
- */
+/** Creates an evaluator with an unlimited cache. Use it only for expressions in the settings. */
 export function evaluator(): Evaluate {
   const compiled = new Map<string, (data: unknown) => string>();
   return (text, data) => {
@@ -44,8 +41,7 @@ export function evaluator(): Evaluate {
 
 /**
  * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own
- * `toString`. Because U+0000 cannot be stored, an object is rejected where, for example, an amount is
- * expected.
+ * `toString`. U+0000 cannot be stored, so an object is rejected as an amount, for example.
  */
 const unusableText = { value: () => '\0', enumerable: false };
 

@@ -102,10 +102,7 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   return { settings: freeze(resolveReferences(unresolved, environment)) as Settings, unresolved, parsed };
 }
 
-/**
- * Adds an evaluator to each payment entry. Each reload creates new evaluators and so discards cached
- * expressions.
- */
+/** Adds an evaluator to each payment entry. A reload creates new evaluators with empty caches. */
 const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>
   Object.fromEntries(
     Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
@@ -146,9 +143,7 @@ function freeze(value: unknown): unknown {
   return value;
 }
 
-/**
- * Checks that `${…}` contains a variable name. The variable can be unset, for example to disable an endpoint.
- */
+/** Checks that `${…}` contains a variable name. The variable can be unset to disable an endpoint. */
 function checkReferences(
   parsed: Parsed,
   value: unknown,
@@ -174,9 +169,7 @@ function checkReferences(
 
 const { public_url, mail, graph } = schema.properties;
 
-/**
- * Patterns for values that can come from the environment. The schema can check only the references to them.
- */
+/** Patterns for values that can come from the environment. The schema checks only the references. */
 const patternedValues = [
   { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
   { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },

@@ -33,7 +33,7 @@ export interface RawPayment {
 
 /** A payment hook with its compiled expressions. */
 export interface Payment extends RawPayment {
-  /** Evaluates an expression of this entry. */
+  /** Evaluates one of this entry's expressions. */
   readonly evaluate: Evaluate;
 }
 

@@ -26,10 +26,7 @@ interface DisabledEndpoint extends YamlIssue {
   readonly isShipped: boolean;
 }
 
-/**
- * Returns warnings about endpoints that are disabled because their secret is missing or its variable is
- * unset.
- */
+/** Returns warnings about endpoints disabled because their secret is missing or its variable is unset. */
 export function disabledEndpoints(
   { unresolved, parsed }: SettingsFile,
   environment: Environment,

@@ -5,11 +5,11 @@ import type { Payment } from '../settings/index.ts';
 
 /** A provider's or partner's deliveries. */
 export interface Script extends Simulation {
-  /** Size of the large delivery in bytes, and whether the endpoint accepts it. */
+  /** The large delivery's size in bytes, and whether the endpoint accepts it. */
   readonly large: { readonly bytes: number; readonly isAccepted: boolean };
 }
 
-/** Result of a step. */
+/** A step's result. */
 export interface StepResult {
   readonly step: string;
   readonly sent: number;

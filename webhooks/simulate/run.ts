@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import type { SimulatedEvent } from '../channels/index.ts';
 import type { Script, StepResult } from './partners.ts';
 
-/** URL and secret of an endpoint. */
+/** An endpoint's URL and secret. */
 export interface SimulationTarget {
   /** The URL to call. */
   readonly url: string;
@@ -11,7 +11,7 @@ export interface SimulationTarget {
   readonly secret: string;
 }
 
-/** Steps of a run, in order. */
+/** A run's steps, in order. */
 export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
 export type StepName = (typeof stepNames)[number];
 
@@ -25,7 +25,7 @@ export interface SimulationResult {
 const concurrency = 20;
 const timeoutMs = 30_000;
 
-/** Runs the steps of a simulation against a target. */
+/** Runs a simulation's steps against a target. */
 export async function simulate(
   script: Script,
   target: SimulationTarget,

@@ -51,7 +51,7 @@ const embeddings = (
   ] as const
 ).map(([prefix, positions, mask]) => ({ prefix: ipaddr.IPv6.parseCIDR(prefix), positions, mask }));
 
-/** Returns whether an IP address is, or embeds, the address of a cloud metadata service. */
+/** Returns whether an IP address is, or embeds, a cloud metadata service's address. */
 export function isMetadata(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.parse(address);
@@ -128,7 +128,7 @@ function assertAllowed(addresses: readonly string[], { allow_private_addresses }
   }
 }
 
-/** Returns a URL's host, without the brackets of an IPv6 address. */
+/** Returns a URL's host, without the brackets around an IPv6 address. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
 
 /** Resolves a host name to IP addresses. */

@@ -40,7 +40,7 @@ interface SubscriptionServices {
   readonly database: Database;
   readonly resources: readonly RecordResource[];
   readonly sealing: Sealing;
-  /** Verifies cursors of the change feed. */
+  /** Verifies change feed cursors. */
   readonly signing: TextSigner;
   /** Returns the current restrictions on receiver URLs. */
   readonly urlPolicy: () => Settings['events'];
@@ -48,7 +48,7 @@ interface SubscriptionServices {
   readonly wake: () => void;
 }
 
-/** Path of the subscriptions API, below the change feed's path. */
+/** Path for the subscriptions API, below the change feed's path. */
 export const subscriptionsPath = '/events/subscriptions';
 
 const pageLength = 50;
@@ -68,7 +68,7 @@ interface SubscriptionRequest {
   readonly reply: FastifyReply;
 }
 
-/** An operation of the API. Its route and its OpenAPI description follow from it. */
+/** An API operation. Its route and OpenAPI description are generated from it. */
 export interface ApiOperation {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** Path below {@link subscriptionsPath}. */
@@ -82,10 +82,7 @@ export interface ApiOperation {
   readonly body?: string;
   /** Parameter names in the OpenAPI document. */
   readonly parameters?: readonly string[];
-  /**
-   * The successful response and its schema. A request that creates an object returns 201 with a `Location`
-   * header.
-   */
+  /** The successful response and its schema. A request that creates an object returns 201. */
   readonly success: { readonly description: string; readonly schema: string; readonly isCreated?: true };
   /** Error responses in addition to those common to all operations. */
   readonly failures?: Readonly<Record<number, string>>;
@@ -349,10 +346,7 @@ function inputOf(
   return input;
 }
 
-/**
- * Returns the ID of a caller's profile, which determines what data events contain in the caller's
- * subscriptions.
- */
+/** Returns the ID of a caller's profile, which determines the data in the events for their subscriptions. */
 async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
   const row = await (kind === 'key'
     ? tables

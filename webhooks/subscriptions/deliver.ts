@@ -29,10 +29,7 @@ const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
 /** Maximum `Retry-After` value that is respected, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
-/**
- * How long a stopping server waits for responses, in milliseconds. Events without a response are resent
- * later.
- */
+/** How long a stopping server waits for responses, in milliseconds. Unanswered events are resent later. */
 const graceMs = 1000;
 /** Number of days without a successful delivery after which a subscription is disabled. */
 const failedDays = 5;
@@ -208,8 +205,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
       if (filter !== '') {
         const issues: FieldIssue[] = [];
         const parsedQuery = parseFilter(filter, name, filters, issues);
-        // The resource definition has changed. If the now invalid filter were ignored, all records would be
-        // sent.
+        // The resource definition has changed. Ignoring the invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });

@@ -94,7 +94,7 @@ export function startFanOut(
   };
 }
 
-/** Returns an SQL expression for the names of the logged fields of the change log row `l`. */
+/** Returns an SQL expression for the names of the fields logged in change log row `l`. */
 const fieldsOf = (resources: readonly RecordResource[]): string =>
   `(case l."object" ${resources
     .map(

@@ -31,10 +31,7 @@ import { subscriptionPages } from './page.ts';
 import { poster } from './post.ts';
 import { subscriptionTables } from './tables.ts';
 
-/**
- * Creates a function that logs that a subscription was disabled and notifies the organization's
- * administrators.
- */
+/** Creates a function that logs and notifies administrators that a subscription was disabled. */
 const noticeOf =
   (app: FastifyInstance, database: Database, mailer: Mailer) =>
   async (organization: string, subscription: string, reason: string): Promise<void> => {

@@ -236,10 +236,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   },
 });
 
-/**
- * Adds the pages for event subscriptions and their deliveries, and the check that reports failing
- * subscriptions.
- */
+/** Adds the pages for event subscriptions and deliveries, and the check for failing subscriptions. */
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
   addObjects(app, services, [subscriptions]);
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {

@@ -4,7 +4,7 @@ import type { LookupFunction } from 'node:net';
 import { UserError } from '../../engine/errors.ts';
 import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
-/** Result of a POST request. */
+/** A POST request's result. */
 export interface PostResult {
   /** The response's status code, or undefined if the request failed. */
   readonly status: number | undefined;
@@ -27,9 +27,7 @@ export interface Poster {
   readonly close: () => void;
 }
 
-/**
- * Timeout from DNS lookup to the end of the response, in milliseconds, and maximum response size, in bytes.
- */
+/** Timeout from DNS lookup to end of response, in milliseconds, and maximum response size, in bytes. */
 export const [requestTimeoutMs, maxBytes] = [10_000, 64 * 1024];
 /** Maximum number of header characters to store. */
 const maxHeadLength = 4000;

@@ -53,7 +53,7 @@ export interface Subscription {
   readonly filter: string;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
-  /** Time of the first failure since the last success, or null. */
+  /** When the first failure since the last success occurred, or null if none has. */
   readonly failingSince: Date | null;
   readonly createdAt: Date;
 }
@@ -233,7 +233,7 @@ export async function removeSubscription(
   await recordChanges(tables, actor, { organization, action: 'delete', object, objectId: id });
 }
 
-/** Queues a test event and returns the ID of its delivery. @throws UserError if the subscription is disabled */
+/** Queues a test event and returns its delivery ID. @throws UserError if the subscription is disabled */
 export async function sendTest(tables: Tables, organization: string, id: string): Promise<string> {
   await assertOn(tables, organization, id);
   const row = await tables

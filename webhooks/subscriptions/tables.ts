@@ -24,7 +24,7 @@ declare module '../../engine/tables/index.ts' {
       actions: string;
       /** List parameters, or an empty string. */
       filter: string;
-      /** Signing secret, encrypted (JWE). The previous one is empty if the secret was never rotated. */
+      /** Signing secret, encrypted (JWE). The previous secret is empty if there was no rotation. */
       secret: string;
       previous_secret: Generated<string>;
       previous_until: Generated<Date>;
@@ -52,7 +52,7 @@ declare module '../../engine/tables/index.ts' {
     crm_event_resources: { organization_id: string; subscription_id: string; resource: string };
     crm_event_deliveries: QueueRow & {
       subscription_id: string;
-      /** Position of the change; null for a test event. */
+      /** The change's position; null for a test event. */
       position: string | null;
       object: string;
       object_id: string | null;

@@ -12,7 +12,7 @@ import { lastUsed } from '../last-used/index.ts';
 import { createKeyMatcher, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
 
-/** Description of an API key, as returned to its holder. IDs are decimal strings. */
+/** API key description returned to the key's holder. IDs are decimal strings. */
 interface KeyHolder {
   readonly key: {
     readonly id: string;
@@ -79,10 +79,7 @@ const byPublicId = prepare<string>(
     where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
 );
 
-/**
- * Finds a key by its public ID and loads its profile's grants. Returns undefined if the key does not exist or
- * is revoked.
- */
+/** Finds a key by its public ID, with its profile's grants. Returns undefined if it is missing or revoked. */
 async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];
@@ -108,9 +105,7 @@ async function findKey(database: Database, publicId: string): Promise<StoredKey 
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /**
-     * Returns when a key was last used on this node (RFC 3339), or undefined if that time is already stored.
-     */
+    /** Returns when a key was last used on this node (RFC 3339), or undefined if already stored. */
     keyLastUsed: (id: string) => string | undefined;
     /**
      * Returns a description of the API key used for a request, or undefined if the request has no API key.
@@ -175,10 +170,10 @@ export const keyAuthentication = fastifyPlugin(
 );
 
 /**
- * Returns the caller of a user's request, in the organization that `?org=` selects or, without it, in the user's only
- * organization.
- * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of the user's
- * organizations
+ * Returns the caller for a user's request, in the organization selected with `?org=` or, without it, in the
+ * user's only organization.
+ * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of the
+ * user's organizations
  */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;

@@ -16,7 +16,7 @@ export interface KeyInfo {
   readonly name: string;
   readonly profile: string;
   readonly profile_id: string;
-  /** Email address of the creator; null if the creator is not a user or was deleted. */
+  /** The creator's email address; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
   readonly last_four: string;
   readonly created_at: Date;
@@ -25,7 +25,7 @@ export interface KeyInfo {
   readonly revoked_at: Date | null;
 }
 
-/** SQL conditions for the states of a key `k`. */
+/** SQL conditions for each state of a key `k`. */
 export const keyStates = {
   live: 'k.revoked_at is null and (k.expires_at is null or k.expires_at > now())',
   expired: 'k.revoked_at is null and k.expires_at <= now()',
@@ -54,7 +54,7 @@ export const keyRows: RowSource<KeyInfo> = {
   order: 'k.id desc',
 };
 
-/** Returns the state of a key at the current time. */
+/** Returns a key's current state. */
 export const keyState = ({ revoked_at, expires_at }: KeyInfo): keyof typeof keyStates =>
   revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= new Date() ? 'expired' : 'live';
 
@@ -128,10 +128,7 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
 /** Returns the message for a key that does not exist. */
 export const missingKey = (id: string): string => `key ${id} does not exist in this organization`;
 
-/**
- * Permanently revokes an organization's key.
- * @throws UserError if the key does not exist or is already revoked
- */
+/** Permanently revokes an organization's key. @throws UserError if it does not exist or is already revoked */
 export async function revokeKey(
   tables: Tables,
   actor: Actor,

@@ -197,7 +197,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
   },
 });
 
-/** Registers the pages for API keys, and the check that reports expiring ones. */
+/** Registers the pages for API keys, and the check that reports expiring keys. */
 export function keyPages(app: FastifyInstance, services: KeyServices): void {
   const { database, settings } = services;
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {

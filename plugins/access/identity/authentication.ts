@@ -27,30 +27,27 @@ declare module 'fastify' {
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**
      * Reports whether a user with these memberships must have a second factor, according to the current
-     * `login.second_factor`.
+     * `login.second_factor` setting.
      */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
     /** Returns the actor to record in the change log for a user's request. */
     actor: (request: FastifyRequest, user: Session['user']) => Actor;
     /** Removes a session from this node's cache after it has ended. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
-    /**
-     * Returns when a session was last used on this node (RFC 3339), or undefined if that time is already
-     * stored.
-     */
+    /** Returns when a session was last used on this node (RFC 3339), or undefined if already stored. */
     sessionLastUsed: (id: string) => string | undefined;
   }
 }
 
 /**
- * The origin at which browsers reach this instance: `public_url` if it is set, because a proxy can send any Host
- * header.
+ * The origin at which browsers reach this instance. If `public_url` is set, it takes precedence, because a
+ * proxy can send any Host header.
  */
 export interface Site {
   /** Returns the origin that users see, without a trailing slash. */
   readonly origin: (request: FastifyRequest) => string;
   /**
-   * Reports whether cookies require TLS. They do, except on loopback, where browsers also accept them without TLS.
+   * Reports whether cookies require TLS. They do, except on loopback, where browsers accept them without it.
    */
   readonly isSecure: (request: FastifyRequest) => boolean;
   /**
@@ -61,13 +58,11 @@ export interface Site {
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /**
-   * Reports whether a page from this origin sent the request, based on Fetch Metadata or the Origin header.
-   */
+  /** Reports whether a page from this origin sent a request, based on Fetch Metadata or Origin. */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
-/** Creates the site of this instance. @param publicUrl returns the configured URL, or `''` to use the Host header */
+/** Creates this instance's site. @param publicUrl returns the URL, or `''` to use the Host header */
 function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
     const configuredUrl = publicUrl();
@@ -133,8 +128,8 @@ export const bearerOf = (authorization: string | undefined): string | undefined 
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
 /**
- * Returns the name of the session cookie. Browsers accept the `__Host-` prefix only over TLS, which is not required on
- * loopback.
+ * Returns the session cookie's name. Browsers accept the `__Host-` prefix only over TLS, which is not
+ * required on loopback.
  */
 export const cookieName = (site: Site, request: FastifyRequest): string =>
   site.isSecure(request) ? '__Host-crm_session' : 'crm_session';

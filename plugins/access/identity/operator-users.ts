@@ -19,7 +19,7 @@ export interface UserInfo {
   readonly organization: string | null;
   readonly disabled_at: string | null;
   readonly created_at: string;
-  /** Slugs of the user's organizations, each with the user's profile. */
+  /** Slugs of the user's organizations, each with the user's profile there. */
   readonly memberships: readonly { readonly organization: string; readonly profile: string }[];
   /** Number of live sessions. */
   readonly sessions: number;
@@ -196,7 +196,7 @@ export async function resetPassword(
   await record(tables, actor, user.id, 'reset password');
 }
 
-/** Records a change to a user in the change log of each of the user's organizations. */
+/** Records a change to a user in the change logs of all of the user's organizations. */
 async function record(tables: Tables, actor: Actor, user: string, action: string): Promise<void> {
   const memberships = await tables
     .selectFrom('crm_memberships')

@@ -91,8 +91,8 @@ export async function checkNewPassword(password: string, email: string): Promise
 
 /**
  * Hashes a password with argon2id.
- * @param sameSalt hashes of other users with the same email address, whose salt is reused so that a login computes
- * only one hash for all of them
+ * @param sameSalt hashes of other users with the same email address, whose salt is reused so that a login
+ * computes only one hash for all users
  */
 export function hashPassword(password: string, sameSalt: readonly string[] = []): Promise<string> {
   const [salt] = sameSalt.flatMap((storedHash) => saltPattern.exec(storedHash)?.[1] ?? []);
@@ -132,7 +132,7 @@ export async function checkPassword(password: string, hashes: readonly string[])
   return matches.map((isMatch) => isMatch && normalized !== undefined);
 }
 
-/** Reports whether a hash was created with weaker parameters than the current ones. */
+/** Reports whether a hash was created with parameters weaker than the current ones. */
 export const isOutdated = (storedHash: string): boolean =>
   // The library compares only the numeric parameters, not the argon2 variant.
   needsRehash(storedHash, parameters) || !storedHash.startsWith('$argon2id$');

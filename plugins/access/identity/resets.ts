@@ -12,7 +12,7 @@ const adminLinkMs = 24 * 3_600_000;
 /** Maximum number of links mailed to one user within an hour. */
 const maxMailed = 3;
 
-/** A reset link and the code that unlocks it. They are separate, so that URLs do not contain secrets. */
+/** A reset link and the code that unlocks it. They are separate so that URLs do not contain secrets. */
 interface ResetLink {
   readonly publicId: string;
   readonly code: string;
@@ -20,13 +20,13 @@ interface ResetLink {
 
 /** A reset link to be mailed. */
 interface MailedReset extends ResetLink {
-  /** Name of the organization of an unverified user; null for a verified user. */
+  /** Name of an unverified user's organization; null for a verified user. */
   readonly organization: string | null;
 }
 
 /**
- * Creates reset links for an email address: one for the verified user, or otherwise one for every unverified
- * user. Skips users who are disabled or have reached the limit on mailed links.
+ * Creates reset links for an email address: one for the verified user or, if it does not exist, one for every
+ * unverified user. Skips users who are disabled or have reached the limit on mailed links.
  */
 export async function createMailedResets(tables: Tables, email: string): Promise<MailedReset[]> {
   const users = await enabledUsers(tables, email);

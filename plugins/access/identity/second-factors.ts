@@ -5,10 +5,7 @@ import type { Tables } from '../../../engine/tables/index.ts';
 interface SecondFactors {
   readonly totp: boolean;
   readonly passkeys: number;
-  /**
-   * Number of unused recovery codes. They can replace another factor, but do not count as a factor by
-   * themselves.
-   */
+  /** Number of unused recovery codes. They can replace a factor but do not count as one. */
   readonly recoveryCodes: number;
 }
 

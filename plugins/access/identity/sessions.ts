@@ -9,7 +9,7 @@ import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 export interface Membership {
   readonly organization: string;
   readonly slug: string;
-  /** Former slugs of the organization. */
+  /** The organization's former slugs. */
   readonly formerSlugs: readonly string[];
   readonly name: string;
   readonly profile: string;
@@ -26,9 +26,9 @@ export interface Session {
   readonly method: string;
   /** Whether the user proved a second factor at login. */
   readonly secondFactor: boolean;
-  /** Time of the login, in Unix milliseconds. */
+  /** Login time, in Unix milliseconds. */
   readonly startedAt: number;
-  /** Time of the last use, in Unix milliseconds. */
+  /** Time of last use, in Unix milliseconds. */
   readonly lastSeen: number;
   /** Time at which the session expires even if it is in use, in Unix milliseconds. */
   readonly expires: number;
@@ -200,7 +200,7 @@ export async function findMemberships(
 
 /** A user's membership, as listed for the user. */
 export interface MembershipRow {
-  /** ID of the organization. */
+  /** The organization's ID. */
   readonly id: string;
   readonly slug: string;
   readonly name: string;
@@ -327,10 +327,7 @@ export async function endAllSessions(
   await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
 }
 
-/**
- * Ends all users' sessions, and invalidates all tokens and reset links.
- * @returns the number of ended sessions
- */
+/** Ends all sessions, and invalidates all tokens and reset links. @returns the number of ended sessions */
 export async function endSessionsOfAllUsers(tables: Tables): Promise<number> {
   await tables
     .updateTable('crm_users')
@@ -341,7 +338,7 @@ export async function endSessionsOfAllUsers(tables: Tables): Promise<number> {
   return Number(numDeletedRows);
 }
 
-/** Records a change to a session in each of the user's organizations. */
+/** Records a change to a session in the change logs of all of the user's organizations. */
 export const recordEverywhere = (
   tables: Tables,
   actor: Actor,

@@ -17,7 +17,7 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_users: {
       id: Generated<string>;
-      /** Normalized email address. Unique among verified users and among the unverified users of an organization. */
+      /** Normalized email address. Unique among verified users and an organization's unverified users. */
       email: string;
       password_hash: string;
       /** When the owner or the operator verified the email address; null until then. */
@@ -66,9 +66,9 @@ declare module '../../../engine/tables/index.ts' {
     };
     crm_totps: {
       user_id: string;
-      /** The sealed secret of the authenticator app. */
+      /** The authenticator app's sealed secret. */
       secret: string;
-      /** Time step of the last used code. Codes for this step and earlier steps are rejected. */
+      /** Time step of the last code used. Codes for this step and earlier steps are rejected. */
       last_step: string;
       created_at: Generated<Date>;
     };

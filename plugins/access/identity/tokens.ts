@@ -15,12 +15,12 @@ const maxLength = 1024;
 const tolerance = 5;
 
 /**
- * Claims of a token. They contain neither grants nor organizations, so that revoking a grant or membership takes
- * effect immediately.
+ * A token's claims. They contain neither grants nor organizations, so that revoking a grant or membership
+ * takes effect immediately.
  */
 interface Claims {
   readonly user: string;
-  /** ID of the login. The token is void once the login's session has ended. */
+  /** The login ID. The token is void once the login's session has ended. */
   readonly jti: string;
   readonly version: number;
 }

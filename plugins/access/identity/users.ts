@@ -20,7 +20,7 @@ export function parseEmail(text: string): string | undefined {
   const at = normal.lastIndexOf('@');
   const local = normal.slice(0, Math.max(at, 0));
   const domainText = normal.slice(at + 1).replace(/[.\u3002]$/, '');
-  // The URL parser silently drops some characters of a host, so they are rejected first.
+  // The URL parser silently drops some characters from host names, so they are rejected first.
   const domain = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}/?#@:\\%]/u.test(domainText)
     ? ''
     : domainToASCII(domainText);
@@ -50,10 +50,7 @@ export interface User {
   readonly tokenVersion: number;
 }
 
-/**
- * Lists the users with an email address, starting with the verified user.
- * @param email a normalized email address
- */
+/** Lists the users with an email address, starting with the verified user. @param email must be normalized */
 export async function findUsers(tables: Tables, email: string): Promise<User[]> {
   const rows = await selectUsers(tables).where('email', '=', email).orderBy('id').execute();
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
@@ -82,9 +79,9 @@ const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute'
 });
 
 /**
- * Returns the user that an email address refers to in an organization: the verified user or, if there is no such user,
- * the organization's unverified user. Unverified users of other organizations are excluded, because they may belong to
- * different people.
+ * Returns the user to whom an email address refers in an organization: the verified user or, if there is no
+ * such user, the organization's unverified user. Unverified users in other organizations are excluded,
+ * because they may belong to different people.
  */
 export async function userFor(
   tables: Tables,
@@ -203,8 +200,8 @@ export async function enabledUsers(tables: Tables, email: string): Promise<User[
 }
 
 /**
- * Returns the users whose password this is, in the same order. Takes the same time if the password does not
- * match any user.
+ * Returns the users whose password matches, in the same order. Takes the same time if no user's password
+ * matches.
  */
 export async function usersWithPassword(
   tables: Tables,
@@ -222,10 +219,7 @@ export async function usersWithPassword(
   return matchingUsers.map(({ id, email, tokenVersion }) => ({ id, email, tokenVersion }));
 }
 
-/**
- * Changes a user's password. Sessions are not affected.
- * @throws UserError if the password is not acceptable
- */
+/** Changes a user's password without ending sessions. @throws UserError if the password is not acceptable */
 export async function changePassword(
   tables: Tables,
   user: { readonly id: string; readonly email: string },

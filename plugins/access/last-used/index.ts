@@ -6,9 +6,7 @@ import type { FastifyInstance } from 'fastify';
 /** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
 
-/**
- * Times at which keys or sessions were last used, kept in memory and stored periodically, outside requests.
- */
+/** Times at which keys or sessions were last used. Stored periodically, outside requests. */
 interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
   /** Returns the time of the last use if it has not been stored yet. */

@@ -31,7 +31,7 @@ export const pickBy =
   (users) =>
     slug === undefined ? users[0] : users.find(({ memberships }) => membershipBySlug(memberships, slug));
 
-/** The result of a login. */
+/** A login's result. */
 interface Login {
   readonly user: { readonly id: string; readonly email: string };
   readonly jti: string;

@@ -45,7 +45,8 @@ interface LoginLink {
   readonly path: string;
   readonly label: string;
   /**
-   * Whether the link leads to a login method, which continues to the requested page, instead of a help page.
+   * Whether the link is for a login method, which then redirects to the requested page, and not for a help
+   * page.
    */
   readonly isLoginMethod?: boolean;
 }
@@ -77,8 +78,8 @@ export const login = fastifyPlugin(
     const { site } = app;
     const { matchingUsers, remember } = credentialCheck({ database, secrets }, site);
     /**
-     * Returns the options of the session cookie. The cookie does not have a lifetime, because the server decides when
-     * the session expires.
+     * Returns the session cookie's options. The cookie does not have a lifetime, because the server decides
+     * when the session expires.
      */
     const cookieOptions = (request: FastifyRequest) => site.cookie(request, '/');
     const { sign } = tokens(secrets);

@@ -14,10 +14,7 @@ const view = viewsIn(import.meta.dirname);
 /** View data: `links`, each with `organization` (name or null), `link` and `code`. */
 const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
 
-/**
- * Maximum number of emails waiting to be sent. Additional requests get the same response, but no email is
- * sent.
- */
+/** Maximum number of emails waiting to be sent. Additional requests get the same response but no email. */
 const maxPending = 100;
 
 /** Registers the pages for forgotten passwords: the form that requests an email, and the page that its link opens. */

@@ -130,10 +130,7 @@ async function create(
   });
 }
 
-/**
- * Returns a function that throws a message for the user, with the configuration error as its cause for the
- * log.
- */
+/** Returns a function that throws a message for the user. The error's cause is kept for the log. */
 const throwMessage = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

@@ -18,7 +18,7 @@ export interface ProviderSettings {
   readonly new_users?: {
     /** Whether a login accepts an open invitation to the email address. */
     readonly invited?: boolean;
-    /** Memberships of new users, keyed by the domain of their email address. */
+    /** New users' memberships, keyed by their email domain. */
     readonly domains?: Readonly<Record<string, { readonly organization: string; readonly profile: string }>>;
   };
 }

@@ -116,7 +116,7 @@ export async function changeProfile(
 }
 
 /**
- * Adds grants to a profile and removes grants from it.
+ * Adds and removes grants in a profile.
  * @throws UserError if the profile does not exist, is built in, or does not have one of the grants to remove
  */
 export async function adjustProfile(
@@ -281,7 +281,7 @@ export const profileChoice = async (
 
 /**
  * Returns the ID of the profile selected in a form.
- * @throws UserError if none is selected, or it is not a profile of the organization
+ * @throws UserError if no profile is selected, or it does not belong to the organization
  */
 export async function chosenProfile(tables: Tables, organization: string, form: Form): Promise<string> {
   if (field(form, 'profile') === '') throw new UserError('choose a profile');

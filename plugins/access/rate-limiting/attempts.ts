@@ -59,7 +59,7 @@ interface AttemptLimits {
   readonly slowDown?: boolean;
 }
 
-/** State of one key's attempts. */
+/** The state of one key's attempts. */
 interface KeyState {
   /** Number of calls of `run` that use this object. */
   calls: number;

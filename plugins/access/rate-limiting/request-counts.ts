@@ -17,7 +17,8 @@ export interface UnstoredCounts {
 /**
  * Adds requests to the counts that all nodes share for a window.
  * @param window start of the window
- * @returns the new counts in the order of the batch, with undefined for a caller with requests in a later window
+ * @returns the new counts in batch order, or undefined for callers that already have requests in a later
+ * window
  */
 type StoreCounts = (
   window: Date,
@@ -55,7 +56,7 @@ interface RequestCounts {
  * Creates a request counter. Each node counts on its own and periodically settles its counts with the
  * database, in one statement for all callers. A single node never allows more requests than the limit. All
  * nodes together can exceed the limit by at most the requests that other nodes have allowed since they last
- * settled: within the last second, a tenth of the window, or 50 ms for a caller that is new to a node.
+ * settled: within a second or a tenth of the window, or within 50 ms for a caller that is new to a node.
  */
 export function requestCounts(
   { requests, windowMs }: RateLimit,
@@ -93,7 +94,7 @@ export function requestCounts(
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
-    // The timer is not tied to a request, because one statement stores the counts of all callers.
+    // The timer is not tied to a request, because one statement stores all callers' counts.
     timer = runOutsideRequests(() => setTimeout(run, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);

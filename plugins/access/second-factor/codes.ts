@@ -6,7 +6,7 @@ import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 /** Number of recovery codes per user. */
 const recoveryCodeCount = 10;
 
-/** Kind of an accepted code, as shown in the list of sessions. */
+/** Kind of code that was accepted, as shown in the session list. */
 type CodeKind = 'code' | 'recovery code';
 
 /**

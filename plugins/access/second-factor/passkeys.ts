@@ -52,7 +52,7 @@ interface Challenge {
   readonly user: string | null;
 }
 
-/** COSE identifiers of EdDSA, ES256 and RS256. Every authenticator supports at least one of them. */
+/** COSE identifiers for EdDSA, ES256 and RS256. Every authenticator supports at least one of them. */
 const supportedAlgorithmIDs = [-8, -7, -257];
 
 /** Lifetime of an offer, in minutes. */

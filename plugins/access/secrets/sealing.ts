@@ -77,7 +77,7 @@ const tenantKey = ['organization_id', 'id'];
 /**
  * Reseals all secrets stored in a table with the first of AUTH_SECRETS, so that the others can be removed.
  * @param columns the columns that contain secrets
- * @param key the columns of the primary key, the last of which identifies a row in the log
+ * @param key the primary key columns, the last of which identifies a row in the log
  * @returns the IDs of the rows whose secrets cannot be opened with any of AUTH_SECRETS
  */
 export async function renewSecrets(

@@ -34,7 +34,7 @@ interface Tickets<Content extends object> {
 }
 
 const cipher = { alg: 'dir', enc: 'A256GCM' } as const;
-/** Maximum length of a ticket. Browsers limit a cookie to 4,096 bytes. */
+/** Maximum length of a ticket. Browsers limit cookies to 4,096 bytes. */
 const maxLength = 4000;
 
 /**

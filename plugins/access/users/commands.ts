@@ -182,7 +182,7 @@ const reset = (
     };
   });
 
-/** Returns a command handler that changes the state of one user. */
+/** Returns a command handler that changes one user's state. */
 const change =
   (
     update: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,

@@ -67,7 +67,7 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
 }
 
 /**
- * Returns entries of an organization's change log, newest first.
+ * Returns entries from an organization's change log, newest first.
  * @param filters values of {@link activityFilters}. A value that no entry can have matches nothing
  * @param before position of the last entry on the previous page. Any other value starts with the newest entry
  * @throws HttpError in the same cases as {@link activityTimes}

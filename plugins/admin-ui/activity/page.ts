@@ -117,7 +117,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
   });
 }
 
-/** Yields all matching entries, newest first, as rows of a CSV file. */
+/** Yields all matching entries, newest first, as CSV rows. */
 async function* csvRecords(
   tables: Tables,
   organization: string,

@@ -3,7 +3,7 @@ import { capitalize } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { ActivityLine } from './activity.ts';
 
-/** Names of objects that are not records, if they differ from the names in the change log. */
+/** Names for objects other than records, if they differ from the names in the change log. */
 const nouns: Readonly<Record<string, string>> = {
   key: 'API key',
   invite: 'invitation',

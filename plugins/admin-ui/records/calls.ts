@@ -60,12 +60,9 @@ export interface Calls {
   readonly read: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
   /** Reads a record with its full values. */
   readonly readWhole: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
-  /** Returns a page of the changes to a record, newest first. @param cursor start of the page; empty for the first page */
+  /** Returns a page of changes to a record, newest first. @param cursor empty for the first page */
   readonly history: (resource: Resource, id: string, cursor: string) => Promise<Page<ChangeValues>>;
-  /**
-   * Returns one change to a record with its full values.
-   * @throws HttpError 404 if the position does not exist
-   */
+  /** Returns a change with its full values. @throws HttpError 404 if the position does not exist */
   readonly change: (resource: Resource, id: string, position: string) => Promise<ChangeValues>;
   /** Creates a record once per key. Also returns whether an earlier call had already created it. */
   readonly create: (

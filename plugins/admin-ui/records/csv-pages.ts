@@ -101,7 +101,7 @@ const escapeFormulas = (isText: (column: number) => boolean): Transform =>
 const unescapeFormulas = (): Transform =>
   new Cells(({ first, isHeader }) => (!isHeader && first === apostrophe ? 'hold' : 'keep'));
 
-/** Maximum size of a form without a file, in bytes. */
+/** Maximum size of forms without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;
 /** Number of bytes processed at a time when reading a file. */
 const sliceBytes = 64 * 1024;
@@ -190,7 +190,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
   );
 }
 
-/** Yields the bytes of a file in slices, on demand. */
+/** Yields a file's bytes in slices, on demand. */
 function* slicesOf(bytes: Buffer): Generator<Buffer> {
   for (let offset = 0; offset < bytes.length; offset += sliceBytes)
     yield bytes.subarray(offset, offset + sliceBytes);

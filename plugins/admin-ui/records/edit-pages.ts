@@ -164,8 +164,8 @@ async function suggestionsFor(
 }
 
 /**
- * Sets the status of a rejected form and returns its errors and suggestions.
- * @throws the same error if it is not caused by the form
+ * Sets the response status for a rejected form, and returns the form's errors and suggestions.
+ * @throws the same error if the form did not cause it
  */
 async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
   if (error instanceof UnresolvedReference) {

@@ -74,10 +74,7 @@ export const formInputs = (
     };
   });
 
-/**
- * Returns a record's values as strings for a form.
- * @param titles the titles of referenced records, by field
- */
+/** Returns a record's form values as strings. @param titles the titles of referenced records, by field */
 export const recordTexts = (
   resource: Resource,
   record: DataRecord,

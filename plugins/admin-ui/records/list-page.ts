@@ -40,7 +40,7 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
     }),
   );
 
-/** Converts URL parameters to the operation's query, except `fields`, which pages determine themselves. */
+/** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
   const names = new Set(listParameters(definition));
   for (const name of ['fields', 'expand']) names.delete(name);

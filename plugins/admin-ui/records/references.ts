@@ -4,7 +4,7 @@ import type { Query } from '../../../engine/query/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type Titles, textOf } from './values.ts';
 
-/** Functions that display references as links with the titles of the referenced records. */
+/** Functions for displaying references as links with the referenced records' titles. */
 export interface References {
   /** Returns the parameters for including referenced records, if the member can read them. */
   readonly expansion: (calls: Calls, fields: readonly Field[]) => Query;
@@ -14,10 +14,7 @@ export interface References {
   readonly url: (field: Field, id: string) => string;
 }
 
-/**
- * Creates the references for an organization's pages.
- * @param base the base URL for the organization's records
- */
+/** Creates the references for an organization's pages. @param base base URL of its records */
 export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {

@@ -12,7 +12,7 @@ const maxSuggestions = 40;
 export const referenceInputs = (resource: Resource): readonly Field[] =>
   writable(resource).filter(({ type }) => type.refers === true);
 
-/** Returns the first records of a resource, or the first search matches. */
+/** Returns a resource's first records, or the first search matches. */
 export async function firstMatches(
   calls: Calls,
   resource: Resource,

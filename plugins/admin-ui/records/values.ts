@@ -30,17 +30,14 @@ export const humanize = (name: string): string =>
       .join(' '),
   );
 
-/**
- * Returns a field's label. A reference is labeled with the noun for its record, so `account_id` becomes
- * "Account".
- */
+/** Returns a field's label. The label for the reference `account_id` is "Account". */
 export const fieldLabel = ({ name, type }: Field): string =>
   humanize(type.refers === true ? name.replace(/_id$/, '') : name);
 
 /** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** Returns the text that represents a value in forms and on pages. Null becomes an empty string. */
+/** Returns the string that represents a value in forms and on pages. Null becomes an empty string. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 

@@ -10,7 +10,7 @@ import type { ListView } from './views.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The administrative objects of all modules. */
+    /** All modules' administrative objects. */
     adminObjects: RegisteredObject[];
   }
 }
@@ -22,7 +22,7 @@ interface RegisteredObject {
   /** Query parameters that select the list. */
   readonly query: Readonly<Record<string, string>>;
   readonly list: ListSpecification;
-  /** Names of the actions, and whether each has a page. */
+  /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
 }
 
@@ -42,10 +42,7 @@ const contextIn =
     };
   };
 
-/**
- * Registers a list.
- * @param show the `show` value that selects the list, unless it is the first list in its section
- */
+/** Registers a list. @param show selects the list; undefined for a section's first list */
 function register(
   app: FastifyInstance,
   sectionName: string,
@@ -56,11 +53,7 @@ function register(
   app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
 }
 
-/**
- * Registers a list that belongs to the logged-in user.
- * @param url the list's URL
- * @returns a function that loads the list
- */
+/** Registers one of the logged-in user's lists and returns its loader. @param url the list's URL */
 export function userList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,

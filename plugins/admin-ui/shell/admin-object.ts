@@ -21,7 +21,7 @@ interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' 
 /** A declared object, independent of its row type. */
 export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Services>, 'name' | 'title'> {
   readonly list: ListSpecification;
-  /** Names of the actions, and whether each has a page. */
+  /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
   readonly partsOf: (contextOf: ContextOf<Services>) => ObjectParts<Services>;
 }
@@ -122,7 +122,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   return { done, once, pages: sectionPages, actions: sectionActions };
 }
 
-/** Returns the links to the pages of a row's actions, and the buttons of actions without a page. */
+/** Returns the links to pages for a row's actions, and buttons for actions without a page. */
 function menuOf<Row extends { readonly id: string }, Services>(
   { nameOf, menu, rowActions = {} }: ObjectDefinition<Row, Services>,
   context: ObjectContext<Services>,

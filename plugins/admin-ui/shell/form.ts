@@ -3,16 +3,16 @@ import { isRowId } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
 
-/** Fields of a submitted form, by name. */
+/** A submitted form's fields, by name. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the value of a form field, or the first of several values. */
+/** Returns a form field's value, or the first of several values. */
 export const field = (form: Form, name: string): string => {
   const value = form[name];
   return (typeof value === 'string' ? value : value?.[0]) ?? '';
 };
 
-/** Returns all values of a form field. */
+/** Returns all of a form field's values. */
 export const fields = (form: Form, name: string): readonly string[] => {
   const value = form[name];
   return value === undefined ? [] : typeof value === 'string' ? [value] : value;
@@ -34,9 +34,7 @@ export function safeNext(next: unknown): string {
     : '/setup';
 }
 
-/**
- * How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer than this.
- */
+/** How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer. */
 const retentionMs = 2 * 86_400_000;
 
 /**

@@ -36,10 +36,7 @@ export const hiddenParameters = (
     .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
 
-/**
- * Returns a list's URL with the filter that a form submitted as `by` and `value`, or undefined if it did not
- * submit one.
- */
+/** Returns a list's URL with the filter submitted as `by` and `value`, or undefined without a filter. */
 export function filterLink(request: FastifyRequest, path: string): string | undefined {
   const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
   const [by, value] = [parameters.get('by'), parameters.get('value')];

@@ -18,7 +18,7 @@ export interface ListContext<Services> {
   readonly services: Services;
   readonly request: FastifyRequest;
   readonly tables: Tables;
-  /** ID of the organization or user to which the rows belong. */
+  /** ID of the organization or user that the rows belong to. */
   readonly owner: string;
   /** Returns the URL of a page below the list's URL, or of the list if no page is specified. */
   readonly urlOf: (page?: string) => string;
@@ -26,7 +26,7 @@ export interface ListContext<Services> {
 
 /** An administrator's request to display or change one of the organization's objects. */
 export interface ObjectContext<Services> extends ListContext<Services>, CurrentMember {
-  /** ID and slug of the organization. */
+  /** The organization's ID and slug. */
   readonly organization: string;
   readonly slug: string;
 }
@@ -36,7 +36,7 @@ interface ActionContext<Services> extends ObjectContext<Services> {
   readonly transact: SubmittedForm['transact'];
 }
 
-/** A view of a list. */
+/** A list view. */
 export interface ObjectView {
   readonly label: string;
   /** SQL condition for the view's rows. */
@@ -113,8 +113,8 @@ export interface ObjectAction<Row, Services> {
 }
 
 /**
- * An administrative object of an organization, for example API keys. Its list, forms and confirmations follow from its
- * definition. Only administrators can open its pages and run its actions.
+ * An organization's administrative object, for example API keys. Its list, forms and confirmations follow
+ * from its definition. Only administrators can open its pages and run its actions.
  */
 export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   extends ListDefinition<Row, ObjectContext<Services>> {
@@ -133,9 +133,7 @@ export interface ObjectDefinition<Row extends { readonly id: string }, Services>
       (context: ObjectContext<Services>, row: Row) => Promise<AnyPage & { readonly title: string }>
     >
   >;
-  /**
-   * Actions, keyed by the last segment of their URL. The first one is the primary action if it has a page.
-   */
+  /** Actions, keyed by the last segment of their URL. The first is the primary action if it has a page. */
   readonly actions?: Readonly<Record<string, ObjectAction<undefined, Services>>>;
   /** Actions on a row, in menu order. */
   readonly rowActions?: Readonly<Record<string, ObjectAction<Row, Services>>>;

@@ -17,10 +17,7 @@ export interface Subject {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /**
-     * Messages shown after an action, keyed by the code in `?done=`. `{}` is replaced with the subject's
-     * name.
-     */
+    /** Messages shown after an action, keyed by `?done=` code. `{}` is replaced with the subject's name. */
     doneTexts: Map<string, string>;
   }
 }
@@ -30,13 +27,10 @@ export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string
   for (const [code, text] of Object.entries(texts)) app.doneTexts.set(code, text);
 }
 
-/** Cookie that carries the subject of an action to the next page, because names must not appear in URLs. */
+/** Cookie that carries an action's subject to the next page, because names must not appear in URLs. */
 const subjectCookie = 'crm_done';
 
-/**
- * Redirects to a page with the message about an action.
- * @param url the page's URL, including the list's filters
- */
+/** Redirects to a page with the message about an action. @param url includes any list filters */
 export function redirectDone(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -71,7 +65,7 @@ function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
 export const returnQuery = (text: unknown): string =>
   typeof text === 'string' && /^[\w\-.~%=&+*!'(),:@[\]]{0,4000}$/.test(text) ? text : '';
 
-/** Returns the request's query string without the parameters that apply to one view of the page. */
+/** Returns the request's query string without the parameters that apply to only one page view. */
 function persistentQuery({ url }: FastifyRequest): string {
   const parameters = new URLSearchParams(url.split('?')[1] ?? '');
   for (const name of ['done', 'at']) parameters.delete(name);
@@ -98,7 +92,7 @@ export async function render(
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
-    // The name is user input, so the view escapes it separately from the text.
+    // The name is user input, so the view escapes it separately from the message.
     notice: text && {
       before: text.split('{}')[0],
       name: text.includes('{}') ? (name ?? 'It') : '',

@@ -32,13 +32,13 @@ interface PageInput {
 }
 
 /**
- * A section of an organization's setup, with its list, the pages for its actions, and its actions, keyed by
- * the last segment of their URL.
+ * A section of an organization's setup: its list, its actions keyed by the last segment of their URL, and
+ * their pages.
  */
 export interface Section {
   readonly name: string;
   readonly title: string;
-  /** Messages shown after an action, keyed by the code in `?done=`. The text never comes from the URL. */
+  /** Messages shown after an action, keyed by the code in `?done=`. The message never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
   readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
   /**
@@ -48,10 +48,7 @@ export interface Section {
   readonly pages?: Readonly<
     Record<string, (admin: CurrentMember, input: PageInput) => Promise<AnyPage & { title: string }>>
   >;
-  /**
-   * Actions that run only once per form, even if a reload or double click submits the form twice, or to two
-   * nodes.
-   */
+  /** Actions that run only once per form, even if the form is resubmitted or sent to two nodes. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (sender: SubmittedForm, form: Form, request: FastifyRequest) => Promise<ActionOutcome>>

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-/** A URL with its link text. */
+/** A URL and its link text. */
 export interface Link {
   readonly label: string;
   readonly href: string;
@@ -19,7 +19,7 @@ export interface HiddenField {
 export interface DisplayValue {
   readonly text?: string | null;
   readonly time?: Date | string | null;
-  /** URL that the text links to. */
+  /** URL to which the text links. */
   readonly href?: string;
   /** A value that users copy or compare, displayed in a monospaced font. */
   readonly code?: string;
@@ -38,7 +38,7 @@ interface Button {
   readonly fields: readonly HiddenField[];
 }
 
-/** A row of a list. */
+/** A row in a list. */
 export interface TableRow {
   readonly id: string;
   readonly cells: readonly DisplayValue[];
@@ -46,7 +46,7 @@ export interface TableRow {
   readonly buttons?: readonly Button[];
 }
 
-/** A column of a list. */
+/** A column in a list. */
 interface TableColumn {
   readonly title: string;
   /** URL of the same list, sorted by this column. */
@@ -213,7 +213,7 @@ export interface FormPage extends Page {
 export interface ConfirmPage extends Page {
   readonly action: string;
   readonly hidden: readonly HiddenField[];
-  /** The consequences of the action. */
+  /** The action's consequences. */
   readonly consequence: string;
   readonly values?: readonly { readonly label: string; readonly before: string; readonly after: string }[];
   readonly inputs?: readonly Input[];
@@ -247,7 +247,7 @@ export type AnyPage = { [Kind in keyof Pages]: { readonly kind: Kind } & Pages[K
 
 const folder = join(import.meta.dirname, 'views');
 
-/** Returns the path of the template for a kind of page. */
+/** Returns the template path for a kind of page. */
 export const viewOf = (kind: keyof Pages): string => join(folder, `${kind}.hbs`);
 
 /** The partial templates with their names, each from its own file in `parts/`. */
@@ -255,7 +255,7 @@ export const partials: readonly (readonly [name: string, text: string])[] = read
   join(folder, 'parts'),
 ).map((file) => [basename(file, '.hbs'), readFileSync(join(folder, 'parts', file), 'utf8').trimEnd()]);
 
-/** Returns a function that resolves the name of a Handlebars view in a module's folder to its path. */
+/** Returns a function that resolves a view name to the path of the Handlebars file in a module's folder. */
 export const viewsIn =
   (folder: string) =>
   (name: string): string =>

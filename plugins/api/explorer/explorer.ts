@@ -61,7 +61,7 @@ new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true });
 `;
 
-/** Options of the API documentation. */
+/** Options for the API documentation. */
 export interface DocumentationOptions {
   /** Builds the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
@@ -72,9 +72,7 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /**
-   * Serves a document. The document is built on the first request, because many processes never receive one.
-   */
+  /** Serves a document. It is built on the first request, because many processes never receive one. */
   const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {

@@ -56,7 +56,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
   };
 }
 
-/** One use of a name by an API key. */
+/** An API key's use of a name. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
 /** Stores when each name was last used. */

@@ -81,7 +81,8 @@ async function* dumpLines(tables: Tables, manifest: Manifest): BackupLines {
   }
   const sequences: Record<string, readonly [string, boolean]> = {};
   const names = manifest.tables.map(({ name }) => name);
-  // Sequences are read after the rows, so that values assigned during the dump are not assigned again after a restore.
+  // Sequences are read after the rows, so that values assigned during the dump are not reassigned after a
+  // restore.
   for (const [column, sequence] of await backupSequences(tables, names)) {
     const [state] = await run<{ last: string; used: boolean }>(
       tables,
@@ -121,7 +122,8 @@ export async function withSnapshot<T>(
 }
 
 /**
- * Creates the error for a disk that is too full for a copy of the database. The message states the required space.
+ * Creates the error for a disk with too little space for a copy of the database. The message states the
+ * required space.
  */
 function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');

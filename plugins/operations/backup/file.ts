@@ -66,8 +66,8 @@ export class Counter {
 
   add(row: string): void {
     this.#rows++;
-    // A sum of 128-bit hashes does not depend on the order, and two equal rows do not cancel each other out, as they
-    // would with XOR.
+    // The sum of the 128-bit hashes does not depend on their order, and two equal rows do not cancel each
+    // other out, as they would with XOR.
     this.#sum += BigInt(`0x${hash('sha256', row, 'hex').slice(0, 32)}`);
   }
 
@@ -80,10 +80,7 @@ export class Counter {
 export const incompleteBackup = (reason: string): UserError =>
   new UserError(`it is not a complete backup: ${reason}`);
 
-/**
- * Parses the manifest in the first line.
- * @throws UserError if the line is not a manifest or has an unsupported version
- */
+/** Parses the manifest in the first line. @throws UserError if it is invalid or has another version */
 export function parseManifest(line: string): Manifest {
   const manifest = parseLine(line) as Partial<Manifest> | null;
   const version = manifest?.crm_backup;
@@ -168,7 +165,7 @@ async function* batchTexts(lines: BackupLines): AsyncGenerator<string> {
 
 const newline = 0x0a;
 
-/** Reads the lines of a backup file. @throws UserError if the file cannot be read or is damaged */
+/** Reads a backup file's lines. @throws UserError if the file cannot be read or is damaged */
 export async function* linesOf(file: string): BackupLines {
   let rest: Buffer = Buffer.alloc(0);
   try {

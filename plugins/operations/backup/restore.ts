@@ -31,7 +31,7 @@ export interface RestoreOptions {
   readonly logins: 'end' | 'keep';
 }
 
-/** Result of a restore. */
+/** A restore's result. */
 export interface RestoreResult {
   readonly tables: number;
   readonly rows: number;

@@ -6,7 +6,7 @@ import type { BackupLines, StoredTable } from './file.ts';
 /** Approximate size of a batch in bytes, and maximum number of rows in a batch. */
 const [batchBytes, batchRows] = [512 * 1024, 5000];
 
-/** Runs a statement with text parameters in a transaction. @returns the rows */
+/** Runs a statement with string parameters in a transaction. @returns the rows */
 export const run = async <Row>(tables: Tables, text: string, ...values: readonly string[]): Promise<Row[]> =>
   (await tables.executeQuery<Row>(CompiledQuery.raw(text, [...values]))).rows;
 

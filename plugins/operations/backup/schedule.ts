@@ -115,7 +115,7 @@ async function createBackup(
   return file;
 }
 
-/** Names of scheduled backups, and of the incomplete files left by interrupted ones. */
+/** File names of scheduled backups, and of incomplete files left by interrupted backups. */
 const [backupName, incompleteName] = [
   /^crm-[\d-]+T[\d.]+Z\.backup$/,
   /^\.crm-[\d-]+T[\d.]+Z\.backup\.\w+\.partial$/,

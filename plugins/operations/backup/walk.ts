@@ -10,13 +10,13 @@ import {
   parseManifest,
 } from './file.ts';
 
-/** Receives the contents of a backup. */
+/** Receives a backup's contents. */
 interface BackupVisitor {
   /** Receives a batch of a table's rows. Each row is a JSON array of strings. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }
 
-/** Contents of the first and last lines of a verified backup. */
+/** Contents of a verified backup's first and last lines. */
 export interface VerifiedBackup {
   readonly manifest: Manifest;
   readonly end: BackupEnd['end'];

@@ -85,7 +85,7 @@ export function createDemo(
   });
 }
 
-/** Inserts the sample records of every resource that has a sample file. */
+/** Inserts sample records for every resource that has a sample file. */
 async function insertSamples(
   tables: Tables,
   folder: string,
@@ -129,8 +129,8 @@ async function create(
 }
 
 /**
- * Returns the first sample of each resource, as an example for the documentation. Resources whose file is missing or
- * invalid are omitted.
+ * Returns each resource's first sample, as an example for the documentation. Omits resources whose sample
+ * file is missing or invalid.
  */
 export async function firstSamples(
   folder: string,

@@ -15,15 +15,13 @@ interface CheckServices {
   readonly database: Database;
 }
 
-/** Configuration of the admin port's listener. */
+/** Configuration for the admin port's listener. */
 interface AdminPortConfig {
   readonly adminPort: number | undefined;
   readonly adminHost: string;
 }
 
-/**
- * Checks for an instance's environment: the machine, the data folder, the variables and the database server.
- */
+/** Checks for an instance's environment: machine, data folder, variables and database server. */
 export const doctorModule: Module<unknown, unknown, CheckServices> = {
   name: 'doctor',
   checks: [...machineChecks, dataFolder, ...addressChecks, ...tableChecks, ...serverChecks],

@@ -20,7 +20,7 @@ export interface MailSettings {
   readonly allow_plaintext: boolean;
 }
 
-/** An email in plain text. */
+/** A plain-text email. */
 interface Mail {
   readonly to: string;
   readonly subject: string;
@@ -41,10 +41,7 @@ export interface Mailer {
   readonly send: (mail: Mail) => Promise<boolean>;
 }
 
-/**
- * Timeouts for connecting and for sending an email, in milliseconds. They are short because users wait for
- * the page.
- */
+/** Connection and sending timeouts, in milliseconds. They are short because users wait for the page. */
 const connectMs = 5000;
 const sendMs = 15_000;
 

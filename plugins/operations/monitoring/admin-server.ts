@@ -7,7 +7,7 @@ interface AdminReports {
   /** Returns why the process should be restarted, or undefined if it works. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
-  /** Returns the metric families of each process. */
+  /** Returns each process's metric families. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
 }
 

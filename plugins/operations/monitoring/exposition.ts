@@ -14,7 +14,7 @@ const ownFamilies = [
   { name: 'crm_workers_serving', help: 'Number of serving processes.', labelNames: [] },
 ] as const;
 
-/** Renders all metrics in the Prometheus format. @param processes the metric families of each process */
+/** Renders all metrics in the Prometheus format. @param processes each process's metric families */
 export async function exposition(
   { checks, replicas, workers }: ReadinessReport,
   processes: readonly (readonly FamilyValues[])[],

@@ -1,9 +1,7 @@
 import { Registry } from '@prometheus-io/client';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/**
- * A metric family's values, in the metrics library's format. Processes also exchange values in this format.
- */
+/** A metric family's values in the metrics library's format. Processes exchange them in this format. */
 export interface FamilyValues {
   readonly name: string;
   readonly help: string;

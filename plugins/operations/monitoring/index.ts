@@ -12,9 +12,7 @@ export { type ProcessReport, type ReadinessReport, readinessOf } from './readine
 
 /** Environment variables that configure the admin port. */
 export const operationsVariables = {
-  /**
-   * Port for /livez, /readyz and /metrics. If undefined, the admin port is disabled; 0 selects a free port.
-   */
+  /** Port for /livez, /readyz and /metrics. If undefined, the port is disabled; 0 selects a free port. */
   adminPort: integerVariable('ADMIN_PORT', undefined, [0, 65_535]),
   adminHost: textVariable('ADMIN_HOST', '127.0.0.1'),
 };

@@ -38,10 +38,7 @@ export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 
-/**
- * Interval between database checks, and timeout for a check, in milliseconds. All callers share a check's
- * result.
- */
+/** Interval between database checks, which all callers share, and timeout for a check, in milliseconds. */
 const intervalMs = 1000;
 
 /** Returns a function that reports whether this process should receive requests. */

@@ -16,7 +16,7 @@ const requestDurations = {
 
 interface Durations {
   readonly labels: Readonly<Record<string, string>>;
-  /** Number of requests per bucket. Buckets are not cumulative, and the last one has no upper bound. */
+  /** Number of requests per bucket. Buckets are not cumulative, and the last bucket has no upper bound. */
   readonly counts: number[];
   sum: number;
 }

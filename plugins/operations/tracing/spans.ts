@@ -31,7 +31,7 @@ import type { SamplerName, TracingConfig } from './variables.ts';
 
 /** How long a stopping service waits for its last traces to be sent, in milliseconds. */
 const shutdownMs = 1000;
-/** URL of the collector if none is configured. */
+/** Collector URL to use if none is configured. */
 const defaultEndpoint = 'http://localhost:4318';
 
 /** Traces requests. Each request has a span, with a child span for each of its statements on records. */
@@ -79,7 +79,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     const route = request.routeOptions.url;
     const attributes = {
       'http.request.method': request.method,
-      // Contains the route instead of the URL, because the URL can contain data.
+      // The route is recorded instead of the URL, because the URL can contain data.
       ...(route !== undefined && { 'http.route': route }),
       'crm.request_id': request.id,
     };

@@ -36,25 +36,17 @@ export interface PersonalTraces {
   readonly records: ReadonlyMap<string, readonly string[]>;
   /** The strings searched for, from the input and from fields that identify the selected records. */
   readonly texts: readonly string[];
-  /**
-   * Number of change log rows about these records and about previously deleted records with one of the
-   * strings.
-   */
+  /** Number of change log rows about these records and about deleted records with one of the strings. */
   readonly changes: number;
   /** Number of rows that contain one of the strings, keyed by table. */
   readonly rows: ReadonlyMap<PersonalDataTable, number>;
-  /**
-   * IDs of some other records that contain one of the strings, keyed by resource. These records stay
-   * unchanged.
-   */
+  /** IDs, by resource, of other records that contain one of the strings. These records stay unchanged. */
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A search result, with the rows that an erasure deletes or clears. */
 export interface SearchResult extends PersonalTraces {
-  /**
-   * IDs of previously deleted records whose change log rows contain one of the strings, keyed by resource.
-   */
+  /** IDs of deleted records whose change log rows contain one of the strings, keyed by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
   /** Primary keys of rows that contain one of the strings, keyed by table. */
   readonly keys: ReadonlyMap<PersonalDataTable, readonly Key[]>;
@@ -186,7 +178,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
 /** Maximum number of rows per statement. */
 const rowsPerStatement = 500;
 
-/** Checks the size of the input. @throws UserError if it exceeds the limits for one person */
+/** Checks the input's size. @throws UserError if it exceeds the limits for one person */
 function assertWithinLimits({ records, texts }: ErasureInput): void {
   if (records.length > maxLines)
     throw new UserError(`at most ${maxLines} lines can select records, but there are ${records.length}`);
@@ -238,10 +230,7 @@ function selectionsOf(
   });
 }
 
-/**
- * Returns the IDs of the selected records, keyed by resource.
- * @throws UserError if there are too many for one person
- */
+/** Returns the selected records' IDs by resource. @throws UserError if there are too many */
 async function recordsOf(
   run: RunStatement,
   selections: readonly RecordSelection[],
@@ -288,9 +277,7 @@ function textOf(input: string): string {
   return text;
 }
 
-/**
- * Returns the values of the records' `lookup` fields, which partners and channels use to find these records.
- */
+/** Returns the values of the records' `lookup` fields, which partners and channels use to find them. */
 async function lookupTexts(
   run: RunStatement,
   searchable: SearchableResource | undefined,
@@ -359,7 +346,7 @@ const anyContains = (columns: readonly string[], texts: readonly string[]) =>
 
 /**
  * Returns an SQL condition that is true if an expression contains one of the strings, in any encoding in
- * which it could have been sent.
+ * which the string could have been sent.
  */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
@@ -372,9 +359,7 @@ function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
-/**
- * Returns whether a string could be a phone number: it has at least seven digits and only common separators.
- */
+/** Returns whether a string could be a phone number: at least seven digits, and only common separators. */
 const isPhoneNumber = (text: string): boolean =>
   /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
 

@@ -80,10 +80,7 @@ export async function findErasure(tables: Tables, organization: string, id: stri
   return row;
 }
 
-/**
- * Starts erasing a search result.
- * @throws UserError if the search has no result or has already been confirmed
- */
+/** Starts erasing a search result. @throws UserError if there is no result, or it is already confirmed */
 export async function confirmErasure(
   tables: Tables,
   organization: string,

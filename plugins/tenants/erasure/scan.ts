@@ -18,7 +18,7 @@ export interface SearchOptions {
   readonly progress?: (rows: number) => Promise<void>;
 }
 
-/** A row's primary key values as text, without the organization. */
+/** A row's primary key values as strings, without the organization. */
 export type Key = readonly string[];
 
 /** Columns with their PostgreSQL types. */
@@ -30,7 +30,7 @@ interface TableSearch {
   /** Primary key columns, without the organization. */
   readonly key: Columns;
   readonly matches: RawBuilder<unknown>;
-  /** Additional columns of matching rows to return as text. */
+  /** Additional columns to return for matching rows, as strings. */
   readonly extraColumns?: readonly string[];
 }
 
@@ -40,8 +40,8 @@ export type Scan = (search: TableSearch) => AsyncGenerator<Key>;
 /** Number of rows read by the first statement on a table, and maximum number of rows per statement. */
 const [firstRows, maxRows] = [100, 2000];
 /**
- * Target duration of a statement in milliseconds. If a statement takes longer, the next batch is smaller. If
- * it takes less than a quarter of this time, the next batch is larger.
+ * Target duration for a statement, in milliseconds. If a statement takes longer, the next batch is smaller.
+ * If it takes less than a quarter of this time, the next batch is larger.
  */
 const targetMs = 200;
 

@@ -9,7 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/** The state of an erasure. A search ends as `found`, `nothing` or `failed`. A confirmed erasure ends as `erased`. */
+/** An erasure's state. A search ends as `found`, `nothing` or `failed`, a confirmed erasure as `erased`. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {

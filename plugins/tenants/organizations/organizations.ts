@@ -137,7 +137,7 @@ export async function renameOrganization(
   });
 }
 
-/** Reserves the current slug of an organization whose slug is about to change. */
+/** Reserves an organization's current slug, which is about to change. */
 async function freeSlug(
   tables: Tables,
   id: string,

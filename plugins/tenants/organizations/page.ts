@@ -70,7 +70,7 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
 };
 
 /**
- * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
+ * Registers the list of a user's organizations, and the pages for creating, renaming, exporting and deleting
  * an organization.
  */
 export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {

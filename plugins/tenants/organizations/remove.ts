@@ -8,7 +8,7 @@ const rowsPerStatement = 1000;
 /** Maximum number of additional passes for deleting rows written by concurrent requests. */
 const maxRounds = 5;
 
-/** A step of a deletion, which deletes a table's rows or sets a reference column to null. */
+/** A deletion step, which deletes a table's rows or sets a reference column to null. */
 interface Step {
   readonly table: RawBuilder<unknown>;
   readonly clearedColumn?: string;

@@ -9,7 +9,7 @@ const rowsPerStatement = 20_000;
 /** Storage overhead per row, in bytes. */
 const rowOverhead = 28;
 
-/** Counts an organization's records. `tookMs` is the total run time of the statements, without queueing. */
+/** Counts an organization's records. `tookMs` is the statements' total run time, without queueing. */
 type Measure = (
   organization: string,
   withBytes: boolean,
@@ -49,10 +49,7 @@ function createMeasure(database: Database, names: readonly string[]): Measure {
   };
 }
 
-/**
- * Returns an SQL expression for a row's size in bytes. The expression does not read values stored out of
- * line.
- */
+/** Returns an SQL expression for a row's size in bytes. It does not read out-of-line values. */
 async function sizeOf(run: (text: string) => Promise<TextRows>, name: string): Promise<string> {
   const columns = await run(
     `select attname::text from pg_attribute where attrelid = ${literal(quote(name))}::regclass and attnum > 0 and not attisdropped`,
@@ -74,7 +71,7 @@ const shareDivisor = 10;
 /** An organization's last count, and the number of records reserved since then. */
 interface RecordCount extends QuotaUsage {
   readonly slugs: readonly string[];
-  /** Start of the count (`performance.now()`) and total run time of its statements, in milliseconds. */
+  /** When the count started (`performance.now()`), and its statements' total run time, in milliseconds. */
   readonly at: number;
   readonly tookMs: number;
   added: number;
@@ -89,7 +86,7 @@ export interface QuotaServices {
 
 /** Enforces record quotas. */
 export interface RecordQuotas {
-  /** Reserves records, and rejects those that would exceed a quota. */
+  /** Reserves records, and rejects records that would exceed a quota. */
   readonly admit: ReserveRecords;
   /** Returns an organization's usage, or undefined if it cannot currently be counted. */
   readonly usage: (organization: string) => Promise<QuotaUsage | undefined>;
@@ -112,10 +109,7 @@ export function recordQuotas(
   );
   const counts = new Map<string, RecordCount>();
   const counting = new Map<string, Promise<RecordCount | undefined>>();
-  /**
-   * Number of reserved records whose writes are still running, keyed by organization. A count might miss
-   * them.
-   */
+  /** Number of reserved records whose writes are running, by organization. A count might miss them. */
   const unfinished = new Map<string, number>();
 
   const countNow = async (organization: string): Promise<RecordCount | undefined> => {

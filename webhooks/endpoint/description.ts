@@ -20,7 +20,7 @@ export const failure = (...statuses: readonly number[]) =>
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
 
-/** Describes a successful response whose body has exactly the keys of `properties`. */
+/** Describes a successful response whose body has exactly the keys in `properties`. */
 export const success = (
   description: string,
   properties: Readonly<Record<string, object>>,

@@ -15,8 +15,8 @@ export interface LeadTraits {
 }
 
 /**
- * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open leads, then
- * the newest. Returns its ID, or undefined if no lead matches.
+ * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open
+ * leads, then the newest lead. Returns the lead's ID, or undefined if no lead matches.
  */
 export async function findLead(
   records: ExistingRecords,

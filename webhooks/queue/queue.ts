@@ -13,7 +13,7 @@ type QueueTable = {
 export interface Queue {
   /** Name used for the queue in the log and for its background task. */
   readonly name: string;
-  /** Noun for an item in messages. */
+  /** Noun used for an item in messages. */
   readonly item: string;
   readonly table: QueueTable;
   readonly owner: {

@@ -38,7 +38,7 @@ export type SettingsConfig = VariableValues<typeof settingsVariables> & { readon
 export const readSettings = async (config: SettingsConfig): Promise<Settings> =>
   (await readSettingsFile(config)).settings;
 
-/** Reads the settings like {@link readSettings}, but also returns the parsed file. */
+/** Reads the settings in the same way as {@link readSettings}, but also returns the parsed file. */
 export async function readSettingsFile(config: SettingsConfig): Promise<SettingsFile> {
   const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${fileReason(cause)}`);

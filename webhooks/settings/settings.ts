@@ -88,7 +88,7 @@ export interface Settings {
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
 
-/** Settings as in the file: all keys are optional and expressions are not compiled. */
+/** Settings as they appear in the file: all keys are optional, and expressions are not compiled. */
 export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
   readonly partners?: Partial<Omit<Settings['partners'], 'payments'>> & {
     readonly payments?: Readonly<Record<string, RawPayment>>;

@@ -23,7 +23,7 @@ const hosts: ReadonlySet<string> = new Set([
 ]);
 const linkLocal = ipaddr.IPv4.parseCIDR('169.254.0.0/16');
 
-/** The same services on IPv6. */
+/** IPv6 ranges for the same services. */
 const ranges = [
   // AWS: instance metadata, DNS, time and EKS credentials.
   'fd00:ec2::/32',

@@ -34,7 +34,7 @@ import {
   subscriptionRows,
 } from './subscriptions.ts';
 
-/** Services needed by the subscriptions API. */
+/** Services required for the subscriptions API. */
 interface SubscriptionServices {
   readonly config: AuditConfig;
   readonly database: Database;

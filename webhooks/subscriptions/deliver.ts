@@ -27,14 +27,14 @@ const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
  * longest pause in milliseconds.
  */
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
-/** Maximum `Retry-After` value that is respected, in milliseconds. */
+/** Maximum `Retry-After` value to honor, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
 /** How long a stopping server waits for responses, in milliseconds. Unanswered events are resent later. */
 const graceMs = 1000;
 /** Number of days without a successful delivery after which a subscription is disabled. */
 const failedDays = 5;
 
-/** Services needed to deliver events. */
+/** Services required for delivering events. */
 interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];

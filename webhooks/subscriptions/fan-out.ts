@@ -50,7 +50,7 @@ export function startFanOut(
   let isStopping = false;
   /** Time until which polling is skipped. */
   let idleUntil = 0;
-  /** Time until which each skipped subscription is skipped. */
+  /** Skipped subscriptions, with the time until which each one is skipped. */
   const skippedUntil = new Map<string, number>();
   const poll = async (): Promise<void> => {
     if (performance.now() < idleUntil) return;

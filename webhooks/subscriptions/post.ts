@@ -102,7 +102,7 @@ export function poster(
   };
 }
 
-/** Returns a promise that rejects when the signal is aborted, for work that cannot be cancelled. */
+/** Returns a promise that rejects when the signal is aborted, for work that cannot be canceled. */
 const rejectOnAbort = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   Promise.race([
     work,

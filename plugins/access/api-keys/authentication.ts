@@ -62,7 +62,7 @@ interface StoredKey {
   readonly organization: string;
   /** Reports whether a token matches this key, comparing in constant time. */
   readonly matches: (token: string) => boolean;
-  /** Expiry time as a Unix time in milliseconds, or infinity if the key does not expire. */
+  /** Expiry time in Unix milliseconds, or infinity if the key does not expire. */
   readonly expiresAt: number;
   /** The caller that the key authenticates. */
   readonly principal: Principal;
@@ -117,7 +117,7 @@ declare module 'fastify' {
 
 /** Environment variables that configure API keys. */
 export const keyVariables = {
-  /** Prefix of API keys. */
+  /** API key prefix. */
   keyPrefix: {
     name: 'KEY_PREFIX',
     rejectsBlank: true,
@@ -127,7 +127,7 @@ export const keyVariables = {
   } satisfies Variable<string> as Variable<string>,
 };
 
-/** Configuration of API keys. */
+/** API key configuration. */
 export type KeyConfig = VariableValues<typeof keyVariables>;
 
 /** Authenticates requests by API key, or by a user's session through {@link FastifyInstance.identify}. */

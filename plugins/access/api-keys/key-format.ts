@@ -7,7 +7,7 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 /** A new API key and its stored parts. */
 interface NewKey {
-  /** `<prefix><public ID>_<secret><checksum>`. Shown once and never stored. */
+  /** `<prefix><public ID>_<secret><checksum>`. Shown only once and never stored. */
   readonly plaintext: string;
   readonly publicId: string;
   /** SHA-256 in hex. The secret is random, so a slow hash would not add security. */

@@ -19,7 +19,7 @@ declare module 'fastify' {
     /** The origin at which browsers reach this instance. */
     site: Site;
     /**
-     * Authenticates the user who sent a request by their session cookie or token.
+     * Authenticates a request's user by session cookie or token.
      * @param options `settingUp` also accepts a user who must still set up a second factor
      * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403
      * for a cross-site write
@@ -159,7 +159,7 @@ export const sessionAuthentication = fastifyPlugin(
       const now = Date.now();
       if (session === undefined || session.expires <= now) throw errors.unauthenticated();
       const lastSeen = Math.max(session.lastSeen, uses.get(session.id)?.getTime() ?? 0);
-      // The idle limit only applies to browsers. A token has its own expiry.
+      // The idle limit applies only to browsers. A token has its own expiry.
       if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
       if (!recordedRequests.has(request)) uses.record(session.id, new Date(now));
       recordedRequests.add(request);

@@ -44,7 +44,7 @@ export interface Proof {
   readonly secondFactor: boolean;
 }
 
-/** A new login. */
+/** A newly started session. */
 interface NewSession {
   readonly id: string;
   /** The cookie value. Only its hash is stored. */

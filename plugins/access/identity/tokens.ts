@@ -4,7 +4,7 @@ import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
-/** The only algorithm used to sign and accepted to verify tokens. */
+/** The only algorithm used to sign tokens and accepted when verifying them. */
 const algorithm = 'HS256';
 const issuer = 'crm';
 const audience = 'crm-api';

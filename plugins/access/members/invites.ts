@@ -136,7 +136,7 @@ export async function cancelInvite(
 const unusableText =
   'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 
-/** Cancels all open invitations in all organizations. @returns the number of cancelled invitations */
+/** Cancels all open invitations in all organizations. @returns the number of canceled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
   const { numDeletedRows } = await tables
     .deleteFrom('crm_invites')

@@ -61,7 +61,7 @@ interface AttemptLimits {
 
 /** The state of one key's attempts. */
 interface KeyState {
-  /** Number of calls of `run` that use this object. */
+  /** Number of `run` calls that use this object. */
   calls: number;
   running: number;
   readonly queue: (() => void)[];

@@ -23,7 +23,7 @@ export const rateLimitingVariables = {
   } satisfies Variable<RateLimit | undefined> as Variable<RateLimit | undefined>,
 };
 
-/** Configuration of rate limiting. */
+/** Rate limiting configuration. */
 export type RateLimitingConfig = VariableValues<typeof rateLimitingVariables>;
 
 /** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */

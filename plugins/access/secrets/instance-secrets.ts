@@ -72,7 +72,7 @@ function generatedSecret(folder: string): string {
   return secret;
 }
 
-/** Creates a file, or no file if writing fails. @throws Error with code EEXIST if the file exists */
+/** Creates a file, and removes it if writing fails. @throws Error with code EEXIST if the file exists */
 function storeNew(file: string, text: string): void {
   const descriptor = openSync(file, 'wx', 0o600);
   try {

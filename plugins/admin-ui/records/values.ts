@@ -54,7 +54,7 @@ export const truncate = (text: string, length: number): string =>
 const titleLength = 200;
 const cellLength = 300;
 
-/** Titles of records. */
+/** Record titles. */
 export interface Titles {
   /** The fields that form the title. */
   readonly fields: (resource: Resource) => readonly Field[];

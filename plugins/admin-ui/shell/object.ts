@@ -12,7 +12,7 @@ export interface ObjectServices {
   readonly database: Database;
 }
 
-/** The request for which a list is displayed. */
+/** A request to display a list. */
 export interface ListContext<Services> {
   readonly app: FastifyInstance;
   readonly services: Services;
@@ -31,7 +31,7 @@ export interface ObjectContext<Services> extends ListContext<Services>, CurrentM
   readonly slug: string;
 }
 
-/** The request that runs an action. */
+/** A request to run an action. */
 interface ActionContext<Services> extends ObjectContext<Services> {
   readonly transact: SubmittedForm['transact'];
 }
@@ -84,9 +84,9 @@ export type ActionPage =
   | ({ readonly kind: 'confirm' } & Omit<ConfirmPage, Filled>)
   | (Extract<AnyPage, { readonly kind: 'home' }> & { readonly title: string });
 
-/** Something that administrators can do with a row, or with the object as a whole if `Row` is undefined. */
+/** An action that administrators can perform on a row, or on the whole object if `Row` is undefined. */
 export interface ObjectAction<Row, Services> {
-  /** The link's or button's label. */
+  /** Label for the link or button. */
   readonly label: string | ((row: Row) => string);
   /** Start of the accessible name, followed by the row's name. Default: the label. */
   readonly phrase?: string;

@@ -23,7 +23,7 @@ export interface DisplayValue {
   readonly href?: string;
   /** A value that users copy or compare, displayed in a monospaced font. */
   readonly code?: string;
-  /** Status of the value. The text repeats it, because color alone is not accessible. */
+  /** The value's status. The text repeats it, because color alone is not accessible. */
   readonly state?: 'good' | 'bad' | 'quiet';
   readonly numeric?: boolean;
   /** A second line below the value, in a muted style. */

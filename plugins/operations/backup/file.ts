@@ -103,7 +103,7 @@ export function parseLine(line: string): unknown {
   }
 }
 
-/** Compression level. Level 6 takes twice as long and saves only 5 %. */
+/** Compression level. Level 6 takes twice as long and saves only 5%. */
 const level = 3;
 /** Prefix and suffix added to the file name until the file is complete. */
 const partialName = { prefix: '.', suffix: '.partial' } as const;

@@ -10,7 +10,7 @@ import { type BackupLines, linesOf, writeBackup } from './file.ts';
 import { reasonOf, recordRun } from './runs.ts';
 import { verifyBackup } from './walk.ts';
 
-/** Schedule and retention of backups (`backups` in config.yaml). */
+/** Backup schedule and retention (`backups` in config.yaml). */
 export interface BackupSettings {
   /** Folder for scheduled backups. If it is an empty string, no backups are scheduled. */
   readonly folder: string;
@@ -122,7 +122,7 @@ const [backupName, incompleteName] = [
 ];
 
 /**
- * Creates the folder, and deletes the incomplete files of interrupted backups.
+ * Creates the folder, and deletes incomplete files left by interrupted backups.
  * @throws UserError if the folder cannot be used
  */
 function prepareFolder(folder: string): void {

@@ -4,7 +4,7 @@ import type { HttpConfig } from '../../../engine/http/index.ts';
 import { isLoopback } from '../../../engine/loopback.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** IP address ranges of private networks. */
+/** IP address ranges for private networks. */
 const privateRanges = ['loopback', 'private', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'];
 
 /**

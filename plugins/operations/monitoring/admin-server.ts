@@ -4,7 +4,7 @@ import type { ReadinessReport } from './readiness.ts';
 
 /** Functions that provide the data for the admin port's responses. */
 interface AdminReports {
-  /** Returns why the process should be restarted, or undefined if it works. */
+  /** Returns the reason the process should be restarted, or undefined if it is working. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
   /** Returns each process's metric families. */

@@ -36,7 +36,7 @@ export async function exposition(
   return { text: await aggregate.metrics(), type: aggregate.contentType };
 }
 
-/** Implements `countsOf` from operations.ts. */
+/** Implements `countsOf` from admin-server.ts. */
 export async function counts(processes: readonly (readonly FamilyValues[])[]): Promise<FamilyValues[]> {
   const families = (await aggregateFamilies(processes).getMetricsAsJSON()) as readonly FamilyValues[];
   return families.filter(({ type, aggregator }) => type !== 'gauge' && aggregator !== 'omit');

@@ -34,7 +34,7 @@ export interface ProcessReport {
 export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
   /** The reason each check failed, in a few words, or undefined if the check passed. */
   readonly checks: Readiness & { readonly workers?: string | undefined };
-  /** Number of serving processes, and number of configured processes. */
+  /** Number of processes that are serving, and number of configured processes. */
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 

@@ -131,7 +131,7 @@ function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
   while (remaining.length > 0) {
     const keysTo = (name: string) => remaining.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
     const isFree = ({ name }: TenantTable) => keysTo(name).every(({ from }) => from === name);
-    // Only tables of resources form cycles, and their references are nullable.
+    // Only resource tables form cycles, and their references are nullable.
     const next = remaining.find(isFree) ?? remaining.at(-1);
     if (next === undefined) break;
     for (const { from, columns } of keysTo(next.name)) {

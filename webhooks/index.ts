@@ -1,5 +1,5 @@
-// Webhooks: endpoints for partners and channels, one module per folder. Modules can refer to resources by
-// name.
+// Webhooks: endpoints for partners and channels, one module per folder. Only these modules can refer to
+// resources by name.
 // May import engine and plugins.
 import { bookingFormsModule } from './booking-forms/index.ts';
 import { endpoint } from './endpoint/index.ts';

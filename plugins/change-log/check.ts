@@ -3,7 +3,7 @@ import type { AuditConfig } from '../../engine/effects/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { lagWarningMs } from './lag.ts';
 
-/** Returns a query for transactions that have been open for longer than a threshold, in milliseconds. */
+/** Returns a query for transactions that have been open for more than `ms` milliseconds. */
 const longSql = (ms: number) => `
   select kind, who, round(extract(epoch from now() - since))::text from (
     select 'process' as kind, pid::text as who, xact_start as since from pg_stat_activity where backend_xid is not null
@@ -14,7 +14,7 @@ const longSql = (ms: number) => `
   order by since`;
 
 /**
- * Returns a finding for each transaction that has delayed the change feed for longer than a threshold, in milliseconds.
+ * Returns a finding for each transaction that has delayed the change feed for more than `ms` milliseconds.
  */
 export async function feedDelay({ run }: Database, ms: number): Promise<readonly Finding[]> {
   return (await run({ name: '', text: longSql(ms), values: [] })).map(([kind, id, seconds]) => {

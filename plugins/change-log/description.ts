@@ -11,7 +11,7 @@ const parameter = (name: string, description: string, schema: object) => ({
   schema,
 });
 
-/** The OpenAPI description of the feed. */
+/** OpenAPI description of the feed. */
 export const feedFragment: Fragment = {
   tag: { name: 'events', description: 'Changes to the records of the organization.' },
   paths: {

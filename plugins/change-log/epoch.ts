@@ -10,10 +10,10 @@ import { type Tables, tablesOf, transaction } from '../../engine/tables/index.ts
  */
 export const sourceSql = `(select system_identifier from pg_control_system())::text || '.' || (select oid from pg_database where datname = current_database())::text || '.' || '"crm_ledger_epochs"'::regclass::oid::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || coalesce((select '.' || setting from pg_db_role_setting, unnest(setconfig) setting where setrole = 0 and setdatabase = (select oid from pg_database where datname = current_database()) and starts_with(setting, '${clusterSetting}=')), '')`;
 
-/** Source of epochs during which changes are not recorded. */
+/** Value of `source` for epochs during which changes are not recorded. */
 const notRecorded = 'off';
 
-/** Advisory lock key that another program is unlikely to use in the same database. */
+/** Advisory lock key. Other programs are unlikely to use it in the same database. */
 const lockKey = 7_263_140_561n;
 
 /**

@@ -26,11 +26,11 @@ interface FeedServices {
   readonly signing: TextSigner;
 }
 
-/** The URL of the feed. Paths below `/api/v1` are reserved for resources. */
+/** The feed's path. Paths below `/api/v1` are reserved for resources. */
 const feedPath = '/events';
 
 const eventStream = 'text/event-stream';
-/** Total size of the records, in bytes, after which a page ends, for single pages and for streams. */
+/** Total size of records after which a page ends, in bytes, for single pages and for streams. */
 const [pageBytes, streamBytes] = [2 * 1024 * 1024, 256 * 1024];
 
 /** Serves `GET /events`: an organization's changes in order, as pages or as a stream. */
@@ -41,8 +41,8 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
   app.addHook('preClose', async () => stopping.abort());
 
   /**
-   * Returns a reader for a request. It authenticates the caller again on each read, so that revoked access ends the
-   * stream.
+   * Returns a reader for a request. The reader reauthenticates the caller on each read, so that revoking
+   * access ends the stream.
    */
   const reader =
     (request: FastifyRequest, query: FeedRequest, maxBytes: number) =>
@@ -61,7 +61,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
         page = await readPage(database, feedQuery);
       }
       if (page === undefined) throw errors.overloaded();
-      // In another epoch, the position is meaningless and could be beyond the last change.
+      // A position from another epoch is meaningless and could be beyond the last change.
       if ('epoch' in after && after.epoch !== page.end.epoch) throw errors.cursorExpired();
       return page;
     };
@@ -124,7 +124,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
           const events = stream(firstPage, { ...context, cursorOf, hold });
           const text = Readable.from(boundToRequest(events), { objectMode: false });
           const { socket } = request.raw;
-          // The stream ends by itself unless its reader is stalled.
+          // The stream ends on its own unless the client has stopped reading.
           const cut = () => (text.readableLength + socket.writableLength > 0 ? socket.destroy() : undefined);
           const ending = AbortSignal.any([stopping.signal, revocation.signal]);
           ending.addEventListener('abort', cut);
@@ -150,7 +150,7 @@ export function feed(app: FastifyInstance, services: FeedServices): void {
 function disconnectSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
   const disconnection = new AbortController();
   const abort = () => disconnection.abort();
-  // Without a started response, a closed connection does not emit "close".
+  // Until the response has started, closing the connection does not emit "close" on it.
   socket.once('close', abort);
   raw.once('close', () => socket.off('close', abort));
   return disconnection.signal;

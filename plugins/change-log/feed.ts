@@ -11,7 +11,7 @@ interface FeedQuery {
   /** The fields returned for each requested resource. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
   readonly after: FeedPosition;
-  /** Total size of the records, in bytes, after which the page ends. */
+  /** Total size of records after which the page ends, in bytes. */
   readonly maxBytes: number;
 }
 
@@ -71,7 +71,7 @@ const page = prepare<FeedQuery>('ledger_page', 'deep', ($) => {
 /**
  * Reads a page of the feed.
  * @returns undefined if the current epoch belongs to another database
- * @throws HttpError as `execute` does
+ * @throws HttpError in the same cases as `execute`
  */
 export async function readPage(database: Database, query: FeedQuery): Promise<FeedPage | undefined> {
   const { organization } = query.caller.principal;
@@ -108,7 +108,7 @@ const endStatement = prepare<undefined>(
     `select "epoch", "horizon"::text, ${milliseconds('"pruned_before"')}, "same"::text from (${nowSql}) n`,
 );
 
-/** Returns the end of the feed and its retention limit. @throws HttpError 503 if they are temporarily unavailable */
+/** Returns the feed's end and retention limit. @throws HttpError 503 if temporarily unavailable */
 export async function feedEnd(database: Database): Promise<{
   readonly end: Omit<UnverifiedPosition, 'at'>;
   readonly prunedBefore: number;

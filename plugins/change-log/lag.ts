@@ -45,7 +45,7 @@ export async function findFeedBlocker(database: Database): Promise<FeedBlocker> 
   };
 }
 
-/** Metrics of the feed's delay. */
+/** Metrics for the feed's delay. */
 export const feedMetrics = (database: Database): Metrics => ({
   families: {
     crm_feed_lag_seconds: {

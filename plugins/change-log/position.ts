@@ -4,13 +4,13 @@ import { type InstanceSecrets, signing } from '../access/secrets/index.ts';
 
 /** A position in an organization's feed, immediately after a change. */
 export interface FeedPosition {
-  /** Transaction ID as decimal text. All changes with lower IDs have been read. */
+  /** Transaction ID as a decimal string. All changes with lower IDs have been read. */
   readonly transaction: string;
-  /** ID of the row within the transaction, as decimal text. */
+  /** ID of the row within the transaction, as a decimal string. */
   readonly id: string;
 }
 
-/** A position as it is encoded in cursors. */
+/** A position as encoded in cursors. */
 export interface UnverifiedPosition extends FeedPosition {
   /** The epoch in which the transaction ID is valid. */
   readonly epoch: string;
@@ -21,7 +21,7 @@ export interface UnverifiedPosition extends FeedPosition {
 /** The position before all changes. */
 export const beforeAllChanges: FeedPosition = { transaction: '0', id: '0' };
 
-/** The position after all possible changes, which reads no changes but returns the end of the feed. */
+/** The position after all possible changes. Reading from it returns no changes, only the feed's end. */
 export const afterAllChanges: FeedPosition = { transaction: '18446744073709551615', id: '0' };
 
 /** Returns functions that encode and decode an organization's signed cursors. */

@@ -4,7 +4,7 @@ import { allows, loggedFieldNames, type Principal, type RecordResource } from '.
 
 /** A parsed request to the feed. */
 export interface FeedRequest {
-  /** A cursor, or `now` for the current end of the feed. If undefined, reading starts with the oldest stored change. */
+  /** A cursor, or `now` for the feed's current end. Undefined means the oldest stored change. */
   readonly after: string | undefined;
   /** Resource names. Undefined means all resources that the caller can list. */
   readonly resources: readonly string[] | undefined;
@@ -12,11 +12,11 @@ export interface FeedRequest {
   readonly waitMs: number;
 }
 
-/** Maximum wait in seconds, shorter than the usual timeouts of proxies and clients. */
+/** Maximum wait in seconds, shorter than typical proxy and client timeouts. */
 export const maxWait = 25;
 
 /**
- * Parses the query parameters of a request.
+ * Parses a request's query parameters.
  * @param lastEventId value of the `Last-Event-ID` header, which a client sends to resume a stream
  * @throws HttpError 400 with all issues
  */
@@ -39,7 +39,7 @@ export function feedRequest(query: Query, lastEventId: string | undefined): Feed
 }
 
 /**
- * Returns the fields visible to a caller, by requested resource.
+ * Returns the fields visible to a caller, keyed by requested resource.
  * @throws HttpError 400 for an unknown resource, 403 for a resource that the caller cannot list
  */
 export function visibleFields(

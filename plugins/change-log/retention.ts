@@ -3,7 +3,7 @@ import { retentionBatch } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 
 /**
- * Deletes up to about one batch of changes that are older than a number of days.
+ * Deletes up to about one batch of changes older than a number of days.
  * @returns the number of deleted changes
  */
 export async function changeLogRetention(tables: Tables, days: number): Promise<number> {

@@ -8,7 +8,7 @@ import type { FeedPosition, UnverifiedPosition } from './position.ts';
 interface Waiters {
   /**
    * Reserves a slot for a waiting reader. Call the returned function to release it.
-   * @throws HttpError 503 if too many readers are already waiting, in the organization or in total
+   * @throws HttpError 503 if too many readers are already waiting, either for the organization or in total
    */
   readonly enter: (organization: string) => () => void;
   /** Waits until the organization has changes after a position or the time is up. */
@@ -20,9 +20,9 @@ interface Waiters {
   ) => Promise<void>;
 }
 
-/** Maximum number of readers waiting in one process, per organization and in total. */
+/** Maximum number of waiting readers in one process, per organization and in total. */
 const [maxOfOrganization, maxTotal] = [50, 1000];
-/** Interval between two polls, and between a failed poll and its retry, in milliseconds. */
+/** Interval between polls, and delay before retrying a failed poll, in milliseconds. */
 const [pollIntervalMs, retryIntervalMs] = [100, 1000];
 
 /** A reader waiting for changes after its position. */
@@ -43,7 +43,7 @@ const findReadyReaders = prepare<readonly Reader[]>('ledger_new', 'read', ($) =>
   return `select w."number"::text from unnest(${arrays.join(', ')}) with ordinality w("organization", "transaction", "id", "number") where exists (select from "crm_ledger" l where l."organization_id" = w."organization"::bigint and (l."transaction", l."id") > (w."transaction"::xid8, w."id"::bigint) and l."transaction" < pg_snapshot_xmin(pg_current_snapshot()) and l."version" is not null)`;
 });
 
-/** Creates a process's waiters. */
+/** Creates the waiters for one process. */
 export function createWaiters(database: Database): Waiters {
   const readers = new Set<Reader>();
   const counts = new Map<string, number>();
@@ -56,7 +56,7 @@ export function createWaiters(database: Database): Waiters {
       for (const [number] of await database.run(findReadyReaders.bind(polledReaders)))
         polledReaders[Number(number) - 1]?.wake();
     } catch {
-      // When their time is up, the waiting readers read a page and receive the error themselves.
+      // When their time is up, the waiting readers read a page and receive the error directly.
       next = retryIntervalMs;
     }
     isPolling = readers.size > 0;
@@ -117,7 +117,7 @@ interface ReaderContext {
 /** Context for streaming the feed. */
 export interface StreamContext extends ReaderContext {
   readonly cursorOf: (position: UnverifiedPosition) => string;
-  /** Counts bytes that the client has not read yet. Call the returned function when they have been read. */
+  /** Counts bytes that the client has not read yet. Call the returned function once they are read. */
   readonly hold: Admission['hold'];
   readonly heartbeatMs?: number;
 }
@@ -147,8 +147,8 @@ export async function* stream(first: FeedPage, context: StreamContext): AsyncGen
   const silentFor = () => performance.now() - sentAt;
   while (!signal.aborted) {
     const isHeartbeat = page.entries.length === 0 && silentFor() >= heartbeatMs;
-    // Buffers are used because they are allocated outside the heap. A heartbeat also updates the client's last event
-    // ID.
+    // The stream yields buffers, because they are allocated outside the heap. A heartbeat also updates the
+    // client's last event ID.
     const bytes = Buffer.from(
       isHeartbeat ? `: heartbeat\nid: ${cursorOf(page.end)}\n\n` : eventsOf(page, cursorOf),
     );

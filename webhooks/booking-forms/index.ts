@@ -30,7 +30,7 @@ const fields = {
 } as const;
 const required = ['to', 'message'] as const;
 
-/** Registers POST /api/booking-forms/whatsapp, which sends a message through the organization's sender. */
+/** Registers POST /api/booking-forms/whatsapp, which sends messages through the organization's sender. */
 function bookingForms(app: FastifyInstance, webhooks: Webhooks): void {
   const { settings, database, secretUse, wrongSecrets } = webhooks;
   app.post(bookingFormsPath, {

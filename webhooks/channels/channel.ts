@@ -5,11 +5,11 @@ import { indexable, type Webhooks } from '../endpoint/index.ts';
 export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly raw: Buffer;
-  /** Path and query string of the request. */
+  /** The request's path and query string. */
   readonly url: string;
 }
 
-/** One event of a delivery. */
+/** One event in a delivery. */
 export interface ChannelEvent {
   /** The provider's event ID. Repeated deliveries of an event have the same ID. */
   readonly id: string;
@@ -35,7 +35,7 @@ export interface ChannelContext {
   readonly ageMs: number;
   /** Runs a function in a transaction. */
   readonly transaction: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
-  /** Replaces the event's data so that the next attempt can continue where this one stopped. */
+  /** Replaces the event's data so that the next attempt can continue where this attempt stopped. */
   readonly remember: (tables: Tables, data: unknown) => Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export interface SimulatedEvent {
 /** Format and signature of a provider's simulated deliveries, based on the provider's documentation. */
 export interface Simulation {
   readonly contentType: string;
-  /** Returns the event's ID as stored by the service. */
+  /** Returns the event's ID in the form that the service stores. */
   readonly eventId: (event: SimulatedEvent) => string;
   readonly body: (event: SimulatedEvent) => string;
   /** Returns the headers that authenticate the delivery. @param url the URL configured at the provider */
@@ -77,24 +77,24 @@ export interface Channel {
    * @param publicUrl the instance's public origin
    */
   readonly verify: (delivery: ProviderRequest, secret: string, publicUrl: string) => boolean;
-  /** Returns the relevant events of a delivery. @throws HttpError 400 if the body is invalid */
+  /** Returns the relevant events in a delivery. @throws HttpError 400 if the body is invalid */
   readonly events: (delivery: ProviderRequest) => readonly ChannelEvent[];
   /** The response that the provider expects. */
   readonly reply: { readonly type: string; readonly body: string };
-  /** Processes an event. It can run twice for the same event, so it must be idempotent. */
+  /** Processes an event. Can run more than once for the same event, so it must be idempotent. */
   readonly process: (event: ChannelEvent, context: ChannelContext) => Promise<void>;
   readonly simulation: Simulation;
 }
 
 /**
- * The event cannot be processed yet and will be retried. The message is shown to administrators and must not
- * contain secrets.
+ * Thrown if an event cannot be processed yet and will be retried. The message is shown to administrators and
+ * must not contain secrets.
  */
 export class RetryableError extends Error {}
 
 /**
- * The event can never be processed and will not be retried. The message is shown to administrators and must
- * not contain secrets.
+ * Thrown if an event can never be processed and will not be retried. The message is shown to administrators
+ * and must not contain secrets.
  */
 export class PermanentError extends Error {}
 
@@ -128,15 +128,15 @@ export const storeMessage = (
   });
 
 /**
- * Time during which a status update for an unknown message is retried, in milliseconds. A provider can report a status
+ * How long a status update for an unknown message is retried, in milliseconds. A provider can report a status
  * before the sender has stored the message's ID.
  */
 const gracePeriodMs = 60_000;
 
 /**
- * Updates the status of an outgoing message: sent, delivered, read or failed.
- * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is ignored,
- * because another application must have sent the message.
+ * Updates an outgoing message's status: sent, delivered, read or failed.
+ * @throws RetryableError if the message does not exist yet. After {@link gracePeriodMs}, the status is
+ * ignored, because another application must have sent the message.
  */
 export const followMessage = (
   { integration, transaction, ageMs }: ChannelContext,

@@ -7,7 +7,7 @@ import { telegram } from './telegram.ts';
 import { twilio } from './twilio.ts';
 import { whatsapp } from './whatsapp.ts';
 
-/** All channels, keyed by the name in their URL. */
+/** All channels, keyed by their name in URLs. */
 export const channels: Readonly<Record<string, Channel>> = {
   whatsapp,
   'meta-lead-ads': metaLeadAds,
@@ -17,10 +17,10 @@ export const channels: Readonly<Record<string, Channel>> = {
   twilio,
 };
 
-/** Returns the channel with a name, or undefined if it does not exist. */
+/** Returns the channel with this name, or undefined if it does not exist. */
 export const channelOf = (name: string): Channel | undefined => ownProperty(channels, name);
 
-/** Returns an SQL expression for the label of the channel that a column names. */
+/** Returns an SQL expression for the label of the channel named in a column. */
 export const channelLabel = (column: string): string =>
   `case ${column} ${Object.entries(channels)
     .map(([name, { label }]) => `when ${literal(name)} then ${literal(label)}`)

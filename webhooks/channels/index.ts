@@ -1,4 +1,4 @@
-// Channels: one object per provider, with its signature scheme and the meaning of its events.
+// Channels: one object per provider, with its signature scheme and event processing.
 // May import engine, settings, endpoint.
 
 export {

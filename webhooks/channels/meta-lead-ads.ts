@@ -48,9 +48,9 @@ export const leadAdsNeeds: FieldRequirements = {
 };
 
 /**
- * Meta Lead Ads. A delivery contains only a lead's ID, and the lead's fields are fetched from the Graph API. Each
- * leadgen ID creates one lead per organization, however often it is delivered. The lead is a stub until the fetch
- * succeeds.
+ * Meta Lead Ads. A delivery contains only a lead's ID; the lead's fields are fetched from the Graph API. Each
+ * leadgen ID creates only one lead per organization, however often it is delivered. The lead is a stub until
+ * the fetch succeeds.
  */
 export const metaLeadAds: Channel = {
   ...meta,
@@ -92,7 +92,7 @@ export const metaLeadAds: Channel = {
             return stubId;
           })
         : await context.transaction((tables) => findLead(recordsOf(tables, context), leadgen));
-    // A user has deleted the lead, so it must not be created again.
+    // A user has deleted the lead, so it must not be recreated.
     if (id === undefined) return;
     const lead = await fetchLead(context, leadgen);
     const fields = { ...fieldsOf(lead), ...idsOf(lead) };
@@ -142,7 +142,7 @@ const findLead = (records: ExistingRecords, leadgen: string) =>
   records.find('leads', ['meta_leadgen_id', leadgen]);
 
 /**
- * Creates the lead with only its IDs, unless it already exists. Safe if two nodes do this concurrently.
+ * Creates a lead with only its IDs, unless it already exists. Two nodes can safely do this concurrently.
  * @returns the lead's ID
  */
 async function createStub(

@@ -23,13 +23,13 @@ export const meta = {
   },
 } as const satisfies Partial<Channel>;
 
-/** Properties shared by the simulated deliveries of all Meta webhooks. */
+/** Properties shared by simulated deliveries for all Meta webhooks. */
 export const metaSimulation = {
   contentType: 'application/json',
   sign: (body: Buffer, secret: string) => ({ 'x-hub-signature-256': metaSignature(secret, body) }),
 } as const;
 
-/** Marks digits that {@link jsonWithNumbers} writes as a JSON number without rounding. */
+/** Wraps digits so that {@link jsonWithNumbers} writes them as a JSON number without rounding. */
 export const asNumber = (digits: string) => `{"bare":${digits}}`;
 export const jsonWithNumbers = (value: object): string =>
   JSON.stringify(value).replace(/"\{\\"bare\\":(\d+)\}"/g, '$1');
@@ -41,8 +41,8 @@ export const jsonObject = (value: unknown): Json =>
 export const jsonList = (value: unknown): readonly Json[] =>
   Array.isArray(value) ? value.map(jsonObject) : [];
 /**
- * Converts a string or number to text. Preserves the notation of numbers, including exact numbers that were stored as
- * JSON. Returns an empty string for anything else.
+ * Returns a string or number as a string. Preserves how numbers are written, including exact numbers stored
+ * as JSON. Returns an empty string for anything else.
  */
 export function jsonText(value: unknown): string {
   if (typeof value === 'number') return String(value);

@@ -3,7 +3,7 @@ import { matchesAnySecret } from '../endpoint/index.ts';
 import { type Channel, storeMessage } from './channel.ts';
 import { asNumber, jsonObject, jsonText, jsonWithNumbers } from './meta.ts';
 
-/** Telegram bots. A header contains the secret token that was passed to setWebhook. */
+/** Telegram bots. Each delivery has a header with the secret token that was passed to setWebhook. */
 export const telegram: Channel = {
   label: 'Telegram',
   secretLabel: 'Secret token',

@@ -2,7 +2,7 @@ import { readJson } from '../../engine/records/index.ts';
 import { type Channel, followMessage, PermanentError, storeMessage } from './channel.ts';
 import { jsonList, jsonObject, jsonText, meta, metaSimulation } from './meta.ts';
 
-/** WhatsApp Cloud API: incoming messages, and statuses of outgoing messages. */
+/** WhatsApp Cloud API: incoming messages, and status updates for outgoing messages. */
 export const whatsapp: Channel = {
   ...meta,
   label: 'WhatsApp Cloud',
@@ -17,7 +17,7 @@ export const whatsapp: Channel = {
       ...values
         .flatMap((value) => jsonList(value.messages))
         .map((message) => ({ id: jsonText(message.id), data: { message } })),
-      // A message goes through several statuses, and each is a separate event.
+      // A message goes through several statuses. Each change is a separate event.
       ...values
         .flatMap((value) => jsonList(value.statuses))
         .map((status) => ({ id: `${jsonText(status.id)} ${jsonText(status.status)}`, data: { status } })),

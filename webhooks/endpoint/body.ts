@@ -3,18 +3,18 @@ import { errors } from '../../engine/errors.ts';
 import { isStorable } from '../../engine/fields/index.ts';
 import type { Body } from '../../engine/records/index.ts';
 
-/** Returns an object's own property with an untrusted name, but never an inherited property. */
+/** Returns an object's own property for an untrusted name, never an inherited one. */
 export const ownProperty = <T>(
   record: Readonly<Record<string, T>> | undefined,
   name: string,
 ): T | undefined => (record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined);
 
-/** Maximum number of characters in an ID. An ID of this length fits into an index in any script. */
+/** Maximum number of characters in an ID. At this length, an ID in any script fits into an index. */
 const maxLength = 200;
 
 /**
- * Converts a provider's ID to a form that can be indexed. Removes characters that PostgreSQL rejects, and replaces a
- * long ID with its digest, so that distinct IDs remain distinct.
+ * Converts a provider's ID to a form that can be indexed. Removes characters that PostgreSQL rejects.
+ * Replaces a long ID with its digest so that distinct IDs remain distinct.
  */
 export function indexable(name: string): string {
   const text = name.toWellFormed().replaceAll('\0', '');
@@ -22,7 +22,7 @@ export function indexable(name: string): string {
 }
 
 /**
- * Returns the string values of the given keys. Null and missing values are omitted, and other keys are ignored.
+ * Returns the string values for these keys. Null and missing values are omitted, and other keys are ignored.
  * @throws HttpError 400 listing every value that is not a string or contains U+0000 or a lone surrogate
  */
 export function stringFields(body: Body, names: readonly string[]): Record<string, string> {

@@ -9,7 +9,7 @@ import { type InstanceSecrets, sealing } from '../../plugins/access/secrets/inde
  * Creates a check that a table's encrypted secrets can be decrypted.
  * @param noun the kind of row, for example "integration"
  * @param columns the columns with encrypted secrets
- * @param advice text explaining how to enter the secrets again
+ * @param advice explains how to re-enter the secrets
  */
 export const sealedCheck = (
   noun: string,

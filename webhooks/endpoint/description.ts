@@ -14,13 +14,13 @@ const responses: Readonly<Record<number, string>> = {
   503: 'Unavailable',
 };
 
-/** Returns references to the shared OpenAPI error responses for these statuses. */
+/** Returns references to the shared OpenAPI error responses for these status codes. */
 export const failure = (...statuses: readonly number[]) =>
   Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${responses[status]}` }]),
   );
 
-/** Describes a successful response whose body has exactly the keys of `properties`. */
+/** Describes a successful response whose body has exactly the keys in `properties`. */
 export const success = (
   description: string,
   properties: Readonly<Record<string, object>>,
@@ -35,7 +35,7 @@ export const success = (
   },
 });
 
-/** Describes a JSON body of strings. @param fields the description of each string, by key */
+/** Describes a JSON body whose values are strings. @param fields the description of each value, by key */
 export const requestOf = (
   fields: Readonly<Record<string, string>>,
   description: string,

@@ -1,4 +1,4 @@
-// Endpoint: shared parts of the partner endpoints, for example secrets, request bodies and access to records.
+// Endpoint: code shared by the partner endpoints, for example secrets, request bodies and record access.
 // May import engine, plugins, settings.
 
 export { indexable, ownProperty, stringFields } from './body.ts';

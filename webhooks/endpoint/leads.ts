@@ -2,7 +2,7 @@ import { int64 } from '../../engine/fields/index.ts';
 import type { ExistingRecords } from '../../engine/records/index.ts';
 
 const convertedStatus = 'Closed - Converted';
-/** The final states of a lead. */
+/** A lead's final statuses. */
 const finalStatuses = [convertedStatus, 'Closed - Not Converted'];
 /** Minimum number of digits in an international phone number. */
 const minDigits = 7;
@@ -15,8 +15,8 @@ export interface LeadTraits {
 }
 
 /**
- * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open leads, then
- * the newest. Returns its ID, or undefined if no lead matches.
+ * Finds and locks a lead: by ID, then by case-insensitive email address, then by phone number. Prefers open
+ * leads, then the newest lead. Returns the lead's ID, or undefined if no lead matches.
  */
 export async function findLead(
   records: ExistingRecords,

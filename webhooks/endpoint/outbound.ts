@@ -1,15 +1,16 @@
 import { parseExactJson } from '../../engine/fields/index.ts';
 import { withoutSlash } from '../settings/index.ts';
 
-/** The remote server could not be reached or did not respond in time. */
+/** Thrown if a remote server could not be reached or did not respond in time. */
 export class UnreachableError extends Error {}
 
 /** Maximum size of a response, in bytes. */
 const maxResponseBytes = 1024 * 1024;
 
 /**
- * Calls a configured URL and parses the JSON response. Redirects are not followed. A refused connection is retried
- * once, because no request was sent. Other failures are not retried, because the request might be processed twice.
+ * Calls a configured URL and parses the JSON response. Redirects are not followed. A refused connection is
+ * retried once, because no request was sent. Other failures are not retried, because the request might be
+ * processed twice.
  * @param base the origin; must come from the settings, never from data
  * @throws UnreachableError if the server does not respond in time or the response is too large
  */

@@ -7,7 +7,7 @@ const isEqual = (a: string, b: string): boolean =>
 
 /**
  * Returns whether a string is one of the secrets. All secrets are compared, so that timing does not reveal
- * which one matched.
+ * which secret matched.
  */
 export const matchesAnySecret = (candidate: string, secrets: readonly string[]): boolean =>
   secrets.map((secret) => isEqual(candidate, secret)).includes(true);
@@ -15,7 +15,7 @@ export const matchesAnySecret = (candidate: string, secrets: readonly string[]):
 /** A signed request body and the header that contains its signature. */
 interface SignedRequest {
   readonly header: string;
-  /** Raw bytes of the body. */
+  /** The body's raw bytes. */
   readonly raw: Buffer;
   /** Current Unix time, in seconds. */
   readonly now: number;
@@ -58,8 +58,8 @@ const schemes: Readonly<Record<Scheme, (secret: string, request: SignedRequest) 
 };
 
 /**
- * Returns the secret with which the request was signed, or undefined if none matches. Tries all secrets, so that
- * timing does not reveal which one matched.
+ * Returns the secret with which the request was signed, or undefined if none matches. Tries all secrets, so
+ * that timing does not reveal which secret matched.
  */
 export function signedWith(
   scheme: Scheme,

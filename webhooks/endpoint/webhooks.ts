@@ -29,7 +29,7 @@ const secretUsesTable = defineTable('crm_secret_uses', {
   last_used_at: timestampColumn,
 });
 
-/** Table of the last use of each partner secret. */
+/** Table that stores when each partner secret was last used. */
 const secretUseTables = [secretUsesTable];
 
 /** Tracks when secrets were last used. */
@@ -69,22 +69,22 @@ export async function secretUses(tables: Tables): Promise<ReadonlyMap<string, Da
 }
 
 /**
- * Maximum number of wrong secrets per IP address and endpoint within the time window. Further wrong secrets
- * receive 429.
+ * Maximum number of wrong secrets per IP address and endpoint within the time window. After that, wrong
+ * secrets receive a 429 response.
  */
 const maxWrong = 100;
 
-/** Counts wrong secrets on this node, by endpoint and IP address. */
+/** Counts wrong secrets on this node per endpoint and IP address. */
 interface WrongSecrets {
   /**
-   * Counts a wrong secret or signature and returns the error to throw: the given error (`otherwise`), or 429 with
-   * `Retry-After` after 100 failures within 15 minutes. Valid secrets are always accepted, even if other clients at
-   * the same IP address are guessing secrets.
+   * Counts a wrong secret or signature and returns the error to throw: `otherwise`, or 429 with a
+   * `Retry-After` header after 100 failures within 15 minutes. Valid secrets are always accepted, even if
+   * other clients at the same IP address are guessing secrets.
    */
   readonly errorFor: (request: FastifyRequest, endpoint: string, otherwise?: HttpError) => Promise<HttpError>;
 }
 
-/** Creates a counter of wrong secrets. */
+/** Creates a counter for wrong secrets. */
 function wrongSecrets(): WrongSecrets {
   const counts = failureCounter('wrong secrets', maxWrong);
   return {
@@ -100,7 +100,7 @@ function wrongSecrets(): WrongSecrets {
   };
 }
 
-/** Services that webhooks require. */
+/** Services required for webhooks. */
 export interface WebhookServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -110,7 +110,7 @@ export interface WebhookServices {
 
 /** Context shared by all endpoints. */
 export interface Webhooks extends WebhookServices {
-  /** Tracks the last use of each secret, so that unused secrets can be removed. */
+  /** Tracks when each secret was last used, so that unused secrets can be removed. */
   readonly secretUse: SecretUse;
   /** Counts wrong secrets to rate-limit clients that guess secrets. */
   readonly wrongSecrets: WrongSecrets;
@@ -123,7 +123,7 @@ declare module 'fastify' {
   }
 }
 
-/** Services shared by the partner endpoints: tracking of secret use and rate limiting of wrong secrets. */
+/** Services shared by the partner endpoints: tracking secret use, and rate limiting for wrong secrets. */
 export const endpoint: Module<WebhookServices> = {
   name: 'endpoint',
   tables: secretUseTables,

@@ -33,7 +33,7 @@ const fields = {
   campaign_name: 'Name of the campaign, appended to the description.',
   description: 'Additional information.',
 } as const;
-/** Fields that identify a lead. At least one is required. */
+/** Fields that identify a lead. At least one of them is required. */
 const identifyingFields = ['first_name', 'last_name', 'email'] as const;
 
 const text = { types: ['string', 'text'], writable: true } as const;

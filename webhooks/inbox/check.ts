@@ -2,7 +2,7 @@ import type { Database } from '../../engine/database/index.ts';
 import type { DoctorCheck, Finding } from '../../engine/modules/index.ts';
 import { tablesOf } from '../../engine/tables/index.ts';
 
-/** Reports disabled integrations, because their providers receive 404 and might stop sending events. */
+/** Reports disabled integrations. Their providers receive 404 and might stop sending events. */
 export const disabledIntegrations: DoctorCheck<{ readonly database: Database }> = {
   name: 'integrations',
   needs: ['database'],

@@ -31,8 +31,8 @@ import { type InboxClaim, inboxQueue, store } from './inbox.ts';
 import { endpointPath, type OpenIntegration, openIntegration, sealedColumns } from './integrations.ts';
 
 /**
- * Returns the failure reason shown to administrators. For errors from other code, this is only the error's name,
- * because their messages can contain personal data.
+ * Returns the failure reason shown to administrators. For errors from other code, this is only the error's
+ * name, because the message can contain personal data.
  */
 const reasonOf = (cause: unknown): string =>
   [RetryableError, PermanentError, UserError, HttpError].some((kind) => cause instanceof kind)
@@ -40,7 +40,7 @@ const reasonOf = (cause: unknown): string =>
     : `failed: ${(cause as Error).name}`;
 
 /**
- * Returns whether a retry would fail in the same way, because the event is malformed or the database cannot
+ * Returns whether retrying would fail in the same way, because the event is malformed or the database cannot
  * store it. Such events become dead letters immediately.
  */
 const isPermanent = (cause: unknown): boolean =>
@@ -102,7 +102,7 @@ const remember = async (tables: Tables, organization: string, id: string, data: 
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The integration that a delivery's URL belongs to. */
+    /** The integration identified by the delivery's URL. */
     integration: OpenIntegration | null;
   }
 }

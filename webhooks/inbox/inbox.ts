@@ -22,7 +22,7 @@ export const inboxQueue: Queue = {
   batch: 5,
 };
 
-/** Columns of a claimed event and its integration, with encrypted secrets. */
+/** Columns from a claimed event and its integration, with encrypted secrets. */
 export interface InboxClaim {
   readonly payload: string;
   readonly provider: string;
@@ -31,7 +31,7 @@ export interface InboxClaim {
   readonly token: string;
 }
 
-/** Stores new events and returns their number. The provider must not receive a response until this has succeeded. */
+/** Stores new events and returns their number. Must succeed before the provider receives a response. */
 export async function store(
   tables: Tables,
   { organization, id }: Integration,

@@ -1,4 +1,4 @@
-// Inbox: integrations and the durable queue of their events.
+// Inbox: integrations and the durable queue for their events.
 // May import engine, plugins, settings, endpoint, channels, queue.
 
 import type { Database } from '../../engine/database/index.ts';

@@ -28,7 +28,7 @@ import {
   setIntegrationEnabled,
 } from './integrations.ts';
 
-/** Returns the inputs for a channel's secrets, labeled with the provider's terms. */
+/** Returns the input fields for a channel's secrets, labeled with the provider's terms. */
 const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): Input[] => [
   {
     kind: 'secret',
@@ -51,8 +51,8 @@ const secretInputs = (channel: Channel, prefix: string, isRequired: boolean): In
 ];
 
 /**
- * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin in the administrator's
- * browser.
+ * Returns the origin to configure at providers: `public_url` or, if it is not set, the origin that the
+ * administrator's browser uses.
  */
 const originOf = ({ request, services: { settings } }: ObjectContext<WebhookServices>) =>
   withoutSlash(settings.current.public_url) || `${request.protocol}://${request.host}`;

@@ -23,7 +23,7 @@ export interface IntegrationInfo {
 export const endpointPath = (provider: string, endpoint: string): string =>
   `/webhooks/channels/${provider}/${endpoint}`;
 
-/** The integrations of an organization, oldest first. */
+/** An organization's integrations, oldest first. */
 export const integrationRows: RowSource<IntegrationInfo> = {
   from: 'crm_integrations i',
   owner: 'i.organization_id',
@@ -44,7 +44,7 @@ export const missingIntegration = 'this integration does not exist';
 
 /**
  * Adds an integration.
- * @returns its ID, path and verify token; only a hash of the token is stored
+ * @returns the integration's ID, path and verify token; only a hash of the token is stored
  * @throws UserError if the provider is unknown or a required secret is missing
  */
 export async function addIntegration(
@@ -91,7 +91,7 @@ export async function addIntegration(
   return { id, path: endpointPath(input.provider, endpoint), verifyToken };
 }
 
-/** Updates columns of an integration. @throws UserError if it does not exist */
+/** Updates an integration's columns. @throws UserError if the integration does not exist */
 async function update(
   tables: Tables,
   organization: string,
@@ -125,7 +125,7 @@ export async function setIntegrationEnabled(
 export const sealedColumns = ['secret', 'token'];
 
 /**
- * Changes an integration's secrets. Blank secrets are left unchanged.
+ * Changes an integration's secrets. If a secret is blank, it stays unchanged.
  * @throws UserError if the integration does not exist or both secrets are blank
  */
 export async function changeSecrets(

@@ -17,7 +17,7 @@ declare module '../../engine/tables/index.ts' {
       id: Generated<string>;
       provider: string;
       name: string;
-      /** Last segment of the callback URL. Random, so that it cannot be guessed. */
+      /** Last segment of the callback URL. It is random so that it cannot be guessed. */
       endpoint: string;
       /** SHA-256 digest of the handshake's verify token, in hex. */
       verify_token_hash: string;

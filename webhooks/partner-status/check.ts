@@ -5,7 +5,7 @@ import { organizationSlugs, tablesOf } from '../../engine/tables/index.ts';
 import { disabledEndpoints, type SettingsFile, unknownOrganizations } from '../settings/index.ts';
 import { partnerStatus } from './status.ts';
 
-/** Reports endpoints without a secret. An endpoint in the shipped config.yaml is reported only as a note. */
+/** Reports endpoints without a secret. Endpoints in the default config.yaml are reported only as notes. */
 export const disabledCheck: DoctorCheck<{
   readonly config: { readonly environment: Environment };
   readonly settingsFile: SettingsFile;

@@ -8,7 +8,7 @@ import type { SettingsConfig, SettingsFile } from '../settings/index.ts';
 import { disabledCheck, misconfiguredCheck } from './check.ts';
 import { partnerPage } from './page.ts';
 
-/** Shows the status of the partner endpoints: on, off or misconfigured. */
+/** Shows the partner endpoints' status: on, off or misconfigured. */
 export const partnerStatusModule: Module<
   WebhookServices,
   { readonly config: SettingsConfig; readonly database: Database },

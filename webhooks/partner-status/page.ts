@@ -30,9 +30,9 @@ const payments: ListDefinition<UnmatchedPayment, ObjectContext<ObjectServices>> 
   empty: 'All reported payments matched a lead.',
 };
 
-/** Adds a read-only page with the status of the partner endpoints and the payments without a lead. */
+/** Adds a read-only page that shows the partner endpoints' status and payments without a lead. */
 export function partnerPage(app: FastifyInstance, { database, settings }: WebhookServices): void {
-  /** Returns the endpoints relevant to an organization, without the payment hooks of other organizations. */
+  /** Returns the endpoints relevant to an organization, without other organizations' payment hooks. */
   const endpointsOf = async ({ membership: { slug, formerSlugs } }: CurrentMember) =>
     (await partnerStatus(tablesOf(database), settings.current)).filter(
       ({ organization }) => organization === null || [slug, ...formerSlugs].includes(organization),

@@ -5,22 +5,22 @@ import { inboundLeadsPath } from '../inbound-leads/index.ts';
 import { hookOf, paymentPath } from '../payments/index.ts';
 import type { Settings } from '../settings/index.ts';
 
-/** Status of a partner endpoint. */
+/** A partner endpoint's status. */
 export interface EndpointStatus {
   /** The endpoint's name in config.yaml. */
   readonly name: string;
   readonly path: string;
   /** An endpoint that is `off` responds with 501. */
   readonly state: 'on' | 'off' | 'misconfigured';
-  /** The reason the endpoint cannot work even though it has a secret, or an empty string if it can. */
+  /** Why the endpoint cannot work even though it has a secret, or an empty string if it works. */
   readonly problem: string;
   /** Slug of the endpoint's organization, or null if each request specifies it. */
   readonly organization: string | null;
-  /** Position (from 1) and last use (RFC 3339) of each secret, without the secrets themselves. */
+  /** Each secret's position (starting at 1) and last use (RFC 3339), but not the secret. */
   readonly secrets: readonly { readonly place: number; readonly last_used_at: string | null }[];
 }
 
-/** Returns the status of all partner endpoints, from the settings and the stored times of last use. */
+/** Returns the status of all partner endpoints, based on the settings and the stored last-use times. */
 export async function partnerStatus(tables: Tables, settings: Settings): Promise<EndpointStatus[]> {
   const { inbound_leads, booking_forms_whatsapp, payments } = settings.partners;
   const slugs = new Set(await organizationSlugs(tables));

@@ -4,7 +4,7 @@ import { failure } from '../endpoint/index.ts';
 const int64 = { type: 'integer', format: 'int64' };
 const ok = { ok: true };
 
-/** OpenAPI description of the payment hooks. One path represents all hooks, because they are defined in config.yaml. */
+/** OpenAPI description of the payment hooks. One path represents all hooks in config.yaml. */
 export const paymentsFragment: Fragment = {
   paths: {
     '/webhooks/{customer}-payment': {

@@ -6,7 +6,7 @@ import type { Body } from '../../engine/records/index.ts';
 import { indexable, type LeadTraits } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 
-/** A payment, extracted from a payload according to the customer's entry in config.yaml. */
+/** A payment extracted from a payload according to the customer's entry in config.yaml. */
 export interface ParsedPayment {
   readonly eventId: string;
   readonly lead: LeadTraits;
@@ -24,7 +24,7 @@ export function isPing({ verify }: Payment, { headers }: FastifyRequest, raw: Bu
   );
 }
 
-/** Returns whether a payload meets the conditions of a payment entry. */
+/** Returns whether a payload meets a payment entry's conditions. */
 export const matchesConditions = ({ when = {}, evaluate }: Payment, payload: Body): boolean =>
   Object.entries(when).every(([expression, values]) => values.includes(evaluate(expression, payload)));
 
@@ -65,13 +65,13 @@ function eventIdOf(providerId: string, raw: Buffer): string {
 }
 
 /**
- * Truncates text and removes characters that PostgreSQL cannot store, so that these characters do not cause a
- * payment to fail.
+ * Truncates a string and removes characters that PostgreSQL cannot store, so that they do not cause a payment
+ * to fail.
  */
 export const withoutUnstorable = (text: string): string =>
   text.slice(0, 1000).toWellFormed().replaceAll('\0', '');
 
-/** Formats an amount as decimal text. Converts minor units (cents) to major units without rounding. */
+/** Formats an amount as a decimal string. Converts minor units (cents) to major units without rounding. */
 function decimal(text: string, minor: boolean, currency: string): string {
   if (text === '') return '0';
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);
@@ -85,7 +85,7 @@ function decimal(text: string, minor: boolean, currency: string): string {
   return `${sign}${digits.slice(0, split)}${decimals === '' ? '' : `.${decimals}`}`;
 }
 
-/** Returns the number of digits of a currency's minor unit (ISO 4217), for example 2 for EUR and 0 for JPY. */
+/** Returns the number of digits in a currency's minor unit (ISO 4217): 2 for EUR, 0 for JPY. */
 function fractionDigits(currency: string): number {
   try {
     const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency || 'USD' });

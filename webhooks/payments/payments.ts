@@ -48,9 +48,9 @@ const needs: readonly FieldRequirements[] = [
 
 /** Returns the last segment of a customer's URL. */
 export const hookOf = (customer: string): string => `${customer}-payment`;
-/** Returns the customer of a hook, or an empty string if it is not the name of a hook. */
+/** Returns a hook's customer, or an empty string if the name is not a hook name. */
 export const customerOf = (hook: string): string => /^(.+)-payment$/.exec(hook)?.[1] ?? '';
-/** Returns the path of a hook. */
+/** Returns a hook's path. */
 export const paymentPath = (hook: string): string => `/webhooks/${hook}`;
 
 /** Registers POST /webhooks/<customer>-payment for the payment entries in config.yaml. */
@@ -117,7 +117,7 @@ async function apply(
       answer: null,
       payload: withoutUnstorable(raw.toString('utf8')),
     })
-    // If two deliveries arrive concurrently, the second delivery waits here for the first.
+    // If an event is delivered twice concurrently, the second delivery waits here for the first.
     .onConflict((conflict) => conflict.columns(['organization_id', 'customer', 'event_id']).doNothing())
     .returning('id')
     .executeTakeFirst();
@@ -155,7 +155,7 @@ export interface UnmatchedPayment {
   readonly receivedAt: Date;
 }
 
-/** The unmatched payments of an organization, newest first. */
+/** An organization's unmatched payments, newest first. */
 export const unmatchedPayments: RowSource<UnmatchedPayment> = {
   from: 'crm_payment_events e',
   owner: 'e.organization_id',

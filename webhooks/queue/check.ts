@@ -16,7 +16,7 @@ const pluralize = (count: string, noun: string): string =>
   count === '1' ? `one ${noun}` : `${count} ${noun.replace(/y$/, 'ie')}s`;
 
 /**
- * Creates a check that reports dead letters and overdue items of a queue.
+ * Creates a check that reports a queue's dead letters and overdue items.
  * @param noun the first word of the queue's commands
  */
 export const queueCheck = (queue: Queue, noun: string): DoctorCheck<{ readonly database: Database }> => ({

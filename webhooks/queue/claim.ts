@@ -26,13 +26,13 @@ interface ClaimedRow {
   readonly age_ms: number;
 }
 
-/** Criteria for the items that a node claims. */
+/** Criteria for the items to claim. */
 interface ClaimRequest {
   readonly limit: number;
   /** Organizations and owners to skip. */
   readonly excludedOrganizations: readonly string[];
   readonly excludedOwners: readonly string[];
-  /** The organization of the previous claim's last item. Organizations with a higher ID come first. */
+  /** The organization of the previous claim's last item. Organizations with higher IDs come first. */
   readonly after: string;
 }
 
@@ -40,9 +40,9 @@ interface ClaimRequest {
  * Builds the statement that claims due items fairly: first one item per organization, then a second item per
  * organization, and so on. Owners within an organization take turns in the same way.
  *
- * Cost: one index entry per organization with waiting items, then at most `limit` items from each of at most `limit`
- * organizations. Finished items and items of disabled owners cost nothing, because the partial index "…_due" on
- * (organization_id, owner, next_at) contains only waiting items.
+ * Cost: one index entry per organization with waiting items, then at most `limit` items from each of at most
+ * `limit` organizations. Finished items and disabled owners' items cost nothing, because the partial index
+ * "…_due" on (organization_id, owner, next_at) contains only waiting items.
  */
 export function claimStatement(
   tables: Tables,
@@ -121,7 +121,7 @@ export function claimStatement(
 
 /**
  * Configures a claim's transaction. Forces index scans, because the planner would scan the whole table if its
- * statistics were outdated. Commits asynchronously, because a claim lost in a database crash is simply repeated.
+ * statistics were outdated. Commits asynchronously, because a claim lost in a crash is simply repeated.
  */
 export const byIndexes = (within: Tables) =>
   sql`select set_config(name, 'off', true)
@@ -130,7 +130,7 @@ export const byIndexes = (within: Tables) =>
   );
 
 /**
- * Claims due items for this node. Other nodes can claim them again when the lease expires.
+ * Claims due items for this node. Other nodes can reclaim them when the lease expires.
  * @param tables a separate transaction
  * @returns the items in ring order; the last item's organization must be passed to the next claim
  */
@@ -161,7 +161,7 @@ export async function claim<Row>(
 
 /** Result of processing an item. */
 export interface ItemOutcome {
-  /** The reason it failed, or an empty string if it succeeded. */
+  /** The reason for the failure, or an empty string if the item succeeded. */
   readonly reason: string;
   /** Delay before the next attempt, in milliseconds. Absent if the item succeeded or will not be retried. */
   readonly retryMs?: number;

@@ -22,7 +22,7 @@ import {
 } from './items.ts';
 import type { Queue } from './queue.ts';
 
-/** Names for the commands of a queue. */
+/** Names for a queue's commands. */
 interface QueueCommands {
   /** The first word of the commands. */
   readonly noun: string;
@@ -33,7 +33,7 @@ interface QueueCommands {
   readonly queue: Queue;
 }
 
-/** Adds the commands `list`, `show` and `replay` for a queue's items. */
+/** Adds the `list`, `show` and `replay` commands for a queue's items. */
 export function queueCommands(
   line: CommandLine<{ readonly config: AuditConfig; readonly database: Database }>,
   commands: QueueCommands,

@@ -26,12 +26,12 @@ import {
 } from './items.ts';
 import type { Queue } from './queue.ts';
 
-/** Maximum number of characters of a payload shown on the page. */
+/** Maximum number of payload characters shown on the page. */
 const maxDetailLength = 4000;
 
-/** Names for the pages of a queue's items. */
+/** Names for the pages that show a queue's items. */
 interface Deliveries {
-  /** Name (in the URL) and title of the page. */
+  /** The page's name (in the URL) and title. */
   readonly name: string;
   readonly title: string;
   /** Text shown if the list is empty. */
@@ -43,7 +43,7 @@ interface Deliveries {
 
 const isDone = ({ status }: QueueItem): boolean => status !== 'waiting';
 
-/** Declares the items of a queue, newest first, with buttons to replay one item or all failed ones. */
+/** Declares a queue's items, newest first, with buttons to replay one item or all failed items. */
 const deliveriesOf = ({ name, title, purpose, columns, queue }: Deliveries) =>
   defineObject<QueueItem, ObjectServices>({
     name,
@@ -127,7 +127,7 @@ const deliveriesOf = ({ name, title, purpose, columns, queue }: Deliveries) =>
     },
   });
 
-/** Adds the pages for a queue's items, and the check that reports failed ones. */
+/** Adds the pages for a queue's items, and the check that reports failed items. */
 export function addDeliveries(app: FastifyInstance, services: ObjectServices, deliveries: Deliveries): void {
   const { name, title, queue } = deliveries;
   addObjects(app, services, [deliveriesOf(deliveries)]);

@@ -5,7 +5,7 @@ import { literal } from '../../engine/sql/index.ts';
 import type { RowSource, Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** States of an item. A dead item will not be retried. */
+/** An item's states. A dead item will not be retried. */
 export const states = ['waiting', 'done', 'dead'];
 
 /** A queue item, as shown to operators and administrators. */
@@ -26,7 +26,7 @@ export interface DetailedItem extends QueueItem {
   readonly detail: string;
 }
 
-/** Returns the items of a queue, newest first. */
+/** Returns a queue's items, newest first. */
 export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> => ({
   from: `${table} i
     left join ${owner.table} g on g.organization_id = i.organization_id and g.id = i.${owner.column}`,
@@ -44,14 +44,14 @@ export const itemRows = ({ table, owner, title }: Queue): RowSource<QueueItem> =
   order: 'i.id desc',
 });
 
-/** Returns the items of a queue with their details. @param characters maximum length of the details */
+/** Returns a queue's items with their details. @param characters maximum length of the details */
 export function detailedItems(queue: Queue, characters?: number): RowSource<DetailedItem> {
   const source = itemRows(queue);
   const detail = characters === undefined ? queue.detail : `left(${queue.detail}, ${characters})`;
   return { ...source, columns: { ...source.columns, detail } };
 }
 
-/** Returns the owners of a queue's items, with their names. */
+/** Returns the IDs and names of the owners in a queue. */
 export const ownerRows = ({ owner }: Queue): RowSource<{ readonly id: string; readonly name: string }> => ({
   from: `${owner.table} g`,
   owner: 'g.organization_id',
@@ -59,13 +59,13 @@ export const ownerRows = ({ owner }: Queue): RowSource<{ readonly id: string; re
   order: 'g.id',
 });
 
-/** Returns the condition for the items of an owner. */
+/** Returns the condition for an owner's items. */
 export const ownedBy = (queue: Queue, owner: string): RawBuilder<unknown> =>
   sql`${sql.ref(`i.${queue.owner.column}`)} = ${owner}::bigint`;
 
 /**
- * Returns the condition for a status in SQL. The status is a literal, because PostgreSQL cannot use a partial index with
- * a parameter.
+ * Returns the SQL condition for a status. The status is a literal, because PostgreSQL cannot use a partial
+ * index with a parameter.
  */
 export const withStatus = (status: string): string => `i.status = ${literal(status)}`;
 
@@ -73,7 +73,7 @@ export const withStatus = (status: string): string => `i.status = ${literal(stat
 export const missingItem = ({ item }: Queue, id: string): string =>
   `${item} ${id} does not exist in this organization`;
 
-/** Queues an item again, regardless of its state. @throws UserError if it does not exist */
+/** Requeues an item, regardless of its state. @throws UserError if the item does not exist */
 export async function replayItem(
   tables: Tables,
   queue: Queue,
@@ -86,7 +86,7 @@ export async function replayItem(
   await recordChanges(tables, actor, { organization, action: 'replay', object: queue.item, objectId: id });
 }
 
-/** Queues the items between two IDs (inclusive) again, regardless of their state. Returns their count. */
+/** Requeues the items between two IDs (inclusive), regardless of their state. Returns the number of items. */
 export async function replayRange(
   tables: Tables,
   queue: Queue,
@@ -96,7 +96,7 @@ export async function replayRange(
   return requeue(tables, queue, organization, owner, sql`i.id between ${from}::bigint and ${to}::bigint`);
 }
 
-/** Queues all dead items again. Returns their count. */
+/** Requeues all dead items. Returns the number of items. */
 export async function replayAll(
   tables: Tables,
   queue: Queue,
@@ -114,7 +114,7 @@ export async function replayAll(
   return count;
 }
 
-/** Queues matching items of one owner or of all owners again. Returns their count. */
+/** Requeues matching items that belong to one owner or to any owner. Returns the number of items. */
 async function requeue(
   tables: Tables,
   queue: Queue,

@@ -14,8 +14,8 @@ interface Backlog {
 }
 
 /**
- * Creates a backlog. Each node caches the count briefly, so that a flood of deliveries does not cause a query per
- * delivery. As a result, several nodes together can slightly exceed the limit.
+ * Creates a backlog. Each node caches the count briefly, so that a flood of deliveries does not cause a query
+ * per delivery. As a result, several nodes can together exceed the limit slightly.
  */
 export function backlog(database: Database, { table }: Queue): Backlog {
   const counts = ttlCache('backlogs', async (organization) => {
@@ -48,7 +48,7 @@ const families: Readonly<Record<string, Family>> = {
 };
 
 /**
- * Creates the metrics of a queue.
+ * Creates a queue's metrics.
  * @param name the value of the `queue` label
  */
 export const queueMetrics = (database: Database, name: string, { table, owner }: Queue): Metrics => ({

@@ -7,22 +7,22 @@ type QueueTable = {
 }[keyof TableRows];
 
 /**
- * Definition of a queue. Each item belongs to an owner (an integration or subscription) of an organization.
- * The SQL fragments must not contain values from requests.
+ * Definition of a queue. Each item belongs to an owner, which is an organization's integration or
+ * subscription. The SQL fragments must not contain values from requests.
  */
 export interface Queue {
-  /** Name of the queue in the log and of its background task. */
+  /** Name used for the queue in the log and for its background task. */
   readonly name: string;
-  /** Noun for an item in messages. */
+  /** Noun used for an item in messages. */
   readonly item: string;
   readonly table: QueueTable;
   readonly owner: {
     readonly table: keyof TableRows;
-    /** Column of the items that references the owner. */
+    /** Item column that references the owner. */
     readonly column: string;
     /** SQL expression for the name of owner `g`. */
     readonly name: string;
-    /** SQL condition that is true if items of owner `g` can be processed now. */
+    /** SQL condition that is true if the items of owner `g` can be processed now. */
     readonly isOpen: string;
   };
   /** SQL condition that is true if the due item `w` can be processed. Default: always true. */
@@ -37,7 +37,7 @@ export interface Queue {
   readonly claims: string;
   /** Seconds after which another node can claim the item. Must exceed the maximum processing time. */
   readonly leaseSeconds: number;
-  /** Maximum number of items that a node processes concurrently or claims with one statement. */
+  /** Maximum number of items that a node processes concurrently, and that one statement can claim. */
   readonly concurrency: number;
   readonly batch: number;
 }

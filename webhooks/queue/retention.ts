@@ -5,7 +5,7 @@ import { deleteExpired, startRetention } from '../../engine/modules/index.ts';
 import type { Tables } from '../../engine/tables/index.ts';
 import type { Queue } from './queue.ts';
 
-/** Deletes a batch of items that finished more than `days` ago. Returns their count. */
+/** Deletes a batch of items that finished more than `days` ago. Returns the number of deleted items. */
 export const queueRetention = (
   tables: Tables,
   { table }: Queue,

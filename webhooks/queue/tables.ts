@@ -13,11 +13,11 @@ import {
   timestampColumn,
 } from '../../engine/tables/index.ts';
 
-/** Columns of every queue table, except for the reference to the owner. */
+/** Columns in every queue table, except for the reference to the owner. */
 export interface QueueRow {
   organization_id: string;
   id: Generated<string>;
-  /** ID of the event, unique per owner. */
+  /** The event's ID, unique per owner. */
   event_id: string;
   /** `waiting`, `done` or `dead`. */
   status: Generated<string>;
@@ -30,7 +30,7 @@ export interface QueueRow {
 
 /**
  * Defines a queue table.
- * @param owner the name of the reference to the owner, and the owner's table
+ * @param owner the name of the reference to the owner, and the owner table
  * @param columns additional columns
  */
 export function queueTable(
@@ -70,7 +70,7 @@ export function queueTable(
           name: `${name}_owner`,
           keys: ['"organization_id"', quote(ownerColumn), '"id"'],
         },
-        // Finds dead items among many finished ones.
+        // Finds dead items among many finished items.
         {
           name: `${name}_dead`,
           keys: ['"organization_id"', '"id"'],

@@ -5,11 +5,11 @@ import { tablesOf, transaction } from '../../engine/tables/index.ts';
 import { type ClaimedItem, claim, createSettler, type ItemOutcome } from './claim.ts';
 import type { Queue } from './queue.ts';
 
-/** Logs failures: the first one immediately, and repeated ones once a minute with their count. */
+/** Logs failures: the first failure immediately, and repeated failures once a minute with their count. */
 interface FailureLog {
   /**
-   * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the details of the
-   * latest one.
+   * Reports a failure. Failures with the same key count as repetitions, and the log entry contains the latest
+   * failure's details.
    */
   readonly report: (key: string, details: object, text: string) => void;
   /** Logs the remaining counts and stops. */
@@ -30,7 +30,7 @@ export function failureLog(log: (details: object, text: string) => void, interva
   const counts = new Map<string, FailureCount>();
   const flush = () => {
     for (const [key, { count, details, text }] of [...counts]) {
-      // A failure that was not repeated within the interval is forgotten.
+      // A failure that did not recur within the interval is forgotten.
       if (count === 0) counts.delete(key);
       else {
         log({ ...details, count }, text);
@@ -60,17 +60,17 @@ interface SlotHolder {
   readonly owner: string;
 }
 
-/** Slots for work in progress, distributed so that other organizations and owners always find a free slot. */
+/** Slots for work in progress. A free slot always remains for other organizations and owners. */
 interface Slots {
   readonly free: () => number;
   /**
-   * Returns the number of slots to fill at a time: a fraction of the free ones, so that some remain for other
-   * organizations.
+   * Returns the number of slots to fill at a time: a fraction of the free slots, so that some remain for
+   * other organizations.
    */
   readonly share: () => number;
-  /** Returns organizations that occupy at least as many slots as are free, and so must not receive more. */
+  /** Returns organizations that occupy at least as many slots as are free, and must not receive more. */
   readonly fullOrganizations: () => readonly string[];
-  /** Returns owners that occupy at least half as many slots as are free, and so must not receive more. */
+  /** Returns owners that occupy at least half as many slots as are free, and must not receive more. */
   readonly fullOwners: () => readonly string[];
   /** Occupies a slot until the work is finished. The promise must not reject. */
   readonly hold: (holder: SlotHolder, work: Promise<void>, onRelease: () => void) => void;
@@ -79,9 +79,9 @@ interface Slots {
 }
 
 /**
- * Creates slots. A single organization can occupy half of them, two organizations a third each, and so on. Another
- * organization therefore always finds a free slot, no matter how long the work takes. The same applies to owners
- * within an organization.
+ * Creates slots. A single organization can occupy half of the slots, two organizations can each occupy a
+ * third, and so on. Another organization therefore always finds a free slot, no matter how long the work
+ * takes. The same applies to owners within an organization.
  * @param maxShare maximum number of slots to fill at a time
  */
 export function slots(concurrency: number, maxShare: number): Slots {
@@ -120,7 +120,7 @@ export function slots(concurrency: number, maxShare: number): Slots {
   };
 }
 
-/** Polling interval for items that other nodes have queued or whose retry is due, in milliseconds. */
+/** Polling interval for items queued by other nodes or due for a retry, in milliseconds. */
 const pollMs = 1000;
 
 /**
@@ -132,7 +132,7 @@ export function backoff(attempts: number, maxMs = 3_600_000, random: () => numbe
   return delay / 2 + (delay / 2) * random();
 }
 
-/** Processes an item. If it throws, the error is logged and the item is retried when its lease expires. */
+/** Processes an item. If it throws, the error is logged, and the item is retried after its lease expires. */
 type ProcessItem<Row> = (item: ClaimedItem<Row>) => Promise<ItemOutcome>;
 
 /** Processes a queue's items on this node. */
@@ -160,8 +160,8 @@ export function startWorker<Row>(
   /** Whether items became ready since the last claim. */
   let isFollowed = false;
   const work = async (item: ClaimedItem<Row>): Promise<void> => {
-    // The embedded database responds within the same iteration of the event loop, so a full queue would
-    // prevent the process from reading requests.
+    // The embedded database responds within the same iteration of the event loop, so a full queue would keep
+    // the process from reading requests.
     await requestsFirst();
     const outcome = await process(item);
     const { reason, retryMs } = outcome;
@@ -183,7 +183,7 @@ export function startWorker<Row>(
   let isStopping = false;
   /** The organization of the last claimed item. */
   let lastOrganization = '0';
-  /** Whether the last claim might have left due items, and the numbers of items started and finished since then. */
+  /** Whether the last claim may have left due items, and how many items have started and finished since. */
   let hasMore = false;
   let startedCount = 0;
   let finishedCount = 0;
@@ -195,7 +195,7 @@ export function startWorker<Row>(
       if (isFollowed || (hasMore && finishedCount >= Math.min(queue.batch, startedCount))) wake();
     });
   };
-  /** Claims due items while slots are free. A slow item does not delay items of other organizations. */
+  /** Claims due items while slots are free. A slow item does not delay other organizations' items. */
   const drain = async (): Promise<void> => {
     startedCount = 0;
     finishedCount = 0;

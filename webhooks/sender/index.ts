@@ -1,4 +1,4 @@
-// Sender: outgoing messages, with their templates, providers and status.
+// Sender: outgoing messages, their templates, providers and status.
 // May import engine, settings, endpoint.
 
 import type { Module } from '../../engine/modules/index.ts';

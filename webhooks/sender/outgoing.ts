@@ -11,7 +11,7 @@ export interface Outgoing {
   };
 }
 
-/** The message could not be sent. The error message contains no secrets and nothing from the provider's response. */
+/** Thrown if a message could not be sent. The error contains no secrets or provider responses. */
 export class SendError extends Error {}
 
 /**

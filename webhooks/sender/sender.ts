@@ -9,7 +9,7 @@ import type { SenderSettings } from '../settings/index.ts';
 import { type MessageSender, type Outgoing, SendError } from './outgoing.ts';
 import { whatsappCloud } from './whatsapp-cloud.ts';
 
-/** A sender for development that only logs that a message was sent, without the phone number or the text. */
+/** A sender for development that only logs that it was called, without the phone number or message text. */
 const log: MessageSender = async ({ text, template }, _settings, _graph, logInfo) => {
   const id = `log.${randomUUID()}`;
   logInfo(

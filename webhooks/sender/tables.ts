@@ -12,7 +12,7 @@ declare module '../../engine/tables/index.ts' {
       /** `sent` or `failed`; a sent message later becomes `delivered` or `read`. */
       status: string;
       provider_id: string | null;
-      /** The reason sending failed. */
+      /** Why the message could not be sent. */
       error: string | null;
       created_at: Generated<Date>;
     };
@@ -38,5 +38,5 @@ const messages = defineTable(
   },
 );
 
-/** Table of outgoing messages, including failed ones. */
+/** Table of outgoing messages, including those that could not be sent. */
 export const senderTables = [messages];

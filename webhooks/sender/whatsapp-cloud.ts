@@ -11,7 +11,7 @@ const phoneNumber = /^\+?[\d ().-]{5,30}$/;
 export const whatsappCloud: MessageSender = async (message, settings, graph) => {
   if ([...message.text].length > maxText)
     throw new SendError(`the text is longer than ${maxText} characters`);
-  // Only the digits are sent, so any other text could turn into a stranger's phone number.
+  // Only the digits are sent, so a string with other characters could become a stranger's phone number.
   if (!phoneNumber.test(message.to)) throw new SendError('the recipient is not a phone number');
   const { phone_number_id = '', access_token = '' } = settings;
   if (access_token.trim() === '') throw new SendError('the access token is not set');

@@ -7,7 +7,7 @@ import { defaults } from './settings.ts';
 const { payment, sender, secrets } = schema.$defs;
 
 /**
- * JSON Schema for a literal secret of at least the minimum length, or for a reference to a variable, whose value is
+ * JSON Schema for a literal secret of at least the minimum length, or a variable reference whose value is
  * checked at startup.
  */
 const secret = {
@@ -15,7 +15,7 @@ const secret = {
   pattern: `^(?:[\\s\\S]*\\$\\{[\\s\\S]*|\\s*(?:\\S[\\s\\S]{${shortestSecret - 2},}\\S)?\\s*)$`,
 };
 
-/** JSON Schema of config.yaml for use in editors, with defaults and dependencies between keys. */
+/** JSON Schema for config.yaml, for use in editors, with defaults and dependencies between keys. */
 export const settingsEditorSchema: JsonSchema = {
   ...schema,
   properties: withDefaults(schema.properties, defaults),

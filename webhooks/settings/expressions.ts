@@ -2,13 +2,13 @@ import handlebars from 'handlebars';
 import { ExactNumber } from '../../engine/fields/index.ts';
 
 /**
- * Evaluates strings that contain `{{path}}` against untrusted data: only own properties, no HTML escaping, no
- * helpers.
+ * Evaluates strings that contain `{{path}}` against untrusted data, with access to own properties only, and
+ * without HTML escaping or helpers.
  */
 const engine = handlebars.create();
 const helpers = Object.keys(engine.helpers);
 for (const helper of helpers) engine.unregisterHelper(helper);
-/** Marks the built-in helpers as unknown, so that the compiler rejects them by name. */
+/** Declares the built-in helpers as unknown, so that the compiler rejects their names. */
 const knownHelpers = Object.fromEntries(helpers.map((name) => [name, false]));
 
 /** Evaluates an expression against a payload and trims the result. Returns an empty string if a value is missing. */
@@ -25,7 +25,7 @@ function compile(text: string): (data: unknown) => string {
     template(data, { allowProtoMethodsByDefault: false, allowProtoPropertiesByDefault: false }).trim();
 }
 
-/** Creates an evaluator that caches compiled expressions without a limit. Use it only for expressions from the settings. */
+/** Creates an evaluator with an unlimited cache. Use it only for expressions in the settings. */
 export function evaluator(): Evaluate {
   const compiled = new Map<string, (data: unknown) => string>();
   return (text, data) => {
@@ -40,12 +40,12 @@ export function evaluator(): Evaluate {
 }
 
 /**
- * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own `toString`.
- * Because U+0000 cannot be stored, an object is rejected, for example, as an amount.
+ * Property descriptor that makes objects and arrays evaluate to U+0000, even if they have their own
+ * `toString`. U+0000 cannot be stored, so an object is rejected as an amount, for example.
  */
 const unusableText = { value: () => '\0', enumerable: false };
 
-/** Prevents the objects and arrays of a payload from being used as text. */
+/** Prevents the objects and arrays in a payload from being used as strings. */
 export function withoutTextConversion<T>(payload: T): T {
   const pending: unknown[] = [payload];
   while (pending.length > 0) {

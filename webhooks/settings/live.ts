@@ -12,18 +12,18 @@ interface Log {
   readonly error: (message: string) => void;
 }
 
-/** Settings that are reloaded when their file changes. */
+/** Settings that are reloaded when the settings file changes. */
 export interface LiveSettings {
   /** The current settings, immutable. */
   readonly current: Settings;
-  /** The reason the latest version of the file was rejected, or undefined if it is in use. */
+  /** Why the latest version of the file was rejected, or undefined if that version is in use. */
   readonly problem: string | undefined;
   /** Reloads the file. If it is invalid, logs the error and keeps the previous settings. */
   readonly reload: () => Promise<void>;
   readonly close: () => void;
 }
 
-/** Delay before a changed file is read, in milliseconds, because editors save in several steps. */
+/** Delay before reading a changed file, in milliseconds. Needed because editors save in several steps. */
 const settleMs = 100;
 /** Additional delay for an empty file, which an editor might still be saving, in milliseconds. */
 const emptyMs = 1000;
@@ -66,8 +66,8 @@ export async function liveSettings(
     return pendingReload;
   };
   let timer: NodeJS.Timeout | undefined;
-  // The folder is watched instead of the file, because editors and deployments replace the file and Kubernetes changes
-  // the target of the symbolic link "..data".
+  // The folder is watched instead of the file, because editors and deployments replace the file, and
+  // Kubernetes retargets the symbolic link "..data".
   const names = [basename(config.settingsFile), '..data', null];
   const watcher: FSWatcher = watch(dirname(config.settingsFile), (_event, name) => {
     if (!names.includes(name)) return;

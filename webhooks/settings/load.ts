@@ -24,7 +24,7 @@ const hasShape = shape<RawSettings>(schema);
 
 /** Environment variables for config.yaml. */
 export const settingsVariables = {
-  /** Path of the settings file, which can change while the instance is running. */
+  /** Path of the settings file. The file can change while the instance is running. */
   settingsFile: pathVariable('CRM_CONFIG', () => join(instanceFolder(), 'config.yaml'), 'a file'),
 };
 
@@ -38,7 +38,7 @@ export type SettingsConfig = VariableValues<typeof settingsVariables> & { readon
 export const readSettings = async (config: SettingsConfig): Promise<Settings> =>
   (await readSettingsFile(config)).settings;
 
-/** Like {@link readSettings}, but also returns the parsed file. */
+/** Reads the settings in the same way as {@link readSettings}, but also returns the parsed file. */
 export async function readSettingsFile(config: SettingsConfig): Promise<SettingsFile> {
   const source = await readYaml(config.settingsFile).catch((cause: NodeJS.ErrnoException) => {
     throw new UserError(`cannot read ${config.settingsFile}: ${fileReason(cause)}`);
@@ -46,14 +46,14 @@ export async function readSettingsFile(config: SettingsConfig): Promise<Settings
   return parseSettingsFile(source, config.environment);
 }
 
-/** Like {@link readSettings}, but parses a string. */
+/** Parses settings from a string, in the same way as {@link readSettings}. */
 export const parseSettings = (source: Source, environment: Environment): Settings =>
   parseSettingsFile(source, environment).settings;
 
 /** A valid settings file. */
 export interface SettingsFile {
   readonly settings: Settings;
-  /** The settings with defaults, but with unresolved references to the environment. */
+  /** The settings with defaults, but with unresolved environment references. */
   readonly unresolved: Settings;
   readonly parsed: Parsed;
 }
@@ -102,18 +102,16 @@ function parseSettingsFile(source: Source, environment: Environment): SettingsFi
   return { settings: freeze(resolveReferences(unresolved, environment)) as Settings, unresolved, parsed };
 }
 
-/**
- * Adds an evaluator to each payment entry. Each reload creates new evaluators, which discards the cached expressions.
- */
+/** Adds an evaluator to each payment entry. A reload creates new evaluators with empty caches. */
 const withEvaluators = (payments: Readonly<Record<string, RawPayment>>): Readonly<Record<string, Payment>> =>
   Object.fromEntries(
     Object.entries(payments).map(([customer, entry]) => [customer, { ...entry, evaluate: evaluator() }]),
   );
 
-/** Matches a reference to a variable. The second group is empty if the closing brace is missing. */
+/** Matches a variable reference. The second group is empty if the closing brace is missing. */
 const reference = /\$\{([^}]*)(\}?)/g;
 
-/** Replaces `${NAME}` with the variable's value in all strings, and removes blank secrets. */
+/** Replaces `${NAME}` in all strings with the variable's value, and removes blank secrets. */
 function resolveReferences(value: unknown, environment: Environment, key = ''): unknown {
   if (typeof value === 'string')
     return value.replace(reference, (_, name: string) =>
@@ -145,7 +143,7 @@ function freeze(value: unknown): unknown {
   return value;
 }
 
-/** Checks that `${…}` contains a variable name. The variable can be unset, which disables an endpoint. */
+/** Checks that `${…}` contains a variable name. The variable can be unset to disable an endpoint. */
 function checkReferences(
   parsed: Parsed,
   value: unknown,
@@ -171,7 +169,7 @@ function checkReferences(
 
 const { public_url, mail, graph } = schema.properties;
 
-/** Patterns for values that can come from the environment. The schema can check only their references. */
+/** Patterns for values that can come from the environment. The schema checks only the references. */
 const patternedValues = [
   { path: ['public_url'], fallback: defaults.public_url, rule: public_url },
   { path: ['mail', 'from'], fallback: defaults.mail.from, rule: mail.properties.from },
@@ -251,7 +249,7 @@ function checkPayments(parsed: Parsed, issues: YamlIssue[]): void {
   }
 }
 
-/** Returns the expressions of a payment entry with their paths. */
+/** Returns a payment entry's expressions with their paths. */
 function expressions(payment: ReturnType<typeof objectOf>): { path: string[]; text: string }[] {
   const texts = [
     { path: ['event_id'], text: payment.event_id },

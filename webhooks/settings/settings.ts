@@ -6,10 +6,10 @@ import type { NewOrganizations } from '../../plugins/tenants/organizations/index
 import type { QuotaSettings } from '../../plugins/tenants/quotas/index.ts';
 import type { Evaluate } from './expressions.ts';
 
-/** Valid secrets of an endpoint. If empty, the endpoint is not configured. */
+/** An endpoint's valid secrets. If the list is empty, the endpoint is not configured. */
 type Secrets = readonly string[];
 
-/** Authentication scheme of a payment hook. */
+/** Authentication scheme for a payment hook. */
 export type Scheme = 'key' | 'hmac-sha256-hex' | 'hmac-sha256-base64' | 'stripe';
 
 /**
@@ -33,11 +33,11 @@ export interface RawPayment {
 
 /** A payment hook with its compiled expressions. */
 export interface Payment extends RawPayment {
-  /** Evaluates an expression of this entry. */
+  /** Evaluates one of this entry's expressions. */
   readonly evaluate: Evaluate;
 }
 
-/** Settings of an organization's message sender. */
+/** Settings for an organization's message sender. */
 export interface SenderSettings {
   readonly sender: 'log' | 'whatsapp_cloud';
   readonly phone_number_id?: string;
@@ -45,7 +45,7 @@ export interface SenderSettings {
   readonly templates?: Readonly<Record<string, { readonly name: string; readonly language: string }>>;
 }
 
-/** Contents of config.yaml, with defaults and resolved references to the environment. */
+/** Contents of config.yaml, with defaults and resolved environment references. */
 export interface Settings {
   readonly partners: {
     readonly inbound_leads: { readonly secrets: Secrets };
@@ -59,7 +59,7 @@ export interface Settings {
   /** Users allowed to create organizations in the browser. */
   readonly new_organizations: NewOrganizations;
   readonly quotas: QuotaSettings;
-  /** Public origin of the instance, or an empty string. */
+  /** The instance's public origin, or an empty string if it is not set. */
   readonly public_url: string;
   readonly mail: MailSettings;
   /** Login settings. */
@@ -69,7 +69,7 @@ export interface Settings {
     readonly providers: Readonly<Record<string, ProviderSettings>>;
   };
   readonly inbox: { readonly attempts: number; readonly max_waiting: number };
-  /** Restrictions on the receiver URLs of event subscriptions. */
+  /** Restrictions on receiver URLs for event subscriptions. */
   readonly events: {
     readonly allow_private_addresses: boolean;
     readonly allow_http: boolean;
@@ -88,7 +88,7 @@ export interface Settings {
 
 type DeepPartial<T> = { readonly [K in keyof T]?: T[K] extends string | boolean ? T[K] : Partial<T[K]> };
 
-/** Settings as in the file: all keys are optional and expressions are not compiled. */
+/** Settings as they appear in the file: all keys are optional, and expressions are not compiled. */
 export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
   readonly partners?: Partial<Omit<Settings['partners'], 'payments'>> & {
     readonly payments?: Readonly<Record<string, RawPayment>>;
@@ -98,7 +98,7 @@ export type RawSettings = DeepPartial<Omit<Settings, 'partners'>> & {
 /** Removes the trailing slash from a URL, so that a path can be appended. */
 export const withoutSlash = (url: string): string => url.replace(/\/$/, '');
 
-/** Default settings. A test checks that the shipped config.yaml has the same values. */
+/** Default settings. A test checks that the default config.yaml has the same values. */
 export const defaults = {
   partners: {
     inbound_leads: { secrets: ['${INBOUND_SECRET}'] },

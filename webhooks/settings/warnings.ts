@@ -3,13 +3,13 @@ import { suggestionOrList, type YamlIssue } from '../../engine/yaml/index.ts';
 import { isNotBlank, type SettingsFile, variableReferences } from './load.ts';
 import { defaults, type Settings } from './settings.ts';
 
-/** A scalar value of the settings with its path. */
+/** A scalar value in the settings, with its path. */
 export interface Leaf {
   readonly path: readonly (string | number)[];
   readonly value: string | number | boolean;
 }
 
-/** Returns the scalar values of settings or a part of them. */
+/** Returns all scalar values in the settings, or in a section of the settings. */
 export function leaves(value: unknown, path: Leaf['path'] = []): Leaf[] {
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
     return [{ path, value }];
@@ -26,9 +26,7 @@ interface DisabledEndpoint extends YamlIssue {
   readonly isShipped: boolean;
 }
 
-/**
- * Returns warnings about endpoints that are disabled because they have no secret or its variable is not set.
- */
+/** Returns warnings about endpoints disabled because their secret is missing or its variable is unset. */
 export function disabledEndpoints(
   { unresolved, parsed }: SettingsFile,
   environment: Environment,
@@ -60,8 +58,8 @@ export function disabledEndpoints(
 }
 
 /**
- * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a list of
- * secrets can refer to a variable that is no longer used. See {@link disabledEndpoints}.
+ * Returns warnings about values that refer to unset variables. Endpoint secrets are excluded, because a
+ * secrets list can refer to a variable that is no longer used. See {@link disabledEndpoints}.
  */
 export function unsetVariables({ parsed }: SettingsFile, environment: Environment): YamlIssue[] {
   const defaultValues = new Set(leaves(defaults).map(({ value }) => value));

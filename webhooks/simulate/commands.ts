@@ -31,7 +31,7 @@ import {
 
 type SimulateConfig = SettingsConfig & Pick<DatabaseConfig, 'databaseAddress' | 'dataFolder'>;
 
-/** Services of an open instance needed by a simulation. */
+/** Parts of an open instance that a simulation requires. */
 export interface SimulateInstance {
   readonly config: SimulateConfig;
   readonly database: Database;
@@ -62,7 +62,7 @@ export function simulateCommands(line: Line): void {
     );
 }
 
-/** Options of `simulate`. */
+/** Options for `simulate`. */
 interface SimulateOptions {
   readonly org: string;
   readonly url?: string | undefined;
@@ -75,7 +75,7 @@ interface SimulateOptions {
 /** Maximum time to wait for another event to be processed, in milliseconds. */
 const settleMs = 30_000;
 
-/** Runs a simulation against a running instance (--url) or against an instance started for it. */
+/** Runs a simulation against a running instance (--url) or an instance started for the simulation. */
 async function runCommand(
   { withInstance }: Line,
   config: SimulateConfig,
@@ -93,7 +93,7 @@ async function runCommand(
   const input = { org: options.org, endpoint: options.endpoint, secret };
   if (options.url !== undefined) {
     const origin = originOf(options.url);
-    // The server and its embedded database might be on another machine.
+    // The server and its embedded database could be on another machine.
     if (config.databaseAddress === undefined && !(await hasRunningOwner(config))) {
       const settings = await readSettings(config);
       const prepared = await prepareSimulation(provider, input, settings, undefined);
@@ -116,7 +116,7 @@ async function runCommand(
   });
 }
 
-/** Returns the target: deliveries go to `origin`, but are signed for the public origin. */
+/** Returns the target. Deliveries are sent to `origin` but signed for the public origin. */
 function targetOf(
   { path, secret }: PreparedSimulation,
   origin: string,

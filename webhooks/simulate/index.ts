@@ -1,4 +1,4 @@
-// Simulate: test deliveries of providers and partners.
+// Simulate: test deliveries from providers and partners.
 // May import engine, plugins, settings, endpoint, inbound-leads, booking-forms, payments, channels, inbox.
 
 import type { Module } from '../../engine/modules/index.ts';

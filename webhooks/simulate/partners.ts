@@ -3,17 +3,17 @@ import type { SimulatedEvent, Simulation } from '../channels/index.ts';
 import { signatures } from '../endpoint/index.ts';
 import type { Payment } from '../settings/index.ts';
 
-/** The deliveries of a provider or partner. */
+/** A provider's or partner's deliveries. */
 export interface Script extends Simulation {
-  /** Size of the large delivery in bytes, and whether the endpoint accepts it. */
+  /** The large delivery's size in bytes, and whether the endpoint accepts it. */
   readonly large: { readonly bytes: number; readonly isAccepted: boolean };
 }
 
-/** Result of a step. */
+/** A step's result. */
 export interface StepResult {
   readonly step: string;
   readonly sent: number;
-  /** Number of deliveries by response status, or by the reason no response was received. */
+  /** Number of deliveries, keyed by response status or by the reason no response was received. */
   readonly answers: Readonly<Record<string, number>>;
   /** Median response time in milliseconds. */
   readonly p50_ms: number;
@@ -21,7 +21,7 @@ export interface StepResult {
 }
 
 const json = 'application/json';
-/** A delivery larger than the size limit for partners. */
+/** A delivery that exceeds the size limit for partners. */
 const large = { bytes: 3_000_000, isAccepted: false };
 const bearer = (_body: Buffer, secret: string) => ({ authorization: `Bearer ${secret}` });
 
@@ -61,8 +61,8 @@ export function paymentScript(entry: Payment): Script {
   const { verify, event_id, lead = {}, opportunity = {}, when = {} } = entry;
   const paidAt = new Date().toISOString();
   /**
-   * Returns identical bytes for every call with the same event, because an event without an ID is identified
-   * by the digest of its bytes.
+   * Returns identical bytes for the same event on every call, because an event without an ID is identified by
+   * its digest.
    */
   const body = ({ id, text }: SimulatedEvent) => {
     const payload: Record<string, unknown> = { simulated_id: id, note: text };
@@ -95,8 +95,8 @@ export function paymentScript(entry: Payment): Script {
 }
 
 /**
- * Sets a value at the path of an expression, for example `{{a.b.c}}`. Uses the first path if the expression
- * contains several.
+ * Sets a value at an expression's path, for example `{{a.b.c}}`. If the expression contains several paths,
+ * uses the first.
  */
 function put(payload: Record<string, unknown>, expression: string | undefined, value: unknown): void {
   const path = /\{\{\{?\s*([\w.[\]-]+)\s*\}?\}\}/.exec(expression ?? '')?.[1]?.split('.') ?? [];

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import type { SimulatedEvent } from '../channels/index.ts';
 import type { Script, StepResult } from './partners.ts';
 
-/** URL and secret of an endpoint. */
+/** An endpoint's URL and secret. */
 export interface SimulationTarget {
   /** The URL to call. */
   readonly url: string;
@@ -11,21 +11,21 @@ export interface SimulationTarget {
   readonly secret: string;
 }
 
-/** Steps of a run, in order. */
+/** A run's steps, in order. */
 export const stepNames = ['good', 'duplicate', 'out-of-order', 'large', 'bad-signature', 'burst'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** Outcome of a run: the results of its steps, and the events expected to be stored. */
+/** Outcome of a run: the step results, and the events expected to be stored. */
 export interface SimulationResult {
   readonly results: readonly StepResult[];
-  /** Event IDs as stored by the service. */
+  /** Event IDs in the form that the service stores. */
   readonly eventIds: readonly string[];
 }
 
 const concurrency = 20;
 const timeoutMs = 30_000;
 
-/** Runs the steps of a simulation against a target. */
+/** Runs a simulation's steps against a target. */
 export async function simulate(
   script: Script,
   target: SimulationTarget,

@@ -42,7 +42,7 @@ interface IntegrationInput {
 }
 
 /**
- * Prepares the simulation of a provider or partner.
+ * Prepares a simulation for a provider or partner.
  * @throws UserError if the provider is unknown or not configured, or the options do not identify the endpoint
  */
 export async function prepareSimulation(
@@ -105,7 +105,7 @@ async function prepareChannel(
   { org, endpoint, secret }: IntegrationInput,
   access: InstanceAccess | undefined,
 ): Promise<PreparedSimulation> {
-  // Together with its envelope, the large text still fits into a delivery.
+  // The large text still fits into a delivery together with its envelope.
   const script: Script = { ...simulation, large: { bytes: Math.floor(bodyLimit * 0.7), isAccepted: true } };
   if (access === undefined) {
     if (endpoint === undefined || secret === undefined) {
@@ -159,7 +159,7 @@ const countInbox =
     return counts;
   };
 
-/** Counts events by state. Events without a state were not stored. */
+/** Counts events by state. Events without a state have not been stored. */
 async function countStates(
   ids: readonly string[],
   states: readonly string[],

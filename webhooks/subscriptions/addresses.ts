@@ -9,7 +9,7 @@ import type { Settings } from '../settings/index.ts';
  * to any process on the machine. The link-local range, which contains most of them, is rejected entirely.
  */
 const hosts: ReadonlySet<string> = new Set([
-  // The metadata service of AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most other providers.
+  // The metadata service on AWS, Azure, Google Cloud, Oracle Cloud, DigitalOcean and most other providers.
   '169.254.169.254',
   // AWS: credentials for ECS tasks and EKS pods.
   '169.254.170.2',
@@ -23,7 +23,7 @@ const hosts: ReadonlySet<string> = new Set([
 ]);
 const linkLocal = ipaddr.IPv4.parseCIDR('169.254.0.0/16');
 
-/** The same services on IPv6. */
+/** IPv6 ranges for the same services. */
 const ranges = [
   // AWS: instance metadata, DNS, time and EKS credentials.
   'fd00:ec2::/32',
@@ -33,12 +33,12 @@ const ranges = [
   'fd00:42::42/128',
 ].map((range) => ipaddr.IPv6.parseCIDR(range));
 
-/** The only globally routed range of IPv6. Within it, ipaddr.js recognizes the subranges that are not public. */
+/** The only globally routed IPv6 range. Within it, ipaddr.js recognizes the subranges that are not public. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /**
- * Prefixes of IPv6 addresses that embed an IPv4 address, with the positions of its bytes: 6to4, both addresses in
- * Teredo, and the local-use NAT64 prefix with its shortest and longest lengths (RFC 6052).
+ * Prefixes for IPv6 addresses that embed an IPv4 address, with the positions of the IPv4 bytes: 6to4, both
+ * addresses in Teredo, and the local-use NAT64 prefix with its shortest and longest lengths (RFC 6052).
  */
 const embeddings = (
   [
@@ -51,7 +51,7 @@ const embeddings = (
   ] as const
 ).map(([prefix, positions, mask]) => ({ prefix: ipaddr.IPv6.parseCIDR(prefix), positions, mask }));
 
-/** Returns whether an IP address is, or embeds, the address of a cloud metadata service. */
+/** Returns whether an IP address is, or embeds, a cloud metadata service's address. */
 export function isMetadata(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.parse(address);
@@ -75,7 +75,7 @@ function isMetadataIpv6(address: ipaddr.IPv6): boolean {
   )
     return true;
   // Mapped, compatible, translated, ISATAP and NAT64 addresses end with the IPv4 address. Public addresses
-  // can end with link-local bytes by chance, so they are compared only with the addresses of the services.
+  // can end with link-local bytes by chance, so they are compared only with the services' addresses.
   const last = ipv4([12, 13, 14, 15], 0);
   return address.match(globalUnicast) ? hosts.has(last.toString()) : isMetadataIpv4(last);
 }
@@ -115,7 +115,7 @@ export function receiverUrl(text: string, policy: AddressPolicy): URL {
 }
 
 /**
- * Rejects addresses in the operator's network. Metadata services are rejected regardless of the settings,
+ * Rejects addresses on the operator's network. Metadata services are rejected regardless of the settings,
  * because they return the machine's credentials.
  * @throws UserError if any of the IP addresses is rejected
  */
@@ -128,7 +128,7 @@ function assertAllowed(addresses: readonly string[], { allow_private_addresses }
   }
 }
 
-/** Returns a URL's host, without the brackets of an IPv6 address. */
+/** Returns a URL's host, without the brackets around an IPv6 address. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '');
 
 /** Resolves a host name to IP addresses. */

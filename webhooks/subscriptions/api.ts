@@ -34,13 +34,13 @@ import {
   subscriptionRows,
 } from './subscriptions.ts';
 
-/** Services needed by the subscriptions API. */
+/** Services required for the subscriptions API. */
 interface SubscriptionServices {
   readonly config: AuditConfig;
   readonly database: Database;
   readonly resources: readonly RecordResource[];
   readonly sealing: Sealing;
-  /** Verifies cursors of the change feed. */
+  /** Verifies change feed cursors. */
   readonly signing: TextSigner;
   /** Returns the current restrictions on receiver URLs. */
   readonly urlPolicy: () => Settings['events'];
@@ -48,13 +48,13 @@ interface SubscriptionServices {
   readonly wake: () => void;
 }
 
-/** Path of the subscriptions API, below the change feed's path. */
+/** Path for the subscriptions API, below the change feed's path. */
 export const subscriptionsPath = '/events/subscriptions';
 
 const pageLength = 50;
 const bodyLimit = 16 * 1024;
 
-/** Context of a request. */
+/** A request's context. */
 interface SubscriptionRequest {
   readonly principal: Principal;
   readonly organization: string;
@@ -68,28 +68,28 @@ interface SubscriptionRequest {
   readonly reply: FastifyReply;
 }
 
-/** An operation of the API. Its route and its OpenAPI description follow from it. */
+/** An API operation. Its route and OpenAPI description are generated from it. */
 export interface ApiOperation {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** Path below {@link subscriptionsPath}. */
   readonly path: '' | '/:id' | `/:id/${string}`;
-  /** The action that the caller needs on `events`. */
+  /** The action on `events` that the caller must be allowed to perform. */
   readonly action: Action;
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
   /** Name of the request body's schema. */
   readonly body?: string;
-  /** Names of parameters in the OpenAPI document. */
+  /** Parameter names in the OpenAPI document. */
   readonly parameters?: readonly string[];
-  /** The successful response and its schema. A created object has the status 201 and a `Location`. */
+  /** The successful response and its schema. A request that creates an object returns 201. */
   readonly success: { readonly description: string; readonly schema: string; readonly isCreated?: true };
-  /** Responses to errors other than those of all operations. */
+  /** Error responses in addition to those common to all operations. */
   readonly failures?: Readonly<Record<number, string>>;
   readonly handle: (context: SubscriptionRequest, services: SubscriptionServices) => Promise<object>;
 }
 
-/** The operations of the API. */
+/** The API's operations. */
 export const operations: readonly ApiOperation[] = [
   {
     method: 'GET',
@@ -157,7 +157,7 @@ export const operations: readonly ApiOperation[] = [
       const change = {
         ...input,
         ...(values.state !== undefined && { state: values.state as 'on' | 'off' }),
-        // Otherwise, callers could redirect events to themselves that they are not allowed to read.
+        // Otherwise, callers could redirect events that they are not allowed to read to their own URL.
         ...(Object.values(input).some((value) => value !== undefined) &&
           !(await canReadAll(services, tables, principal, existing)) && {
             profile: await profileOf(tables, principal),
@@ -328,7 +328,7 @@ async function canReadAll(
   return resources.every(({ name }) => allows(grants, name, 'read') || !allows(visibleGrants, name, 'read'));
 }
 
-/** Validates the body of a create or update request. @throws HttpError 400 listing all issues */
+/** Validates a create or update request's body. @throws HttpError 400 listing all issues */
 function inputOf(
   { resources, urlPolicy }: SubscriptionServices,
   values: Readonly<Record<string, unknown>>,
@@ -346,9 +346,7 @@ function inputOf(
   return input;
 }
 
-/**
- * Returns the ID of a caller's profile, which determines what data the events of the caller's subscriptions contain.
- */
+/** Returns the ID of a caller's profile, which determines the data in the events for their subscriptions. */
 async function profileOf(tables: Tables, { kind, actor, organization }: Principal): Promise<string> {
   const row = await (kind === 'key'
     ? tables

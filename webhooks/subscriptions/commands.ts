@@ -38,7 +38,7 @@ interface Instance {
 
 type Line = CommandLine<Instance>;
 
-/** Adds the commands `subscription …`. */
+/** Adds the `subscription` commands. */
 export function subscriptionCommands(line: Line): void {
   const { program, run } = line;
   const subscription = program
@@ -102,7 +102,7 @@ export function subscriptionCommands(line: Line): void {
     );
 }
 
-/** Handler of a command for one subscription. */
+/** Handler for a command on one subscription. */
 type Work = (context: OrganizationContext<Instance>, id: string) => Promise<CommandResult>;
 
 const setState =

@@ -23,26 +23,24 @@ import { signatureHeaders } from './subscriptions.ts';
 /** Minimum retry period in milliseconds and minimum number of attempts before an event becomes a dead letter. */
 const [retryPeriodMs, minAttempts] = [3 * 24 * 3_600_000, 12];
 /**
- * Consecutive failures, and their duration in milliseconds, after which a receiver is paused, and the longest
- * pause in milliseconds.
+ * Number of consecutive failures and their duration in milliseconds after which a receiver is paused, and the
+ * longest pause in milliseconds.
  */
 const [pauseAfterFailures, pauseAfterMs, maxPauseMs] = [10, 30_000, 300_000];
-/** Maximum `Retry-After` value that is respected, in milliseconds. */
+/** Maximum `Retry-After` value to honor, in milliseconds. */
 const maxRetryAfterMs = 24 * 3_600_000;
-/**
- * How long a stopping server waits for responses, in milliseconds. Events without a response are sent again later.
- */
+/** How long a stopping server waits for responses, in milliseconds. Unanswered events are resent later. */
 const graceMs = 1000;
 /** Number of days without a successful delivery after which a subscription is disabled. */
 const failedDays = 5;
 
-/** Services needed to deliver events. */
+/** Services required for delivering events. */
 interface DeliveryContext {
   readonly database: Database;
   readonly resources: readonly Resource[];
   readonly sealing: Sealing;
   readonly poster: Poster;
-  /** Notifies an organization's administrators that a subscription was disabled. */
+  /** Notifies an organization's administrators that a subscription has been disabled. */
   readonly notify: (organization: string, subscription: string, reason: string) => Promise<void>;
 }
 
@@ -129,7 +127,7 @@ export function deliverer(
   };
 }
 
-/** Loads the grants of a profile. @param key the IDs of the organization and the profile, separated by a slash */
+/** Loads a profile's grants. @param key the organization's and profile's IDs, separated by a slash */
 export async function profileGrants(tables: Tables, key: string): Promise<Grants> {
   const [organization = '', profile = ''] = key.split('/');
   const rows = await tables
@@ -142,8 +140,8 @@ export async function profileGrants(tables: Tables, key: string): Promise<Grants
 }
 
 /**
- * Creates the function that builds an event's body. The body contains the record's current state, as visible to the
- * subscription's profile.
+ * Creates the function that builds an event's body. The body contains the record's current state as visible
+ * to the subscription's profile.
  */
 function eventBodies(
   database: Database,
@@ -181,9 +179,9 @@ function eventBodies(
 
 type Caller = Parameters<Resource['operations']['read']['plan']>[0]['caller'];
 
-/** Creates a reader for the records of a resource. */
+/** Creates a reader for a resource's records. */
 function readerOf({ name, context, operations, definition }: Resource) {
-  // Reads must not use replicas, because replicas can lag behind.
+  // Reads must not use replicas, because replicas can be out of date.
   const { plan, statement, result } = operations.read;
   const hiddenFields = definition.fields.filter(({ sensitive }) => sensitive);
   const visibleNames = definition.fields
@@ -207,7 +205,7 @@ function readerOf({ name, context, operations, definition }: Resource) {
       if (filter !== '') {
         const issues: FieldIssue[] = [];
         const parsedQuery = parseFilter(filter, name, filters, issues);
-        // The resource definition has changed. Ignoring the now invalid filter would send all records.
+        // The resource definition has changed. Ignoring the invalid filter would send all records.
         const [issue] = issues;
         if (issue !== undefined) throw new Withheld(issue.message);
         const rows = await execute(database, filters, { organization, caller, id, parsedQuery });
@@ -238,7 +236,7 @@ async function recordRecovery(
 const bySystem: Actor = { kind: 'partner', id: null, name: 'event receiver', requestId: null, audited: true };
 
 /**
- * Records the failure of a delivery and its receiver.
+ * Records a failed delivery and the receiver's failure.
  * @param notify called if the failure disables the subscription
  * @returns the delay before the next attempt in milliseconds, or undefined if the event will not be retried
  */

@@ -1,6 +1,6 @@
 import type { Queue } from '../queue/index.ts';
 
-/** The queue of events to send to subscriptions. */
+/** The queue of events to be sent to subscriptions. */
 export const deliveryQueue: Queue = {
   name: 'events',
   item: 'event delivery',
@@ -11,7 +11,7 @@ export const deliveryQueue: Queue = {
     name: 'g.url',
     isOpen: `g.state = 'on' and g.paused_until <= now()`,
   },
-  // Changes to one record are sent in order. Changes to different records do not wait for each other.
+  // Changes to the same record are sent in order. Changes to different records do not wait for each other.
   isReady: `(w.object_id is null or not exists (
     select from crm_event_deliveries e
     where e.organization_id = w.organization_id and e.subscription_id = w.subscription_id
@@ -30,7 +30,7 @@ export const deliveryQueue: Queue = {
   batch: 48,
 };
 
-/** Columns of a claimed delivery and its subscription, with encrypted secrets. */
+/** Columns from a claimed delivery and its subscription, with encrypted secrets. */
 export interface DeliveryClaim {
   readonly position: string | null;
   readonly object: string;

@@ -11,7 +11,7 @@ const nullable = (schema: JsonSchema) => ({ ...schema, type: [schema.type, 'null
 const list = (description: string) => ({ type: 'array', items: text, description });
 const json = (schema: JsonSchema) => ({ 'application/json': { schema } });
 
-/** Describes an object. All properties are required by default, and additional ones are allowed. */
+/** Describes an object. All properties are required by default, and additional properties are allowed. */
 const object = (
   properties: Readonly<Record<string, JsonSchema>>,
   required = Object.keys(properties),

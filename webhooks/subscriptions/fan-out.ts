@@ -8,7 +8,7 @@ import { ensureEpoch, nowSql } from '../../plugins/change-log/index.ts';
 
 /** Polling intervals with and without enabled subscriptions, in milliseconds. */
 const [pollMs, idlePollMs] = [50, 1000];
-/** Maximum number of changes read per subscription, and of subscriptions per transaction. */
+/** Maximum number of changes to read per subscription, and of subscriptions per transaction. */
 const [pageLength, batchSize] = [500, 20];
 /** Maximum number of waiting deliveries per subscription. Additional changes remain in the change log. */
 const maxWaiting = 5000;
@@ -16,8 +16,8 @@ const maxWaiting = 5000;
 const skipMs = 500;
 
 /**
- * Lists enabled subscriptions. For each, returns whether its epoch is current and whether there are changes after its
- * position.
+ * Lists enabled subscriptions, and for each whether its epoch is current and whether there are changes after
+ * its position.
  */
 const pendingChanges = prepare<undefined>(
   'events_look',
@@ -50,7 +50,7 @@ export function startFanOut(
   let isStopping = false;
   /** Time until which polling is skipped. */
   let idleUntil = 0;
-  /** Skipped subscriptions, each with the time until which it is skipped. */
+  /** Skipped subscriptions, with the time until which each one is skipped. */
   const skippedUntil = new Map<string, number>();
   const poll = async (): Promise<void> => {
     if (performance.now() < idleUntil) return;
@@ -94,7 +94,7 @@ export function startFanOut(
   };
 }
 
-/** Returns an SQL expression for the names of the logged fields of the change log row `l`. */
+/** Returns an SQL expression for the names of the fields logged in change log row `l`. */
 const fieldsOf = (resources: readonly RecordResource[]): string =>
   `(case l."object" ${resources
     .map(
@@ -104,8 +104,9 @@ const fieldsOf = (resources: readonly RecordResource[]): string =>
     .join(' ')} else '{}'::text[] end)`;
 
 /**
- * Creates deliveries for the next changes of a batch of subscriptions.
- * @returns the number of deliveries, the subscriptions that were read, and the subscriptions with more changes to read
+ * Creates deliveries for the next changes in a batch of subscriptions.
+ * @returns the number of deliveries, the subscriptions that were read, and the subscriptions with more
+ * changes to read
  */
 async function fanOut(
   tables: Tables,
@@ -116,8 +117,9 @@ async function fanOut(
   readonly read: ReadonlySet<string>;
   readonly unfinished: readonly string[];
 }> {
-  // Locks in a separate statement, so that the next statement sees everything that another node committed before it
-  // released the lock. Commits asynchronously, because positions lost in a database crash are read again.
+  // Locks in a separate statement, so that the next statement sees everything that another node committed
+  // before it released the lock. Commits asynchronously, because changes after positions lost in a database
+  // crash are simply reread.
   const { rows: lockedRows } = await sql<{ id: string }>`
     with fast as materialized (select set_config('synchronous_commit', 'off', true))
     select s.id from fast cross join crm_event_subscriptions s

@@ -31,7 +31,7 @@ import { subscriptionPages } from './page.ts';
 import { poster } from './post.ts';
 import { subscriptionTables } from './tables.ts';
 
-/** Creates a function that logs the disabling of a subscription and notifies the organization's administrators. */
+/** Creates a function that logs that a subscription was disabled, and notifies administrators. */
 const noticeOf =
   (app: FastifyInstance, database: Database, mailer: Mailer) =>
   async (organization: string, subscription: string, reason: string): Promise<void> => {

@@ -50,7 +50,7 @@ const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
   below: failingSince === null ? null : `no events delivered since ${exactTime(failingSince)}`,
 });
 
-/** Shows a signing secret once. */
+/** Shows a signing secret only once. */
 const showOnce = (id: string, title: string, text: string, secret: string) => ({
   view: {
     marked: id,
@@ -62,7 +62,7 @@ const showOnce = (id: string, title: string, text: string, secret: string) => ({
   },
 });
 
-/** Returns the options of checkboxes, with the submitted ones or, before the first submission, the default selected. */
+/** Returns checkbox options, with the submitted options or, initially, the defaults selected. */
 function optionsOf(form: Form, name: string, values: readonly string[], isDefault: boolean) {
   const sentValues = fields(form, name);
   return values.map((value) => ({
@@ -236,7 +236,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
   },
 });
 
-/** Adds the pages for event subscriptions and their deliveries, and the check that reports failing ones. */
+/** Adds the pages for event subscriptions and deliveries, and the check for failing subscriptions. */
 export function subscriptionPages(app: FastifyInstance, services: SubscriptionPageServices): void {
   addObjects(app, services, [subscriptions]);
   addHomeCheck(app, async ({ membership: { organization, slug } }) => {

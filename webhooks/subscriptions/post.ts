@@ -4,13 +4,13 @@ import type { LookupFunction } from 'node:net';
 import { UserError } from '../../engine/errors.ts';
 import { type AddressPolicy, pinnedAddress, type Resolve, receiverUrl } from './addresses.ts';
 
-/** Result of a POST request. */
+/** A POST request's result. */
 export interface PostResult {
-  /** Status of the response, or undefined if the request failed. */
+  /** The response's status code, or undefined if the request failed. */
   readonly status: number | undefined;
   /** Why the request failed, or an empty string. */
   readonly error: string;
-  /** Headers of the request and the response, without secrets. */
+  /** Request and response headers, without secrets. */
   readonly request: string;
   readonly response: string;
   /** Value of `Retry-After`, in milliseconds. */
@@ -27,9 +27,9 @@ export interface Poster {
   readonly close: () => void;
 }
 
-/** Timeout from the DNS lookup to the end of the response, in milliseconds, and maximum size of the response, in bytes. */
+/** Timeout from DNS lookup to end of response, in milliseconds, and maximum response size, in bytes. */
 export const [requestTimeoutMs, maxBytes] = [10_000, 64 * 1024];
-/** Maximum number of characters stored of the headers. */
+/** Maximum number of header characters to store. */
 const maxHeadLength = 4000;
 
 /** Headers whose values are not stored. */
@@ -102,7 +102,7 @@ export function poster(
   };
 }
 
-/** Rejects when the signal is aborted, for work that cannot be cancelled. */
+/** Returns a promise that rejects when the signal is aborted, for work that cannot be canceled. */
 const rejectOnAbort = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   Promise.race([
     work,
@@ -133,7 +133,7 @@ const reasonOf = (cause: NodeJS.ErrnoException): string =>
       ? 'no response in time'
       : `connection failed${cause.code === undefined ? '' : ` (${cause.code})`}`;
 
-/** Parses `Retry-After`, which contains a number of seconds or a date, and returns milliseconds. */
+/** Parses a `Retry-After` header (a number of seconds or a date) and returns the delay in milliseconds. */
 function retryAfter(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

@@ -17,11 +17,11 @@ import type { SubscriptionInput } from './input.ts';
 
 const prefix = 'whsec_';
 
-/** Generates a signing secret in the format of Standard Webhooks. */
+/** Generates a signing secret in the Standard Webhooks format. */
 const makeSigningSecret = (): string => prefix + randomBytes(32).toString('base64');
 
 /**
- * Returns the headers of Standard Webhooks (standardwebhooks.com), with a signature for each secret.
+ * Returns the headers defined by Standard Webhooks (standardwebhooks.com), with a signature for each secret.
  * @param at Unix time in milliseconds
  */
 export function signatureHeaders(
@@ -38,7 +38,7 @@ export function signatureHeaders(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** Number of hours during which events are also signed with the previous secret after a rotation. */
+/** Number of hours after a rotation during which events are also signed with the previous secret. */
 export const overlapHours = 24;
 /** Maximum number of subscriptions per organization. */
 const maxSubscriptions = 100;
@@ -53,14 +53,14 @@ export interface Subscription {
   readonly filter: string;
   readonly profile: string;
   readonly state: 'on' | 'off' | 'gone' | 'failed';
-  /** Time of the first failure since the last success, or null. */
+  /** When the first failure since the last success occurred, or null if none has. */
   readonly failingSince: Date | null;
   readonly createdAt: Date;
 }
 
 const object = 'event subscription';
 
-/** The subscriptions of an organization, oldest first. */
+/** An organization's subscriptions, oldest first. */
 export const subscriptionRows: RowSource<Subscription> = {
   from: `crm_event_subscriptions s
     join crm_profiles p on p.organization_id = s.organization_id and p.id = s.profile_id`,
@@ -100,7 +100,7 @@ interface NewSubscription extends SubscriptionInput {
 
 /**
  * Creates a subscription.
- * @returns its ID and its signing secret, which cannot be retrieved later
+ * @returns the subscription's ID and its signing secret, which cannot be retrieved later
  * @throws UserError if the organization has too many subscriptions
  */
 export async function createSubscription(
@@ -158,8 +158,8 @@ interface SubscriptionChange extends Partial<SubscriptionInput> {
 }
 
 /**
- * Changes a subscription. A subscription that is enabled again continues where it stopped. @throws UserError if it
- * does not exist
+ * Changes a subscription. A re-enabled subscription continues where it stopped. @throws UserError if it does
+ * not exist
  */
 export async function changeSubscription(
   tables: Tables,
@@ -183,7 +183,7 @@ export async function changeSubscription(
 type Row = Selectable<TableRows['crm_event_subscriptions']>;
 type ColumnValues = { readonly [Column in keyof Row]?: Row[Column] | ReturnType<typeof sql<Row[Column]>> };
 
-/** Updates columns of a subscription. @throws UserError if it does not exist */
+/** Updates a subscription's columns. @throws UserError if the subscription does not exist */
 async function update(tables: Tables, organization: string, id: string, values: ColumnValues): Promise<void> {
   const row = await tables
     .updateTable('crm_event_subscriptions')
@@ -233,7 +233,7 @@ export async function removeSubscription(
   await recordChanges(tables, actor, { organization, action: 'delete', object, objectId: id });
 }
 
-/** Queues a test event and returns the ID of its delivery. @throws UserError if the subscription is disabled */
+/** Queues a test event and returns its delivery ID. @throws UserError if the subscription is disabled */
 export async function sendTest(tables: Tables, organization: string, id: string): Promise<string> {
   await assertOn(tables, organization, id);
   const row = await tables

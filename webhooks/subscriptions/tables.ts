@@ -20,11 +20,11 @@ declare module '../../engine/tables/index.ts' {
       /** The profile whose grants determine the contents of events. */
       profile_id: string;
       url: string;
-      /** `create`, `update` and `delete`, separated by commas. */
+      /** Comma-separated list of `create`, `update` and `delete`. */
       actions: string;
       /** List parameters, or an empty string. */
       filter: string;
-      /** Signing secret, encrypted (JWE). The previous one is empty if the secret was never rotated. */
+      /** Signing secret, encrypted (JWE). The previous secret is empty if there was no rotation. */
       secret: string;
       previous_secret: Generated<string>;
       previous_until: Generated<Date>;
@@ -45,14 +45,14 @@ declare module '../../engine/tables/index.ts' {
       read_at: Generated<Date>;
       /** Changes before this time are skipped. */
       since: Generated<Date>;
-      /** Number of replays from a position. Events delivered in an earlier generation are delivered again. */
+      /** Number of replays from a position. Events delivered in an earlier generation are redelivered. */
       generation: Generated<number>;
       created_at: Generated<Date>;
     };
     crm_event_resources: { organization_id: string; subscription_id: string; resource: string };
     crm_event_deliveries: QueueRow & {
       subscription_id: string;
-      /** Position of the change; null for a test event. */
+      /** The change's position; null for a test event. */
       position: string | null;
       object: string;
       object_id: string | null;
@@ -63,7 +63,7 @@ declare module '../../engine/tables/index.ts' {
       changed: Generated<string>;
       at: Generated<Date>;
       generation: Generated<number>;
-      /** Headers of the last request and its response. */
+      /** Headers from the last request and its response. */
       request: Generated<string>;
       response: Generated<string>;
     };
@@ -126,7 +126,7 @@ const deliveries = queueTable(
   },
   {
     indexes: [
-      // Finds earlier changes to a record, for which a delivery must wait.
+      // Finds earlier changes to a record that a delivery must wait for.
       {
         name: 'crm_event_deliveries_order',
         keys: ['"organization_id"', '"subscription_id"', '"object"', '"object_id"', '"version"'],
@@ -142,5 +142,5 @@ const deliveries = queueTable(
   },
 );
 
-/** Tables of subscriptions, their resources and their deliveries. */
+/** Tables for subscriptions, their resources and their deliveries. */
 export const subscriptionTables = [subscriptions, resources, deliveries];

@@ -12,7 +12,7 @@ import { lastUsed } from '../last-used/index.ts';
 import { createKeyMatcher, publicIdOf } from './key-format.ts';
 import { storeKeysUsed } from './keys.ts';
 
-/** Description of an API key, as returned to its holder. IDs are decimal strings. */
+/** API key description returned to the key's holder. IDs are decimal strings. */
 interface KeyHolder {
   readonly key: {
     readonly id: string;
@@ -27,7 +27,7 @@ interface KeyHolder {
   readonly grants: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Describes the API key that sent a request: its organization, profile and grants. */
+/** Describes the API key used for a request: its organization, profile and grants. */
 async function describeHolder(
   tables: Tables,
   { organization, actor, grants }: Principal,
@@ -56,19 +56,19 @@ async function describeHolder(
   };
 }
 
-/** A live API key with the data that authentication needs. */
+/** A live API key with the data required for authentication. */
 interface StoredKey {
   readonly id: string;
   readonly organization: string;
   /** Reports whether a token matches this key, comparing in constant time. */
   readonly matches: (token: string) => boolean;
-  /** Unix time in milliseconds, or infinity if the key does not expire. */
+  /** Expiry time in Unix milliseconds, or infinity if the key does not expire. */
   readonly expiresAt: number;
   /** The caller that the key authenticates. */
   readonly principal: Principal;
 }
 
-/** Prepared, because it runs about once a second for every key in use. */
+/** Query for a key by its public ID. Prepared because it runs about once a second for every key in use. */
 const byPublicId = prepare<string>(
   'api_key',
   'read',
@@ -79,9 +79,7 @@ const byPublicId = prepare<string>(
     where k."public_id" = ${$((publicId) => publicId)}::text and k."revoked_at" is null`,
 );
 
-/**
- * Finds a key by its public ID and loads its profile's grants. Returns undefined if it does not exist or is revoked.
- */
+/** Finds a key by its public ID, with its profile's grants. Returns undefined if it is missing or revoked. */
 async function findKey(database: Database, publicId: string): Promise<StoredKey | undefined> {
   const rows = (await database.run(byPublicId.bind(publicId))) as readonly (readonly (string | null)[])[];
   const [organization, id, hash, user = null, expires, , , name = null] = rows[0] ?? [];
@@ -107,11 +105,10 @@ async function findKey(database: Database, publicId: string): Promise<StoredKey 
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Returns the time of a key's last use on this node (RFC 3339), or undefined if it is already stored. */
+    /** Returns when a key was last used on this node (RFC 3339), or undefined if already stored. */
     keyLastUsed: (id: string) => string | undefined;
     /**
-     * Returns a description of the API key that sent a request, or undefined if the request was sent without an API
-     * key.
+     * Returns a description of the API key used for a request, or undefined if the request has no API key.
      * @throws HttpError 401 if the key is not valid
      */
     identifyHolder: (request: FastifyRequest) => Promise<KeyHolder | undefined>;
@@ -120,7 +117,7 @@ declare module 'fastify' {
 
 /** Environment variables that configure API keys. */
 export const keyVariables = {
-  /** Prefix of API keys. */
+  /** API key prefix. */
   keyPrefix: {
     name: 'KEY_PREFIX',
     rejectsBlank: true,
@@ -130,7 +127,7 @@ export const keyVariables = {
   } satisfies Variable<string> as Variable<string>,
 };
 
-/** Configuration of API keys. */
+/** API key configuration. */
 export type KeyConfig = VariableValues<typeof keyVariables>;
 
 /** Authenticates requests by API key, or by a user's session through {@link FastifyInstance.identify}. */
@@ -173,10 +170,10 @@ export const keyAuthentication = fastifyPlugin(
 );
 
 /**
- * Returns the caller of a user's request, in the organization that `?org=` selects or, without it, in the user's only
- * organization.
- * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of the user's
- * organizations
+ * Returns the caller for a user's request, in the organization selected with `?org=` or, without it, in the
+ * user's only organization.
+ * @throws HttpError if `org` is missing for a user with several memberships, or does not select one of the
+ * user's organizations
  */
 function principalOf(session: Session, { org }: Query): Principal {
   const { memberships, user } = session;

@@ -2,14 +2,14 @@ import type { Database } from '../../../engine/database/index.ts';
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { tablesOf } from '../../../engine/tables/index.ts';
 
-/** How long before its expiry a key is reported, in milliseconds. */
+/** How long before its expiry a key is first reported, in milliseconds. */
 export const expiryNoticeMs = 14 * 86_400_000;
-/** How long after its last use a key still counts as in use, in milliseconds. */
+/** How long a key counts as in use after it was last used, in milliseconds. */
 const recentUseMs = 86_400_000;
 /** Maximum number of keys to report. */
 const maxListed = 20;
 
-/** Reports API keys that expire soon. A key that is in use is reported as a problem, and any other key as a note. */
+/** Reports API keys that expire soon. Keys in use are reported as problems, and all other keys as notes. */
 export const expiringKeys: DoctorCheck<{ readonly database: Database }> = {
   name: 'API keys',
   needs: ['database'],

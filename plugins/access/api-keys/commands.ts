@@ -126,7 +126,7 @@ export function keyCommands(
     );
 }
 
-/** Checks that a text is a valid row ID. @throws UserError if it is not */
+/** Checks that a string is a valid row ID. @throws UserError if it is not */
 function assertKeyId(id: string): void {
   if (!isRowId(id)) throw new UserError(`"${id}" is not a key ID. "crm key list" lists all keys.`);
 }

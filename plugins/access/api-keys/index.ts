@@ -21,7 +21,7 @@ interface Services {
   readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
-/** API keys, with which programs authenticate. */
+/** API keys, which programs use to authenticate. */
 export const apiKeysModule: Module<
   Services,
   Pick<Services, 'config' | 'database'>,

@@ -7,7 +7,7 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 /** A new API key and its stored parts. */
 interface NewKey {
-  /** `<prefix><public ID>_<secret><checksum>`. Shown once and never stored. */
+  /** `<prefix><public ID>_<secret><checksum>`. Shown only once and never stored. */
   readonly plaintext: string;
   readonly publicId: string;
   /** SHA-256 in hex. The secret is random, so a slow hash would not add security. */
@@ -39,8 +39,8 @@ export function publicIdOf(prefix: string, key: string): string | undefined {
 }
 
 /**
- * Returns a function that compares keys with a stored hash in constant time. It caches the last matching key, because
- * hashing it again for every request would cost more than the rest of its authentication.
+ * Returns a function that compares keys with a stored hash in constant time. It caches the last matching key,
+ * because rehashing it for every request would take longer than the rest of the authentication.
  */
 export function createKeyMatcher(storedHash: Buffer): (key: string) => boolean {
   let lastMatch: Buffer | undefined;
@@ -56,7 +56,7 @@ export function createKeyMatcher(storedHash: Buffer): (key: string) => boolean {
 
 const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
 
-/** Uses numbers instead of bigints, because it runs for every request. */
+/** Returns a key's CRC-32 in base 62. Uses numbers instead of bigints because it runs for every request. */
 function checksum(body: string): string {
   let text = '';
   for (let rest = crc32(body), digit = 0; digit < lengths.checksum; digit++, rest = Math.floor(rest / 62)) {

@@ -16,7 +16,7 @@ export interface KeyInfo {
   readonly name: string;
   readonly profile: string;
   readonly profile_id: string;
-  /** Email address of the creator; null if the creator is not a user or was deleted. */
+  /** The creator's email address; null if the creator is not a user or was deleted. */
   readonly created_by: string | null;
   readonly last_four: string;
   readonly created_at: Date;
@@ -25,14 +25,14 @@ export interface KeyInfo {
   readonly revoked_at: Date | null;
 }
 
-/** SQL conditions for the states of a key `k`. */
+/** SQL conditions for each state of a key `k`. */
 export const keyStates = {
   live: 'k.revoked_at is null and (k.expires_at is null or k.expires_at > now())',
   expired: 'k.revoked_at is null and k.expires_at <= now()',
   revoked: 'k.revoked_at is not null',
 } as const;
 
-/** The API keys of an organization, newest first. */
+/** An organization's API keys, newest first. */
 export const keyRows: RowSource<KeyInfo> = {
   from: `crm_api_keys k
     join crm_profiles p on p.organization_id = k.organization_id and p.id = k.profile_id
@@ -54,7 +54,7 @@ export const keyRows: RowSource<KeyInfo> = {
   order: 'k.id desc',
 };
 
-/** Returns the state of a key at the current time. */
+/** Returns a key's current state. */
 export const keyState = ({ revoked_at, expires_at }: KeyInfo): keyof typeof keyStates =>
   revoked_at !== null ? 'revoked' : expires_at !== null && expires_at <= new Date() ? 'expired' : 'live';
 
@@ -68,8 +68,8 @@ export interface NewApiKey {
 
 /**
  * Creates an API key.
- * @param key `user` is the ID of the creator, who is also recorded as the creator of records created with the key, or
- * null if the creator is not a user
+ * @param key `user` is the creator's ID, or null if the creator is not a user; records created with the key
+ * will have the same creator
  */
 export async function createKey(
   tables: Tables,
@@ -107,8 +107,8 @@ export async function createKey(
 }
 
 /**
- * Checks, in a transaction, that an organization can have another key. Locks the organization, so that concurrent
- * requests cannot together exceed the quota.
+ * Checks, within a transaction, that an organization's quota allows another key. Locks the organization so
+ * that concurrent requests cannot exceed the quota together.
  * @param quota maximum number of live keys; 0 means unlimited
  * @throws UserError if the quota is reached
  */
@@ -128,7 +128,7 @@ export async function assertKeyQuota(tables: Tables, organization: string, quota
 /** Returns the message for a key that does not exist. */
 export const missingKey = (id: string): string => `key ${id} does not exist in this organization`;
 
-/** Revokes a key of an organization permanently. @throws UserError if the key does not exist or is already revoked */
+/** Permanently revokes an organization's key. @throws UserError if it does not exist or is already revoked */
 export async function revokeKey(
   tables: Tables,
   actor: Actor,
@@ -151,7 +151,7 @@ export async function revokeKey(
   throw new UserError(existing === undefined ? missingKey(id) : `key ${id} is already revoked`);
 }
 
-/** Revokes all keys of all organizations permanently. @returns the number of revoked keys */
+/** Permanently revokes all keys in all organizations. @returns the number of revoked keys */
 export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<number> {
   const rows = await tables
     .updateTable('crm_api_keys')
@@ -166,7 +166,8 @@ export async function revokeAllKeys(tables: Tables, actor: Actor): Promise<numbe
 }
 
 /**
- * Replaces a key with a new one that has the same name, profile and expiry. The previous key stays valid for a while.
+ * Replaces a key with a new one that has the same name, profile and expiry. The previous key stays valid for
+ * a limited time.
  * @param previous `overlapMs` is how long the previous key stays valid, in milliseconds
  * @throws UserError if the key does not exist or is not live
  */

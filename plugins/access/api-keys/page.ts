@@ -62,7 +62,7 @@ interface KeyServices {
 /** Returns a label that distinguishes keys with the same name. */
 const labelOf = ({ name, last_four }: KeyInfo): string => `${name} (…${last_four})`;
 
-/** Shows a new key once. */
+/** Shows a new key only once. */
 const showOnce = (
   { app, request, services: { resources } }: ObjectContext<KeyServices>,
   { id, name, plaintext }: NewApiKey,
@@ -78,7 +78,7 @@ const showOnce = (
 
 const isLive = (key: KeyInfo): boolean => keyState(key) === 'live';
 
-/** API keys. A key's plaintext is shown once. */
+/** API keys. A key's plaintext is shown only once. */
 const apiKeys = defineObject<KeyInfo, KeyServices>({
   name: 'keys',
   title: 'API keys',
@@ -197,7 +197,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
   },
 });
 
-/** Registers the pages for API keys, and the check that reports expiring ones. */
+/** Registers the pages for API keys, and the check that reports expiring keys. */
 export function keyPages(app: FastifyInstance, services: KeyServices): void {
   const { database, settings } = services;
   addHomeCheck(app, async ({ membership: { organization, slug, formerSlugs } }) => {

@@ -19,35 +19,35 @@ declare module 'fastify' {
     /** The origin at which browsers reach this instance. */
     site: Site;
     /**
-     * Authenticates the user that sent a request, by session cookie or token.
+     * Authenticates a request's user by session cookie or token.
      * @param options `settingUp` also accepts a user who must still set up a second factor
-     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403 for a
-     * cross-site write
+     * @throws HttpError 401 if the credential is missing or not valid, or a second factor must be set up; 403
+     * for a cross-site write
      */
     identify: (request: FastifyRequest, options?: { readonly settingUp?: boolean }) => Promise<Person>;
     /**
      * Reports whether a user with these memberships must have a second factor, according to the current
-     * `login.second_factor`.
+     * `login.second_factor` setting.
      */
     needsSecondFactor: (memberships: Iterable<Pick<Membership, 'profile'>>) => boolean;
-    /** Returns a user as the actor of a request, for the change log. */
+    /** Returns the actor to record in the change log for a user's request. */
     actor: (request: FastifyRequest, user: Session['user']) => Actor;
     /** Removes a session from this node's cache after it has ended. */
     forgetSession: (session: { token?: string | undefined; jti?: string | undefined }) => void;
-    /** Returns the time of a session's last use on this node (RFC 3339), or undefined if it is already stored. */
+    /** Returns when a session was last used on this node (RFC 3339), or undefined if already stored. */
     sessionLastUsed: (id: string) => string | undefined;
   }
 }
 
 /**
- * The origin at which browsers reach this instance: `public_url` if it is set, because a proxy can send any Host
- * header.
+ * The origin at which browsers reach this instance. If `public_url` is set, it takes precedence, because a
+ * proxy can send any Host header.
  */
 export interface Site {
   /** Returns the origin that users see, without a trailing slash. */
   readonly origin: (request: FastifyRequest) => string;
   /**
-   * Reports whether cookies require TLS. They do, except on loopback, where browsers also accept them without TLS.
+   * Reports whether cookies require TLS. They do, except on loopback, where browsers accept them without it.
    */
   readonly isSecure: (request: FastifyRequest) => boolean;
   /**
@@ -58,11 +58,11 @@ export interface Site {
     request: FastifyRequest,
     path: string,
   ) => { readonly path: string; readonly httpOnly: true; readonly sameSite: 'lax'; readonly secure: boolean };
-  /** Reports whether a page of this origin sent the request, according to Fetch Metadata or the Origin header. */
+  /** Reports whether a page from this origin sent a request, based on Fetch Metadata or Origin. */
   readonly isSameOrigin: (request: FastifyRequest) => boolean;
 }
 
-/** Creates the site of this instance. @param publicUrl returns the configured URL, or `''` to use the Host header */
+/** Creates this instance's site. @param publicUrl returns the URL, or `''` to use the Host header */
 function siteOf(publicUrl: () => string): Site {
   const origin: Site['origin'] = (request) => {
     const configuredUrl = publicUrl();
@@ -98,7 +98,7 @@ export interface Person {
   readonly credential: 'cookie' | 'token';
 }
 
-/** Environment variables that configure the lifetimes of sessions. */
+/** Environment variables that configure session lifetimes. */
 export const sessionVariables = {
   /** Idle time after which a browser session expires, in milliseconds. */
   sessionIdleMs: integerVariable('SESSION_IDLE_MINUTES', 30, [1, 525_600], 60_000),
@@ -106,10 +106,10 @@ export const sessionVariables = {
   sessionMs: integerVariable('SESSION_HOURS', 12, [1, 8760], 3_600_000),
 };
 
-/** Configured lifetimes of sessions. */
+/** Configured session lifetimes. */
 type SessionConfig = VariableValues<typeof sessionVariables>;
 
-/** The services that authentication needs. */
+/** Services required for authentication. */
 export interface IdentityServices {
   readonly config: SessionConfig & AuditConfig;
   readonly database: Database;
@@ -128,8 +128,8 @@ export const bearerOf = (authorization: string | undefined): string | undefined 
   authorization === undefined ? undefined : bearer.exec(authorization)?.[1];
 
 /**
- * Returns the name of the session cookie. Browsers accept the `__Host-` prefix only over TLS, which is not required on
- * loopback.
+ * Returns the session cookie's name. Browsers accept the `__Host-` prefix only over TLS, which is not
+ * required on loopback.
  */
 export const cookieName = (site: Site, request: FastifyRequest): string =>
   site.isSecure(request) ? '__Host-crm_session' : 'crm_session';
@@ -146,8 +146,8 @@ export const sessionAuthentication = fastifyPlugin(
     const uses = lastUsed<Date>(app, (batch) => storeSessionsUsed(tablesOf(database), batch));
 
     /**
-     * Requests whose use of a session has been recorded. A long request is authenticated several times but counts as
-     * one use.
+     * Requests for which session use has already been recorded. A long request is authenticated several times
+     * but counts as one use.
      */
     const recordedRequests = new WeakSet<FastifyRequest>();
 
@@ -159,7 +159,7 @@ export const sessionAuthentication = fastifyPlugin(
       const now = Date.now();
       if (session === undefined || session.expires <= now) throw errors.unauthenticated();
       const lastSeen = Math.max(session.lastSeen, uses.get(session.id)?.getTime() ?? 0);
-      // The idle limit only applies to browsers. A token has its own expiry.
+      // The idle limit applies only to browsers. A token has its own expiry.
       if (credential === 'cookie' && lastSeen + config.sessionIdleMs <= now) throw errors.unauthenticated();
       if (!recordedRequests.has(request)) uses.record(session.id, new Date(now));
       recordedRequests.add(request);

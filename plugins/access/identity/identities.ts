@@ -36,7 +36,7 @@ export async function linkIdentity(
   return row !== undefined || (await linkedUser(tables, { issuer, subject }))?.id === user_id;
 }
 
-/** Removes all links of a user to providers. @returns the number of links */
+/** Removes all of a user's links to providers. @returns the number of removed links */
 export async function unlinkIdentities(tables: Tables, user: string): Promise<number> {
   const rows = await tables
     .deleteFrom('crm_identities')

@@ -1,4 +1,4 @@
-// Identity: users, passwords, sessions and tokens, and the authentication of requests.
+// Identity: users, passwords, sessions and tokens, and request authentication.
 // May import engine, last-used, secrets.
 
 import type { Module } from '../../../engine/modules/index.ts';
@@ -67,7 +67,7 @@ export {
   usersWithPassword,
 } from './users.ts';
 
-/** Users, their sessions, and the authentication of requests. */
+/** Users, their sessions, and request authentication. */
 export const identityModule: Module<IdentityServices> = {
   name: 'identity',
   tables: identityTables,

@@ -1,4 +1,4 @@
-// Functions with which the instance's operator manages the users of all organizations.
+// Functions for managing users in all organizations, available to the instance's operator.
 
 import { type Actor, recordChanges } from '../../../engine/effects/index.ts';
 import { UserError } from '../../../engine/errors.ts';
@@ -13,13 +13,13 @@ import { changePassword, normalEmail } from './users.ts';
 export interface UserInfo {
   readonly id: string;
   readonly email: string;
-  /** When the email address was verified, or null if it is not. */
+  /** When the email address was verified, or null if it has not been verified. */
   readonly verified_at: string | null;
   /** Slug of the only organization that an unverified user can belong to; null for a verified user. */
   readonly organization: string | null;
   readonly disabled_at: string | null;
   readonly created_at: string;
-  /** Slugs of the user's organizations, each with the user's profile. */
+  /** Slugs of the user's organizations, each with the user's profile there. */
   readonly memberships: readonly { readonly organization: string; readonly profile: string }[];
   /** Number of live sessions. */
   readonly sessions: number;
@@ -31,7 +31,7 @@ const time = (value: Date | string | null) => (value === null ? null : new Date(
 
 /**
  * Lists the users that match all filters, sorted by email address.
- * @param filters `organization` is the ID of an organization
+ * @param filters `organization` is an organization ID
  */
 export async function listUsers(
   tables: Tables,
@@ -111,7 +111,7 @@ export async function findUserBy(tables: Tables, emailOrId: string): Promise<Use
 }
 
 /**
- * Verifies the email address of a user, who can then belong to several organizations.
+ * Verifies a user's email address, so that the user can belong to several organizations.
  * @throws UserError if the address is already verified for this or another user
  */
 export async function verifyEmail(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
@@ -127,7 +127,7 @@ export async function verifyEmail(tables: Tables, actor: Actor, user: UserInfo):
   await record(tables, actor, user.id, 'verify');
 }
 
-/** Marks the email address of a user as verified. */
+/** Marks a user's email address as verified. */
 async function markVerified(tables: Tables, id: string): Promise<void> {
   await tables
     .updateTable('crm_users')
@@ -137,15 +137,15 @@ async function markVerified(tables: Tables, id: string): Promise<void> {
 }
 
 /**
- * Marks the email address of a user as verified by its owner. Removes second factors, because another person may have
- * known the password and set them up.
+ * Marks a user's email address as verified by its owner. Removes all second factors, because another person
+ * who knew the password may have set them up.
  */
 export async function markEmailProven(tables: Tables, id: string): Promise<void> {
   await removeSecondFactors(tables, id);
   await markVerified(tables, id);
 }
 
-/** Removes all second factors of a user who has lost them, and ends all of the user's sessions. */
+/** Removes all second factors from a user who has lost them, and ends all of the user's sessions. */
 export async function resetSecondFactor(tables: Tables, actor: Actor, user: UserInfo): Promise<void> {
   await removeSecondFactors(tables, user.id);
   await endAllSessions(tables, actor, user.id, []);
@@ -182,7 +182,7 @@ const setDisabled = (tables: Tables, id: string, disabled_at: Date | null) =>
   tables.updateTable('crm_users').set({ disabled_at }).where('id', '=', id).execute();
 
 /**
- * Changes the password of a user and ends all of the user's sessions. @throws UserError if the password is not
+ * Changes a user's password and ends all of the user's sessions. @throws UserError if the password is not
  * acceptable
  */
 export async function resetPassword(
@@ -196,7 +196,7 @@ export async function resetPassword(
   await record(tables, actor, user.id, 'reset password');
 }
 
-/** Records a change to a user in the change log of each of the user's organizations. */
+/** Records a change to a user in the change logs of all of the user's organizations. */
 async function record(tables: Tables, actor: Actor, user: string, action: string): Promise<void> {
   const memberships = await tables
     .selectFrom('crm_memberships')

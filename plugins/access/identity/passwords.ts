@@ -14,20 +14,20 @@ const commonPasswords = () => {
   return passwordSet;
 };
 
-/** Returns the letters and digits of a text in lower case: `Ada.Lovelace!` becomes `adalovelace`. */
+/** Returns the letters and digits of a string in lower case: `Ada.Lovelace!` becomes `adalovelace`. */
 const lettersAndDigits = (text: string): string =>
   text
     .normalize('NFKC')
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]/gu, '');
 /**
- * Returns the letters and digits without leading and trailing digits, because a number at the end does not make a
- * password stronger.
+ * Returns the letters and digits of a string, without leading and trailing digits. Adding a number to a word
+ * does not make a password stronger.
  */
 const withoutOuterDigits = (text: string): string => lettersAndDigits(text).replace(/^\p{N}+|\p{N}+$/gu, '');
 
 /**
- * Rejects passwords that attackers try first: common ones, and parts of the user's email address.
+ * Rejects passwords that attackers try first: common passwords and parts of the user's email address.
  * @throws UserError with the reason
  */
 async function rejectGuessable(password: string, email: string): Promise<void> {
@@ -59,7 +59,7 @@ const saltPattern = /^\$argon2id\$v=19\$m=19456,p=1,t=2\$([\w+/]+)\$/;
 // Each hash occupies a core for tens of milliseconds. A hundred concurrent logins must not starve other work.
 const limit = pLimit(2);
 
-/** Generates a random password of 128 bits. */
+/** Generates a random 128-bit password. */
 export const generatePassword = (): string => randomBytes(16).toString('base64url');
 
 /** Minimum and maximum number of characters in a password. */
@@ -91,8 +91,8 @@ export async function checkNewPassword(password: string, email: string): Promise
 
 /**
  * Hashes a password with argon2id.
- * @param sameSalt hashes of other users with the same email address, whose salt is reused so that a login computes
- * only one hash for all of them
+ * @param sameSalt hashes of other users with the same email address, whose salt is reused so that a login
+ * computes only one hash for all users
  */
 export function hashPassword(password: string, sameSalt: readonly string[] = []): Promise<string> {
   const [salt] = sameSalt.flatMap((storedHash) => saltPattern.exec(storedHash)?.[1] ?? []);
@@ -103,15 +103,15 @@ const hashWith = (normal: string, salt: string | undefined): Promise<string> =>
   hash(normal, salt === undefined ? parameters : { ...parameters, salt: Buffer.from(salt, 'base64') });
 
 /**
- * A hash that no password matches. Comparing with it makes a login of an unknown user take as long as one with a wrong
- * password.
+ * A hash that no password matches. Comparing with it makes a login attempt for an unknown user take as long
+ * as one with a wrong password.
  */
 const dummyHash = hash(randomBytes(32), parameters);
 
 /**
- * Compares a password with stored hashes. Comparing with several hashes that share a salt takes as long as comparing
- * with one. A password that is too long does not match any hash.
- * @param hashes hashes of users; if empty, the comparison takes as long as with one hash
+ * Compares a password with stored hashes. Comparing with several hashes that share a salt takes as long as
+ * comparing with one. A password that is too long does not match any hash.
+ * @param hashes the users' hashes; if empty, the comparison takes as long as with one hash
  * @returns for each hash, whether the password matches
  */
 export async function checkPassword(password: string, hashes: readonly string[]): Promise<boolean[]> {
@@ -132,7 +132,7 @@ export async function checkPassword(password: string, hashes: readonly string[])
   return matches.map((isMatch) => isMatch && normalized !== undefined);
 }
 
-/** Reports whether a hash was created with weaker parameters than the current ones. */
+/** Reports whether a hash was created with parameters weaker than the current ones. */
 export const isOutdated = (storedHash: string): boolean =>
   // The library compares only the numeric parameters, not the argon2 variant.
   needsRehash(storedHash, parameters) || !storedHash.startsWith('$argon2id$');

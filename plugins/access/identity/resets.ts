@@ -5,14 +5,14 @@ import { generateCode, generatePublicId, hashSecret, isSecret } from '../secrets
 import { markEmailProven, resetPassword } from './operator-users.ts';
 import { enabledUsers, findUsers } from './users.ts';
 
-/** Lifetime of a link that is mailed to the user, in milliseconds. */
+/** Lifetime of a link mailed to the user, in milliseconds. */
 const mailedLinkMs = 3_600_000;
 /** Lifetime of a link that an administrator passes on to the user, in milliseconds. */
 const adminLinkMs = 24 * 3_600_000;
 /** Maximum number of links mailed to one user within an hour. */
 const maxMailed = 3;
 
-/** A reset link and the code that unlocks it. They are separate, so that URLs do not contain secrets. */
+/** A reset link and the code that unlocks it. They are separate so that URLs do not contain secrets. */
 interface ResetLink {
   readonly publicId: string;
   readonly code: string;
@@ -20,13 +20,13 @@ interface ResetLink {
 
 /** A reset link to be mailed. */
 interface MailedReset extends ResetLink {
-  /** Name of the organization of an unverified user; null for a verified user. */
+  /** Name of an unverified user's organization; null for a verified user. */
   readonly organization: string | null;
 }
 
 /**
- * Creates reset links for an email address: one for the verified user, or otherwise one for every unverified user.
- * Skips users who are disabled or have reached the limit of mailed links.
+ * Creates reset links for an email address: one for the verified user or, if it does not exist, one for every
+ * unverified user. Skips users who are disabled or have reached the limit on mailed links.
  */
 export async function createMailedResets(tables: Tables, email: string): Promise<MailedReset[]> {
   const users = await enabledUsers(tables, email);
@@ -59,7 +59,7 @@ export async function createMailedResets(tables: Tables, email: string): Promise
 
 /**
  * Creates a reset link that an administrator passes on to a member.
- * @throws UserError unless the user is enabled and can only belong to this organization
+ * @throws UserError unless the user is enabled and can belong only to this organization
  */
 export async function createMemberReset(
   tables: Tables,
@@ -120,9 +120,10 @@ const unusableText =
   'this link cannot be used: the code is wrong, it has expired, or it has already been used';
 
 /**
- * Changes the password of a user and ends all of the user's sessions. A mailed code also verifies the email address.
- * @throws UserError with the same message for every unusable link, or with another message if the password is not
- * acceptable
+ * Uses a reset link to change a user's password, and ends all of the user's sessions. A mailed code also
+ * verifies the email address.
+ * @throws UserError with the same message for every unusable link, or with another message if the password is
+ * not acceptable
  */
 export async function redeemReset(
   tables: Tables,

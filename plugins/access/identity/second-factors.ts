@@ -1,15 +1,15 @@
 import { sql } from 'kysely';
 import type { Tables } from '../../../engine/tables/index.ts';
 
-/** The second factors of a user. */
+/** A user's second factors. */
 interface SecondFactors {
   readonly totp: boolean;
   readonly passkeys: number;
-  /** Number of unused recovery codes. They replace another factor, and are not a factor by themselves. */
+  /** Number of unused recovery codes. They can replace a factor but do not count as one. */
   readonly recoveryCodes: number;
 }
 
-/** Returns the second factors of a user. */
+/** Returns a user's second factors. */
 export async function secondFactorsOf(tables: Tables, user: string): Promise<SecondFactors> {
   const count = (table: 'crm_totps' | 'crm_passkeys' | 'crm_recovery_codes') =>
     tables
@@ -29,7 +29,7 @@ export async function secondFactorsOf(tables: Tables, user: string): Promise<Sec
   };
 }
 
-/** Selects a column that is true if user `u` needs a second factor to log in. */
+/** SQL column that is true if user `u` needs a second factor to log in. */
 export const selectSecondFactor = sql<boolean>`(exists (select from crm_totps t where t.user_id = u.id)
   or exists (select from crm_passkeys k where k.user_id = u.id))`.as('second_factor');
 
@@ -43,7 +43,7 @@ export async function hasSecondFactor(tables: Tables, user: string): Promise<boo
   return row?.second_factor === true;
 }
 
-/** Removes all second factors of a user. Sessions are not affected. */
+/** Removes all of a user's second factors. Sessions are not affected. */
 export async function removeSecondFactors(tables: Tables, user: string): Promise<void> {
   for (const table of ['crm_totps', 'crm_passkeys', 'crm_recovery_codes'] as const) {
     await tables.deleteFrom(table).where('user_id', '=', user).execute();

@@ -9,14 +9,14 @@ import { hasSecondFactor, removeSecondFactors } from './second-factors.ts';
 export interface Membership {
   readonly organization: string;
   readonly slug: string;
-  /** Former slugs of the organization. */
+  /** The organization's former slugs. */
   readonly formerSlugs: readonly string[];
   readonly name: string;
   readonly profile: string;
   readonly grants: Grants;
 }
 
-/** A user's session, found by the value of its cookie or by a token's `jti`. */
+/** A user's session, found by its cookie value or a token's `jti`. */
 export interface Session {
   readonly id: string;
   readonly jti: string;
@@ -26,9 +26,9 @@ export interface Session {
   readonly method: string;
   /** Whether the user proved a second factor at login. */
   readonly secondFactor: boolean;
-  /** Time of the login, in Unix milliseconds. */
+  /** Login time, in Unix milliseconds. */
   readonly startedAt: number;
-  /** Time of the last use, in Unix milliseconds. */
+  /** Time of last use, in Unix milliseconds. */
   readonly lastSeen: number;
   /** Time at which the session expires even if it is in use, in Unix milliseconds. */
   readonly expires: number;
@@ -44,10 +44,10 @@ export interface Proof {
   readonly secondFactor: boolean;
 }
 
-/** A new login. */
+/** A newly started session. */
 interface NewSession {
   readonly id: string;
-  /** Value of the cookie. Only its hash is stored. */
+  /** The cookie value. Only its hash is stored. */
   readonly token: string;
   readonly jti: string;
   readonly expires: Date;
@@ -105,7 +105,7 @@ export async function startSession(
   return { id: row.id, token, jti, expires };
 }
 
-/** Finds a live session by the value of its cookie or the ID of its token, with the user's memberships. */
+/** Finds a live session and its user's memberships by the session's cookie value or token ID. */
 export async function findSession(
   tables: Tables,
   credential: { readonly token: string } | { readonly jti: string },
@@ -200,14 +200,14 @@ export async function findMemberships(
 
 /** A user's membership, as listed for the user. */
 export interface MembershipRow {
-  /** ID of the organization. */
+  /** The organization's ID. */
   readonly id: string;
   readonly slug: string;
   readonly name: string;
   readonly profile: string;
 }
 
-/** The memberships of a user, sorted by the name of the organization. */
+/** A user's memberships, sorted by organization name. */
 export const membershipRows: RowSource<MembershipRow> = {
   from: `crm_memberships m
     join crm_organizations o on o.id = m.organization_id
@@ -228,7 +228,7 @@ export async function storeSessionsUsed(tables: Tables, uses: ReadonlyMap<string
   }
 }
 
-/** A session in a user's list of sessions. */
+/** A session as listed for its user. */
 export interface SessionInfo {
   readonly id: string;
   readonly user_agent: string;
@@ -239,7 +239,7 @@ export interface SessionInfo {
   readonly expires_at: Date;
 }
 
-/** The live sessions of a user, newest first. */
+/** A user's live sessions, newest first. */
 export const sessionRows: RowSource<SessionInfo> = {
   from: 'crm_sessions s',
   owner: 's.user_id',
@@ -256,7 +256,7 @@ export const sessionRows: RowSource<SessionInfo> = {
   order: 's.id desc',
 };
 
-/** Ends one session of a user. @returns false if it does not exist */
+/** Ends one of a user's sessions. @returns false if it does not exist */
 export async function endSession(
   tables: Tables,
   actor: Actor,
@@ -276,7 +276,7 @@ export async function endSession(
 }
 
 /**
- * Ends the previous session of a browser that starts a new one.
+ * Ends a browser's previous session when the browser starts a new one.
  * @returns the ended session, or undefined if the browser did not have a session
  */
 export async function endReplacedSession(
@@ -292,9 +292,9 @@ export async function endReplacedSession(
 }
 
 /**
- * Runs a change to a user's second factors in a transaction. Afterwards, the current session counts as having proven a
+ * Changes a user's second factors in a transaction. Afterwards, the current session counts as having proven a
  * second factor if the user still has one, and all other sessions are ended.
- * @param work changes the second factors
+ * @param work makes the change
  */
 export async function changeSecondFactors<T>(
   tables: Tables,
@@ -311,7 +311,7 @@ export async function changeSecondFactors<T>(
   return result;
 }
 
-/** Ends all sessions of a user and invalidates all of the user's tokens, on every node. */
+/** Ends all of a user's sessions and invalidates all of the user's tokens, on every node. */
 export async function endAllSessions(
   tables: Tables,
   actor: Actor,
@@ -327,7 +327,7 @@ export async function endAllSessions(
   await recordEverywhere(tables, actor, organizations, 'logout everywhere', null);
 }
 
-/** Ends all sessions of all users, and invalidates all tokens and reset links. @returns the number of sessions */
+/** Ends all sessions, and invalidates all tokens and reset links. @returns the number of ended sessions */
 export async function endSessionsOfAllUsers(tables: Tables): Promise<number> {
   await tables
     .updateTable('crm_users')
@@ -338,7 +338,7 @@ export async function endSessionsOfAllUsers(tables: Tables): Promise<number> {
   return Number(numDeletedRows);
 }
 
-/** Records a change to a session in each of the user's organizations. */
+/** Records a change to a session in the change logs of all of the user's organizations. */
 export const recordEverywhere = (
   tables: Tables,
   actor: Actor,

@@ -17,7 +17,7 @@ declare module '../../../engine/tables/index.ts' {
   interface TableRows {
     crm_users: {
       id: Generated<string>;
-      /** Normalized email address. Unique among verified users and among the unverified users of an organization. */
+      /** Normalized email address. Unique among verified users and an organization's unverified users. */
       email: string;
       password_hash: string;
       /** When the owner or the operator verified the email address; null until then. */
@@ -33,7 +33,7 @@ declare module '../../../engine/tables/index.ts' {
     crm_sessions: {
       id: Generated<string>;
       user_id: string;
-      /** SHA-256 of the cookie's value, in hex. */
+      /** SHA-256 of the cookie value, in hex. */
       token_hash: string;
       /** The `jti` of this login's JWT. */
       jti: string;
@@ -66,9 +66,9 @@ declare module '../../../engine/tables/index.ts' {
     };
     crm_totps: {
       user_id: string;
-      /** The sealed secret of the authenticator app. */
+      /** The authenticator app's sealed secret. */
       secret: string;
-      /** Time step of the last used code. Codes for this step and earlier steps are rejected. */
+      /** Time step of the last code used. Codes for this step and earlier steps are rejected. */
       last_step: string;
       created_at: Generated<Date>;
     };
@@ -81,7 +81,7 @@ declare module '../../../engine/tables/index.ts' {
       public_key: string;
       /** The authenticator's signature counter, if it has one. */
       uses: string;
-      /** Transports by which browsers reach the authenticator, separated by commas. */
+      /** Comma-separated list of transports through which browsers reach the authenticator. */
       transports: string;
       name: string;
       created_at: Generated<Date>;

@@ -4,23 +4,23 @@ import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { InstanceSecrets } from '../secrets/index.ts';
 
-/** The only algorithm that is used to sign tokens and accepted. */
+/** The only algorithm used to sign tokens and accepted when verifying them. */
 const algorithm = 'HS256';
 const issuer = 'crm';
 const audience = 'crm-api';
 const type = 'at+jwt';
-/** Maximum number of characters of an issued token. */
+/** Maximum length of an issued token, in characters. */
 const maxLength = 1024;
 /** Tolerated clock difference between nodes, in seconds. */
 const tolerance = 5;
 
 /**
- * Claims of a token. They contain neither grants nor organizations, so that revoking a grant or membership takes
- * effect immediately.
+ * A token's claims. They contain neither grants nor organizations, so that revoking a grant or membership
+ * takes effect immediately.
  */
 interface Claims {
   readonly user: string;
-  /** ID of the login. The token is void once the login's session has ended. */
+  /** The login ID. The token is void once the login's session has ended. */
   readonly jti: string;
   readonly version: number;
 }
@@ -79,8 +79,8 @@ export function tokens(secrets: InstanceSecrets): Tokens {
   };
 }
 
-/** Reports whether a text has the format of a login's ID. Other texts are rejected without a query. */
+/** Reports whether a string has the format of a login ID. Other strings are rejected without a query. */
 const isLoginId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
 
-/** Returns an ID for a secret that does not reveal the secret. */
+/** Returns an ID that identifies a secret without revealing it. */
 const keyId = (secret: string): string => hash('sha256', `key id of ${secret}`, 'hex').slice(0, 16);

@@ -9,9 +9,9 @@ const localPart = /^[a-z0-9!#$%&\x27*+/=?^_\x60{|}~-]+(?:\.[a-z0-9!#$%&\x27*+/=?
 const domainPart = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
 /**
- * Normalizes an email address to the form that is stored, looked up and rate limited: NFKC, lower case, and an ASCII
- * domain (IDNA). Rejects non-ASCII local parts, because some of their characters look identical.
- * @returns undefined if the text is not an email address
+ * Normalizes an email address to the form that is stored, looked up and rate limited: NFKC, lower case, and
+ * an ASCII domain (IDNA). Rejects non-ASCII local parts, because some of their characters look identical.
+ * @returns undefined if the string is not an email address
  */
 export function parseEmail(text: string): string | undefined {
   // No email address is this long. Rejected early, because normalization takes time proportional to the length.
@@ -20,7 +20,7 @@ export function parseEmail(text: string): string | undefined {
   const at = normal.lastIndexOf('@');
   const local = normal.slice(0, Math.max(at, 0));
   const domainText = normal.slice(at + 1).replace(/[.\u3002]$/, '');
-  // The URL parser silently drops some characters of a host, so they are rejected first.
+  // The URL parser silently drops some characters from host names, so they are rejected first.
   const domain = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}/?#@:\\%]/u.test(domainText)
     ? ''
     : domainToASCII(domainText);
@@ -30,7 +30,7 @@ export function parseEmail(text: string): string | undefined {
     : undefined;
 }
 
-/** Normalizes an email address like {@link parseEmail}. @throws UserError if the text is not an email address */
+/** Normalizes an email address in the same way as {@link parseEmail}. @throws UserError if it is not valid */
 export function normalEmail(text: string): string {
   const email = parseEmail(text);
   if (email === undefined) throw new UserError('this is not a valid email address');
@@ -50,13 +50,13 @@ export interface User {
   readonly tokenVersion: number;
 }
 
-/** Lists the users with an email address, starting with the verified user. @param email in normal form */
+/** Lists the users with an email address, starting with the verified user. @param email must be normalized */
 export async function findUsers(tables: Tables, email: string): Promise<User[]> {
   const rows = await selectUsers(tables).where('email', '=', email).orderBy('id').execute();
   return rows.map(userOf).sort((a, b) => Number(b.verified) - Number(a.verified));
 }
 
-/** Returns the user with an ID, or undefined. */
+/** Finds a user by ID. Returns undefined if the user does not exist. */
 export async function findUser(tables: Tables, id: string): Promise<User | undefined> {
   const row = await selectUsers(tables).where('id', '=', id).executeTakeFirst();
   return row && userOf(row);
@@ -79,9 +79,9 @@ const userOf = (row: Awaited<ReturnType<ReturnType<typeof selectUsers>['execute'
 });
 
 /**
- * Returns the user that an email address refers to in an organization: the verified user or, if there is no such user,
- * the organization's unverified user. Unverified users of other organizations are excluded, because they may belong to
- * different people.
+ * Returns the user to whom an email address refers in an organization: the verified user or, if there is no
+ * such user, the organization's unverified user. Unverified users in other organizations are excluded,
+ * because they may belong to different people.
  */
 export async function userFor(
   tables: Tables,
@@ -192,7 +192,7 @@ export interface AuthenticatedUser {
   readonly tokenVersion: number;
 }
 
-/** Lists the enabled users with an email address, regardless of how the address is written. */
+/** Lists the enabled users with an email address, which does not have to be normalized. */
 export async function enabledUsers(tables: Tables, email: string): Promise<User[]> {
   const normal = parseEmail(email);
   const users = normal === undefined ? [] : await findUsers(tables, normal);
@@ -200,8 +200,8 @@ export async function enabledUsers(tables: Tables, email: string): Promise<User[
 }
 
 /**
- * Returns the users that a password matches, in the same order. Takes the same time if the password does not match any
- * user.
+ * Returns the users whose password matches, in the same order. Takes the same time if no user's password
+ * matches.
  */
 export async function usersWithPassword(
   tables: Tables,
@@ -219,7 +219,7 @@ export async function usersWithPassword(
   return matchingUsers.map(({ id, email, tokenVersion }) => ({ id, email, tokenVersion }));
 }
 
-/** Changes the password of a user. Sessions are not affected. @throws UserError if the password is not acceptable */
+/** Changes a user's password without ending sessions. @throws UserError if the password is not acceptable */
 export async function changePassword(
   tables: Tables,
   user: { readonly id: string; readonly email: string },

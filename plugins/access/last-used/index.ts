@@ -6,10 +6,10 @@ import type { FastifyInstance } from 'fastify';
 /** Interval between writes, in milliseconds. */
 const intervalMs = 30_000;
 
-/** Times of last use of keys or sessions, collected in memory and stored periodically, outside of requests. */
+/** Times at which keys or sessions were last used. Stored periodically, outside requests. */
 interface LastUsed<T> {
   readonly record: (id: string, value: T) => void;
-  /** Returns the last use if it has not been stored yet. */
+  /** Returns the time of the last use if it has not been stored yet. */
   readonly get: (id: string) => T | undefined;
 }
 

@@ -7,7 +7,7 @@ import {
   type User,
 } from '../identity/index.ts';
 
-/** The credentials of a login. */
+/** Login credentials. */
 export interface Credentials {
   readonly email: string;
   readonly password: string;
@@ -31,7 +31,7 @@ export const pickBy =
   (users) =>
     slug === undefined ? users[0] : users.find(({ memberships }) => membershipBySlug(memberships, slug));
 
-/** The result of a login. */
+/** A login's result. */
 interface Login {
   readonly user: { readonly id: string; readonly email: string };
   readonly jti: string;
@@ -44,7 +44,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /**
      * Authenticates a user by email address and password, without a second factor.
-     * @throws HttpError 401 if they are wrong; 429 after too many attempts
+     * @throws HttpError 401 if the credentials are wrong; 429 after too many attempts
      */
     provePassword: (request: FastifyRequest, credentials: Credentials, pick?: PickUser) => Promise<Candidate>;
     /**
@@ -71,13 +71,14 @@ declare module 'fastify' {
       login: { readonly proof: Proof; readonly next: string },
     ) => Promise<FastifyReply>;
     /**
-     * Verifies a user's password. Wrong passwords count against the limits of the user and the client's network.
+     * Verifies a user's password. Wrong passwords count toward the limits for the user and the client's
+     * network.
      * @throws HttpError 429 with Retry-After after too many wrong passwords
      */
     verify: (request: FastifyRequest, user: Pick<User, 'id' | 'email'>, password: string) => Promise<boolean>;
     /** Ends a session and clears its cookie. */
     logOut: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
-    /** Ends all sessions of a user and invalidates their tokens. */
+    /** Ends all of a user's sessions and invalidates the user's tokens. */
     logOutEverywhere: (request: FastifyRequest, reply: FastifyReply, session: Session) => Promise<void>;
   }
 }

@@ -17,7 +17,7 @@ import { generatePublicId, type InstanceSecrets, signing } from '../secrets/inde
 interface Devices {
   /** Reads a signed cookie, which cannot be forged. @returns the device's ID for each user who has logged in on it */
   readonly read: (cookie: string | undefined) => ReadonlyMap<string, string>;
-  /** Returns a device's new cookie after a login. The cookie still contains the other users of the device. */
+  /** Returns a device's new cookie after a login. The cookie retains the device's other users. */
   readonly remember: (cookie: string | undefined, user: string) => string;
 }
 
@@ -63,8 +63,8 @@ export interface LoginAttempt {
 /** Verifies passwords and rate-limits guessing. */
 interface CredentialCheck {
   /**
-   * Yields the users that a password matches: first the users who have logged in on this device before, then all other
-   * users.
+   * Yields the users whose password matches: first the users who have logged in on this device before, then
+   * all other users.
    * @throws HttpError 429 with Retry-After after too many wrong passwords
    */
   readonly matchingUsers: (

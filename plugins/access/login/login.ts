@@ -34,7 +34,7 @@ import { credentialCheck, type LoginAttempt } from './credentials.ts';
  */
 export const sessionRoute = { isServedReadOnly: true } as const;
 
-/** The services that logins and their pages need. */
+/** Services required for logging in and for the login pages. */
 export interface LoginServices extends IdentityServices {
   readonly config: IdentityServices['config'] & RateLimitingConfig;
   readonly mailer: Mailer;
@@ -45,7 +45,8 @@ interface LoginLink {
   readonly path: string;
   readonly label: string;
   /**
-   * Whether the link is a login method, which continues to the requested page, rather than a help page for logging in.
+   * Whether the link is for a login method, which then redirects to the requested page, and not for a help
+   * page.
    */
   readonly isLoginMethod?: boolean;
 }
@@ -63,12 +64,12 @@ export function addLoginLinks(app: FastifyInstance, links: () => readonly LoginL
 }
 
 /**
- * Options of the routes below. The body limit, in bytes, leaves room for an email address and a password with any
- * escaping.
+ * Options for the routes below. The body limit, in bytes, leaves room for an email address and a password
+ * however they are escaped.
  */
 const routeOptions = { bodyLimit: 16 * 1024, config: sessionRoute };
 
-/** Login method of a session that was started with a password, as shown in the list of sessions. */
+/** Login method shown in the session list for a session started with a password. */
 export const byPassword = 'Password';
 
 /** Routes for login, logout and the user's own sessions. The admin UI uses the same functions. */
@@ -77,8 +78,8 @@ export const login = fastifyPlugin(
     const { site } = app;
     const { matchingUsers, remember } = credentialCheck({ database, secrets }, site);
     /**
-     * Returns the options of the session cookie. The cookie does not have a lifetime, because the server decides when
-     * the session expires.
+     * Returns the session cookie's options. The cookie does not have a lifetime, because the server decides
+     * when the session expires.
      */
     const cookieOptions = (request: FastifyRequest) => site.cookie(request, '/');
     const { sign } = tokens(secrets);
@@ -90,7 +91,7 @@ export const login = fastifyPlugin(
       return false;
     });
 
-    /** Selects the user to log in from the users that the password matches. */
+    /** Selects the user to log in from the users whose password matches. */
     const findCandidate = async (
       request: FastifyRequest,
       attempt: Credentials & Pick<LoginAttempt, 'onUsers'>,
@@ -303,7 +304,7 @@ const organizationOf = ({ organization, slug, name }: Membership) => ({
   name,
 });
 
-/** Returns the limits on a caller's requests. */
+/** Returns the limits that apply to a caller's requests. */
 const limitsOf = ({ routeOptions }: FastifyRequest, { rateLimit }: RateLimitingConfig) => ({
   per_page: pageSize,
   body_bytes: routeOptions.bodyLimit,

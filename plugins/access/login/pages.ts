@@ -105,7 +105,7 @@ export function loginPages(app: FastifyInstance, { config, database }: LoginServ
 
   app.get('/invite/:id', async (request, reply) => showInvite(request, reply));
 
-  // The first form asks only for the code, so that only the holder of the code learns whether the user exists.
+  // The first form asks only for the code, so that only the code's holder learns whether the user exists.
   app.post('/invite/:id', { preHandler: app.csrfProtection }, async (request, reply) => {
     const form = (request.body ?? {}) as Form;
     const { id: publicId } = request.params as { id: string };

@@ -29,8 +29,8 @@ import {
 import { type LoginServices, organizationsOf, sessionRoute } from './login.ts';
 
 /**
- * Patterns that match a user agent to the name of its program. The order matters, because some user agents also
- * contain the names of other programs.
+ * User agent patterns with the name of the program that each identifies. The order matters, because some user
+ * agents also contain the names of other programs.
  */
 const programs: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],
@@ -147,7 +147,7 @@ export function personalPages(app: FastifyInstance, services: LoginServices): vo
       reply.code(400);
       return show(request, reply, { problem: error.message });
     }
-    // An attacker may have had a session, so all sessions were ended. This browser starts a new session.
+    // All sessions were ended, because an attacker may have had one. This browser starts a new session.
     const credentials = { email: session.user.email, password: field(form, 'new') };
     const candidate = await app.provePassword(request, credentials, (users) =>
       users.find(({ user }) => user.id === session.user.id),

@@ -14,7 +14,7 @@ const view = viewsIn(import.meta.dirname);
 /** View data: `links`, each with `organization` (name or null), `link` and `code`. */
 const resetMail = mailTemplate(join(import.meta.dirname, 'reset-mail.hbs'));
 
-/** Maximum number of emails waiting to be sent. Further requests get the same response, but no email. */
+/** Maximum number of emails waiting to be sent. Additional requests get the same response but no email. */
 const maxPending = 100;
 
 /** Registers the pages for forgotten passwords: the form that requests an email, and the page that its link opens. */
@@ -58,7 +58,7 @@ export function resetPages(app: FastifyInstance, { config, database, mailer }: L
 
   app.post('/forgot', { preHandler: app.csrfProtection }, async (request, reply) => {
     try {
-      // Every request counts, including those for unknown addresses.
+      // Every request counts, including requests for unknown email addresses.
       await perNetwork.run(networkOf(request), async () => undefined);
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;

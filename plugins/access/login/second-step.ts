@@ -17,10 +17,10 @@ interface FirstStep {
 }
 
 const path = '/setup/login/second-factor';
-/** Minutes within which a login must be completed. */
+/** Time limit for completing a login, in minutes. */
 const lifetimeMinutes = 10;
 
-/** Registers the second step of a login, for users with a second factor. */
+/** Registers the second step of the login, for users with a second factor. */
 export function secondStep(app: FastifyInstance, { database, secrets }: LoginServices): void {
   const firstSteps = tickets<FirstStep>(secrets, 'first step of a login', lifetimeMinutes);
   const cookie = 'crm_first_step';
@@ -67,7 +67,7 @@ export function secondStep(app: FastifyInstance, { database, secrets }: LoginSer
         await app.logInAs(request, reply, candidate, { method: `${method} and ${kind}`, secondFactor: true });
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
-        // After the first step, all of the user's sessions were ended or the user was disabled.
+        // All of the user's sessions were ended, or the user was disabled, after the first step.
         if (error.status === 401) return restart(reply);
         if (error.status !== 429) throw error;
         reply.headers(error.extra.headers ?? {});

@@ -1,4 +1,4 @@
-// Members: members of organizations, and invitations.
+// Members: an organization's members and invitations.
 // May import engine, secrets, identity, profiles, admin-ui/shell, operations/mail.
 
 import type { Database } from '../../../engine/database/index.ts';
@@ -10,7 +10,7 @@ import { membersTables } from './tables.ts';
 export { acceptInvite, acceptInviteTo, cancelAllInvites, type OpenInvite, openInvite } from './invites.ts';
 export { memberRows } from './members.ts';
 
-/** Members of organizations, and invitations. */
+/** An organization's members and invitations. */
 export const membersModule: Module<{ readonly database: Database; readonly mailer: Mailer }> = {
   name: 'members',
   tables: membersTables,

@@ -27,7 +27,7 @@ export interface Invite {
 /** A new invitation. */
 interface NewInvite {
   readonly id: string;
-  /** Email address in normal form. */
+  /** Normalized email address. */
   readonly email: string;
   readonly publicId: string;
   /** Unlocks the invitation. Only its hash is stored. */
@@ -85,8 +85,8 @@ export async function invite(
 }
 
 /**
- * Replaces the code of an invitation that could not be mailed. The inviter passes on the new code, so using it does
- * not verify the email address.
+ * Replaces the code for an invitation that could not be mailed. The inviter passes on the new code, so using
+ * it does not verify the email address.
  * @returns the new code
  */
 export async function replaceUnmailedCode(tables: Tables, organization: string, id: string): Promise<string> {
@@ -100,7 +100,7 @@ export async function replaceUnmailedCode(tables: Tables, organization: string, 
   return code;
 }
 
-/** The open invitations of an organization, newest first. */
+/** An organization's open invitations, newest first. */
 export const inviteRows: RowSource<Invite> = {
   from: `crm_invites i
     join crm_profiles p on p.organization_id = i.organization_id and p.id = i.profile_id`,
@@ -132,11 +132,11 @@ export async function cancelInvite(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'invite', objectId: id });
 }
 
-/** Message for every unusable invitation. It is always the same, so that it does not reveal who was invited. */
+/** Message for every unusable invitation. Always the same, so that it does not reveal who was invited. */
 const unusableText =
   'this invitation cannot be used: the code is wrong, it has expired, or it has already been used';
 
-/** Cancels all open invitations of all organizations. @returns the number of cancelled invitations */
+/** Cancels all open invitations in all organizations. @returns the number of canceled invitations */
 export async function cancelAllInvites(tables: Tables): Promise<number> {
   const { numDeletedRows } = await tables
     .deleteFrom('crm_invites')
@@ -149,9 +149,9 @@ export async function cancelAllInvites(tables: Tables): Promise<number> {
 export interface OpenInvite {
   readonly organization: string;
   readonly slug: string;
-  /** Name of the organization. */
+  /** The organization's name. */
   readonly name: string;
-  /** Email address of the inviter; null if the inviter is not a user or was deleted. */
+  /** The inviter's email address; null if the inviter is not a user or was deleted. */
   readonly inviter: string | null;
   readonly id: string;
   readonly email: string;
@@ -234,9 +234,9 @@ async function claim(tables: Tables, organization: string, id: string): Promise<
 }
 
 /**
- * Accepts an invitation. A verified user must enter their password. Otherwise, the entered password is for this
- * organization's unverified user, who is created if necessary, and a mailed code also verifies the email address.
- * Unverified users of other organizations are ignored, because they may belong to different people.
+ * Accepts an invitation. A verified user must enter their password. Otherwise, the password is for this
+ * organization's unverified user, who is created if necessary, and a mailed code also verifies the email
+ * address. Unverified users in other organizations are ignored, because they may belong to different people.
  * @param input `verifiedUserId` is the ID of the user whose password was verified
  * @throws UserError with the same message for every unusable invitation
  */

@@ -13,7 +13,7 @@ export interface MemberInfo {
   readonly since: Date;
 }
 
-/** The members of an organization, sorted by email address. */
+/** An organization's members, sorted by email address. */
 export const memberRows: RowSource<MemberInfo> = {
   from: `crm_memberships m
     join crm_users u on u.id = m.user_id
@@ -27,7 +27,7 @@ export const memberRows: RowSource<MemberInfo> = {
 /** Message for a member who does not exist. */
 export const missingMember = 'this member does not exist';
 
-/** Changes the profile of a member. @throws UserError if the member does not exist or is the last administrator */
+/** Changes a member's profile. @throws UserError if the member does not exist or is the last administrator */
 export async function changeMember(
   tables: Tables,
   actor: Actor,
@@ -67,7 +67,7 @@ export async function removeMember(
   await recordChanges(tables, actor, { organization, action: 'delete', object: 'member', objectId: user });
 }
 
-/** Serializes changes to members, because two administrators must not remove each other at the same time. */
+/** Serializes changes to members, so that two administrators cannot remove each other at the same time. */
 async function lockMembers(tables: Tables, organization: string): Promise<void> {
   await tables
     .selectFrom('crm_organizations')

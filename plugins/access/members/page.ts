@@ -41,7 +41,7 @@ const linkAndCode = (
 
 const profileHelp = 'What the person is allowed to do.';
 
-/** Members, and the invitation of new ones. */
+/** Members, and the form for inviting them. */
 const members = defineObject<MemberInfo, MemberServices>({
   name: 'members',
   title: 'Members',

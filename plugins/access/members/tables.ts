@@ -49,5 +49,5 @@ const invites = defineTable(
   { uniques: [{ name: 'crm_invites_public_id', properties: ['public_id'] }] },
 );
 
-/** Table of invitations, including used ones. */
+/** Table of invitations, including used invitations. */
 export const membersTables = [invites];

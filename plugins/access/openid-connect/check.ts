@@ -1,7 +1,7 @@
 import type { DoctorCheck } from '../../../engine/modules/index.ts';
 import { discover, isAvailable, type ProviderSettings, timeoutSeconds } from './providers.ts';
 
-/** Endpoints in the discovery document that are required for a login. */
+/** Endpoints that a discovery document must contain for logins to work. */
 const endpoints = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 
 /** Returns why logins at a provider would fail, or undefined if its discovery document is valid. */
@@ -41,7 +41,7 @@ function reasonOf(error: unknown, limitSeconds: number): string {
   return reasons[code] ?? `does not have a usable discovery document (${code})`;
 }
 
-/** The services that the check needs. */
+/** Services required for the check. */
 export interface CheckedProviders {
   readonly settings: {
     readonly login: { readonly providers: Readonly<Record<string, ProviderSettings>> };

@@ -96,7 +96,7 @@ async function userOf(
       `Several users have the email address ${email}, and ${provider} did not indicate which one is yours. Reset the password of one to verify it, or ask the operator of this instance.`,
     );
   }
-  // Another person, who knows the password, may have created the user with this email address.
+  // The user may have been created by another person, who would know the password.
   await changePassword(tables, first, generatePassword());
   await markEmailProven(tables, first.id);
   const organizations = first.organization === null ? [] : [first.organization];
@@ -130,7 +130,7 @@ async function create(
   });
 }
 
-/** Returns a function that throws the message for the user, with the configuration error as its cause for the log. */
+/** Returns a function that throws a message for the user. The error's cause is kept for the log. */
 const throwMessage = (message: string) => (cause: unknown) => {
   throw cause instanceof UserError ? new UserError(message, { cause }) : cause;
 };

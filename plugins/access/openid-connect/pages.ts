@@ -27,7 +27,7 @@ interface PendingLogin {
 
 const base = '/setup/login/with';
 const cookie = 'crm_provider_login';
-/** Minutes within which a login at a provider must be completed. */
+/** Time limit for completing a login at a provider, in minutes. */
 const lifetimeMinutes = 10;
 
 /** Thrown if a login fails. The message is shown to the user. */
@@ -68,7 +68,7 @@ export function openIdPages(
     return { id: provider, settings };
   };
 
-  /** Shows the login page with an error message. Logins with a password still work there. */
+  /** Shows the login page with an error message. Users can still log in with a password there. */
   const showFailure = (request: FastifyRequest, reply: FastifyReply, provider: string, error: unknown) => {
     if (!(error instanceof LoginFailure)) throw error;
     const { cause } = error;

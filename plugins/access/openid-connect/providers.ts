@@ -3,8 +3,8 @@ import type { Configuration } from 'openid-client';
 import { isLoopback } from '../../../engine/loopback.ts';
 
 /**
- * An OpenID Connect provider (`login.providers` in config.yaml). The provider is disabled while one of the required
- * texts is blank.
+ * An OpenID Connect provider (`login.providers` in config.yaml). The provider is disabled while a required
+ * string is blank.
  */
 export interface ProviderSettings {
   /** Name on the login page. */
@@ -12,13 +12,13 @@ export interface ProviderSettings {
   readonly issuer: string;
   readonly client_id: string;
   readonly client_secret: string;
-  /** Whether the provider verifies a second factor itself, so that this instance does not ask for one. */
+  /** Whether the provider already verifies a second factor, so that this instance does not ask for one. */
   readonly verifies_second_factor?: boolean;
   /** Rules for creating new users. If absent, users must already exist on this instance. */
   readonly new_users?: {
     /** Whether a login accepts an open invitation to the email address. */
     readonly invited?: boolean;
-    /** Memberships of new users, keyed by the domain of their email address. */
+    /** New users' memberships, keyed by their email domain. */
     readonly domains?: Readonly<Record<string, { readonly organization: string; readonly profile: string }>>;
   };
 }
@@ -27,14 +27,14 @@ export interface ProviderSettings {
 export const isAvailable = ({ name, issuer, client_id, client_secret }: ProviderSettings): boolean =>
   [name, issuer, client_id, client_secret].every((text) => text.trim() !== '') && URL.canParse(issuer);
 
-/** Timeout of requests to a provider, in seconds. It is short, because users wait for the response. */
+/** Timeout for requests to a provider, in seconds. It is short because users wait for the response. */
 export const timeoutSeconds = 5;
 /** How long a discovery document is cached, in milliseconds. */
 const cacheMs = 3_600_000;
 
 /** Creates clients for providers from their discovery documents. */
 interface Providers {
-  /** Returns the client for a provider. @throws the error of a failed discovery */
+  /** Returns the client for a provider. @throws an error if discovery fails */
   readonly clientOf: (settings: ProviderSettings) => Promise<Configuration>;
 }
 
@@ -52,7 +52,7 @@ export function providers(): Providers {
   };
 }
 
-/** Reads a provider's discovery document. @throws the error of a failed discovery */
+/** Reads a provider's discovery document. @throws an error if discovery fails */
 export async function discover(
   { issuer, client_id: id, client_secret: secret }: ProviderSettings,
   timeout = timeoutSeconds,
@@ -71,7 +71,7 @@ export async function discover(
       const methods = as.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
       (methods.includes('client_secret_basic') ? basic : post)(as, client, body, headers);
     },
-    // Plain HTTP is allowed only for providers on this machine, for trials.
+    // Plain HTTP is allowed only for trials with a provider on this machine.
     { timeout, execute: isLoopback(server.hostname) ? [allowInsecureRequests] : [] },
   );
 }

@@ -42,7 +42,7 @@ const actionsOn = (profile: Profile, object: string): Action[] =>
   );
 
 /**
- * Renders the matrix of grants. Grants on everything are shown in the row of every resource and cannot be removed
+ * Renders the grants matrix. Grants on everything also appear in every resource's row and cannot be removed
  * there. They do not apply to events.
  */
 function matrix(
@@ -71,7 +71,7 @@ function matrix(
   };
 }
 
-/** Summarizes the grants of a profile in one line. */
+/** Summarizes a profile's grants in one line. */
 function summary(profile: Profile, objects: readonly string[]): string {
   const entries = objects.flatMap((object) => {
     const actions = actionsOn(profile, object);

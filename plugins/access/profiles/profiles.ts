@@ -17,7 +17,7 @@ export const builtInProfiles: Readonly<Record<string, readonly Grant[]>> = {
   'read-only': [{ object: wildcard, actions: ['list', 'read'] }],
 };
 
-/** Actions granted on an object; `*` means all, including those added later. */
+/** Actions granted on an object. `*` stands for all objects or actions, including those added later. */
 export interface Grant {
   readonly object: string;
   readonly actions: readonly (Action | typeof wildcard)[];
@@ -79,7 +79,7 @@ export interface Profile {
   readonly grants: readonly string[];
 }
 
-/** The profiles of an organization, sorted by name. */
+/** An organization's profiles, sorted by name. */
 export const profileRows: RowSource<Profile> = {
   from: 'crm_profiles p',
   owner: 'p.organization_id',
@@ -97,7 +97,7 @@ export const profileRows: RowSource<Profile> = {
 /** Message for a profile that does not exist. */
 export const missingProfile = 'this profile does not exist';
 
-/** Replaces the grants of a profile. @throws UserError if the profile does not exist or is built in */
+/** Replaces a profile's grants. @throws UserError if the profile does not exist or is built in */
 export async function changeProfile(
   tables: Tables,
   actor: Actor,
@@ -116,7 +116,7 @@ export async function changeProfile(
 }
 
 /**
- * Adds grants to a profile and removes grants from it.
+ * Adds and removes grants in a profile.
  * @throws UserError if the profile does not exist, is built in, or does not have one of the grants to remove
  */
 export async function adjustProfile(
@@ -241,7 +241,7 @@ export function parseGrant(text: string, objects: readonly string[]): Grant {
   return { object, actions: actions as Grant['actions'] };
 }
 
-/** Returns the ID of an organization's profile with this name. @throws UserError if it does not exist */
+/** Returns the ID of the organization's profile with this name. @throws UserError if it does not exist */
 export async function profileId(tables: Tables, organization: string, name: string): Promise<string> {
   const row = await tables
     .selectFrom('crm_profiles')
@@ -258,8 +258,8 @@ export async function profileId(tables: Tables, organization: string, name: stri
 }
 
 /**
- * Returns the input that selects a profile. No profile is preselected, so that administrators choose deliberately. The
- * administrator profile is last.
+ * Returns the form input for selecting a profile. No profile is preselected, so that administrators choose
+ * deliberately. The administrator profile is last.
  */
 export const profileChoice = async (
   { tables, organization }: { readonly tables: Tables; readonly organization: string },
@@ -281,7 +281,7 @@ export const profileChoice = async (
 
 /**
  * Returns the ID of the profile selected in a form.
- * @throws UserError if none is selected, or it is not a profile of the organization
+ * @throws UserError if no profile is selected, or it does not belong to the organization
  */
 export async function chosenProfile(tables: Tables, organization: string, form: Form): Promise<string> {
   if (field(form, 'profile') === '') throw new UserError('choose a profile');

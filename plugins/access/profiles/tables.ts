@@ -26,7 +26,7 @@ const grants = defineTable(
     object: { ...textColumn, primary: true },
     action: { ...textColumn, primary: true },
   },
-  // Stored on every database node, because the table is joined with the key or session of every request.
+  // Stored on every database node, because every request joins the table with its key or session.
   { placement: 'everywhere', resourceColumns: ['object'] },
 );
 

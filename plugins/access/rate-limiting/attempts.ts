@@ -13,11 +13,11 @@ import { parseEmail } from '../identity/index.ts';
 
 /** How long failures are counted, in seconds, starting with the first failure. */
 const windowSeconds = 15 * 60;
-/** Timeout of requests to the process that counts for all workers, in milliseconds. */
+/** Timeout for requests to the process that counts for all workers, in milliseconds. */
 const timeoutMs = 2000;
 
 /**
- * Creates a counter of failures per key within 15 minutes, shared by all processes of this node.
+ * Creates a counter for each key's failures within 15 minutes, shared by all processes on this node.
  * @param name unique within the process
  * @param points maximum number of failures
  */
@@ -35,8 +35,8 @@ export const countForWorkers = (): void => {
 const maxDelayMs = 5000;
 
 /**
- * Limits failed attempts per key, including concurrent ones. Failures are counted for the whole node, and attempts in
- * flight for this process.
+ * Limits failed attempts per key, including concurrent ones. Failures are counted for the whole node;
+ * attempts in flight are counted only for this process.
  */
 interface Attempts {
   /**
@@ -49,7 +49,7 @@ interface Attempts {
   readonly busy: () => number;
 }
 
-/** The limits of {@link Attempts}. */
+/** Limits for {@link Attempts}. */
 interface AttemptLimits {
   /** Maximum number of failures within the window. */
   readonly failures: number;
@@ -59,9 +59,9 @@ interface AttemptLimits {
   readonly slowDown?: boolean;
 }
 
-/** State of one key's attempts. */
+/** The state of one key's attempts. */
 interface KeyState {
-  /** Number of calls of `run` that use this object. */
+  /** Number of `run` calls that use this object. */
   calls: number;
   running: number;
   readonly queue: (() => void)[];
@@ -82,7 +82,7 @@ export function attempts(name: string, { failures, waiting, slowDown = false }: 
       const remaining = failures - (record?.consumedPoints ?? 0);
       if (remaining <= 0 && !slowDown) throw tooManyAttempts(record?.msBeforeNext);
       if (state.running < (slowDown ? Math.max(remaining, 1) : remaining)) {
-        // Counted before others are admitted, which can happen before the caller continues.
+        // Counted here, because other attempts can be admitted before the caller continues.
         state.running++;
         return remaining;
       }
@@ -153,8 +153,8 @@ export function createLoginLimiter(): LoginLimiter {
 }
 
 /**
- * Returns the key under which a user's attempts are counted: the normalized email address, or the text itself if it is
- * not an email address.
+ * Returns the key under which a user's attempts are counted: the normalized email address, or the start of
+ * the input if it is not an email address.
  */
 const keyOf = (email: string): string => parseEmail(email) ?? email.slice(0, 300);
 

@@ -1,4 +1,4 @@
-// Rate limiting: limits wrong passwords and secrets and, if configured, the requests of keys and users.
+// Rate limiting: limits wrong passwords and secrets and, if configured, requests from keys and users.
 // May import engine, identity.
 
 import type { Database } from '../../../engine/database/index.ts';
@@ -14,7 +14,7 @@ import { rateLimitingTables } from './tables.ts';
 export { attempts, countForWorkers, createLoginLimiter, failureCounter, networkOf } from './attempts.ts';
 export { type RateLimitingConfig, rateLimitingVariables } from './rate-limit.ts';
 
-/** Limits the requests of keys and users, if configured. */
+/** Limits requests from keys and users, if configured. */
 export const rateLimitingModule: Module<
   { readonly config: RateLimitingConfig; readonly database: Database },
   unknown,

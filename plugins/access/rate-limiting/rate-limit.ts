@@ -23,7 +23,7 @@ export const rateLimitingVariables = {
   } satisfies Variable<RateLimit | undefined> as Variable<RateLimit | undefined>,
 };
 
-/** Configuration of rate limiting. */
+/** Rate limiting configuration. */
 export type RateLimitingConfig = VariableValues<typeof rateLimitingVariables>;
 
 /** Headers defined in draft-ietf-httpapi-ratelimit-headers-09. */
@@ -38,7 +38,7 @@ const headers = {
   },
 };
 
-/** The headers of every response, and the response to a caller that exceeds its limit. */
+/** The headers in every response, and the response to a caller that exceeds its limit. */
 export const rateLimitingResponses: AddedResponses = {
   headers,
   errors: {
@@ -57,8 +57,8 @@ export const rateLimitingResponses: AddedResponses = {
 };
 
 /**
- * Limits the requests of each key and user, if configured. Rejected requests get 429 with Retry-After. The headers
- * `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-09.
+ * Limits requests from each key and user, if configured. Rejected requests get 429 with Retry-After. The
+ * headers `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-09.
  */
 export function limitRequests(
   app: FastifyInstance,

@@ -17,7 +17,8 @@ export interface UnstoredCounts {
 /**
  * Adds requests to the counts that all nodes share for a window.
  * @param window start of the window
- * @returns the new counts in the order of the batch, with undefined for a caller with requests in a later window
+ * @returns the new counts in batch order, or undefined for callers that already have requests in a later
+ * window
  */
 type StoreCounts = (
   window: Date,
@@ -25,12 +26,12 @@ type StoreCounts = (
 ) => Promise<readonly (number | undefined)[]>;
 
 /**
- * Interval at which this node stores its counts and reads the counts of other nodes, and the shorter delay for a new
- * caller, in milliseconds.
+ * Interval at which this node stores its counts and reads the counts from other nodes, and the shorter delay
+ * for a new caller, in milliseconds.
  */
 const [settleMs, newCallerMs] = [1000, 50];
 
-/** Numbers of a caller's requests in the current window. */
+/** A caller's request counts in the current window. */
 interface Count {
   readonly organization: string;
   readonly caller: string;
@@ -42,20 +43,20 @@ interface Count {
 
 /** Counts each caller's requests in fixed windows, on all nodes that share a database. */
 interface RequestCounts {
-  /** Counts a request of a caller, if the limit allows it. */
+  /** Counts a caller's request if the limit allows it. */
   readonly consume: (
     organization: string,
     caller: string,
   ) => { readonly isAllowed: boolean; readonly remaining: number; readonly resetMs: number };
-  /** Stores the counts that are not stored yet. */
+  /** Stores all counts that have not been stored yet. */
   readonly close: () => Promise<void>;
 }
 
 /**
- * Creates a counter of requests. Each node counts on its own and settles its counts with the database periodically, in
- * one statement for all callers. A single node never allows more requests than the limit. All nodes together exceed
- * the limit at most by the requests that other nodes have allowed since they last settled, which is within a second or
- * a tenth of the window, or within 50 ms for a caller that is new to a node.
+ * Creates a request counter. Each node counts on its own and periodically settles its counts with the
+ * database, in one statement for all callers. A single node never allows more requests than the limit. All
+ * nodes together can exceed the limit by at most the requests that other nodes have allowed since they last
+ * settled: within a second or a tenth of the window, or within 50 ms for a caller that is new to a node.
  */
 export function requestCounts(
   { requests, windowMs }: RateLimit,
@@ -93,7 +94,7 @@ export function requestCounts(
         if ([...counts.values()].some(({ unsettled }) => unsettled > 0)) schedule(regularMs);
       });
     };
-    // The timer is not tied to a request, because one statement stores the counts of all callers.
+    // The timer is not tied to a request, because one statement stores all callers' counts.
     timer = runOutsideRequests(() => setTimeout(run, delayMs).unref());
   };
   const regularMs = Math.min(settleMs, windowMs / 10);

@@ -34,8 +34,7 @@ const requestCounts = defineTable(
 );
 
 /**
- * Table of each caller's number of requests in the latest window, with one row per caller. Empty if requests are not
- * limited.
+ * Table of request counts, with one row for each caller's latest window. Empty if requests are not limited.
  */
 export const rateLimitingTables = [requestCounts];
 
@@ -45,8 +44,8 @@ interface Counts {
 }
 
 /**
- * The rows are sorted, so that two nodes cannot deadlock. Counts for an older window, sent by a node whose clock is
- * slow, do not change the row.
+ * The rows are sorted, so that two nodes cannot deadlock. Counts for an older window, sent by a node whose
+ * clock is behind, do not change the row.
  */
 const addCounts = prepare<Counts>(
   'request_counts',
@@ -65,7 +64,7 @@ const addCounts = prepare<Counts>(
     returning "organization_id"::text, "caller", "requests"::text`,
 );
 
-/** Adds requests to the counts of a window. @returns the new counts, as described for `StoreCounts` */
+/** Adds requests to a window's counts. @returns the new counts, as described for `StoreCounts` */
 export async function storeCounts(
   database: Database,
   window: Date,

@@ -6,11 +6,12 @@ import { generateCode, hashSecret, type Sealing } from '../secrets/index.ts';
 /** Number of recovery codes per user. */
 const recoveryCodeCount = 10;
 
-/** Kind of an accepted code, as shown in the list of sessions. */
+/** Kind of code that was accepted, as shown in the session list. */
 type CodeKind = 'code' | 'recovery code';
 
 /**
- * Checks a user's code: six digits from the authenticator app, or a recovery code. Each code can be used once.
+ * Checks a user's code: six digits from the authenticator app, or a recovery code. Each code can be used only
+ * once.
  * @returns undefined if the code is wrong or was already used
  * @throws HttpError 429 with Retry-After after five wrong codes within 15 minutes
  */
@@ -40,7 +41,7 @@ async function useTotp(tables: Tables, sealing: Sealing, user: string, code: str
   const { stepOf } = await import('./totp.ts');
   const step = stepOf(await sealing.open(row.secret), code);
   if (step === undefined) return false;
-  // If a code is used twice concurrently, only one of the uses updates the row.
+  // If two requests use the same code concurrently, only one of them updates the row.
   const updatedRow = await tables
     .updateTable('crm_totps')
     .set({ last_step: String(step) })
@@ -63,8 +64,8 @@ async function useRecoveryCode(tables: Tables, user: string, code: string): Prom
 }
 
 /**
- * Sets up the authenticator app of a user and replaces the previous one. `step` is the time step of the code that
- * confirmed it.
+ * Stores a user's new authenticator app, replacing the previous one. `step` is the time step of the code that
+ * confirmed the app.
  */
 export async function storeTotp(
   tables: Tables,

@@ -1,4 +1,4 @@
-// Second factors: authenticator apps, recovery codes and passkeys, and the pages to set them up.
+// Second factors: authenticator apps, recovery codes and passkeys, and the pages for setting them up.
 // May import engine, secrets, identity, rate-limiting, admin-ui/shell.
 
 import type { FastifyInstance } from 'fastify';
@@ -27,7 +27,7 @@ const register = fastifyPlugin(
   { name: 'second-factor', fastify: '5.x', dependencies: ['session-authentication'] },
 );
 
-/** Second factors of users, and the pages to set them up. */
+/** Users' second factors, and the pages for setting them up. */
 export const secondFactorModule: Module<IdentityServices> = {
   name: 'second-factor',
   register: async (app, services) => {

@@ -31,8 +31,8 @@ const base = '/setup/me/second-factor';
 const above = { label: 'Second factor', href: base };
 
 /**
- * Maximum time since the login for changing second factors, in milliseconds, so that access to an unattended browser
- * is not enough.
+ * Time after a login within which second factors can be changed, in milliseconds. Limited, so that access to
+ * an unattended browser is not enough.
  */
 const recentMs = 15 * 60_000;
 
@@ -42,7 +42,7 @@ interface Offer {
   readonly secret: string;
 }
 
-/** Registers the pages to set up and remove second factors. */
+/** Registers the pages for setting up and removing second factors. */
 export function secondFactorPages(app: FastifyInstance, { database, secrets }: IdentityServices): void {
   const sealer = sealing(secrets);
   const offers = tickets<Offer>(secrets, 'authenticator app', 60);
@@ -85,7 +85,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
   };
 
   /**
-   * Adds a second factor confirmed by a form. Each form can be used once.
+   * Adds a second factor confirmed by a form. Each form can be used only once.
    * @returns recovery codes to show, or undefined if the user already has some
    */
   const addFactor = (

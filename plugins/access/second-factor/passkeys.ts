@@ -11,7 +11,7 @@ import { generateSecret, type InstanceSecrets, tickets } from '../secrets/index.
 interface PasskeyOffer {
   /** Options for `navigator.credentials`, as JSON. */
   readonly options: string;
-  /** Ticket that the form sends back together with the browser's response. */
+  /** Ticket that the form submits together with the browser's response. */
   readonly ticket: string;
 }
 
@@ -24,23 +24,23 @@ interface NewPasskey {
 }
 
 /**
- * Passkeys (WebAuthn). A passkey verifies its user by itself, so a login with a passkey requires neither a password
- * nor a code.
+ * Passkeys (WebAuthn). A passkey also verifies its user, so a login with a passkey requires neither a
+ * password nor a code.
  */
 export interface Passkeys {
   /**
-   * Creates an offer that accepts any passkey of this instance. Returns undefined if the page's host is an IP address,
-   * because browsers require a host name.
+   * Creates an offer that accepts any passkey registered with this instance. Returns undefined if the page's
+   * host is an IP address, because browsers require a host name.
    */
   readonly offer: (request: FastifyRequest) => Promise<PasskeyOffer | undefined>;
   /**
-   * Verifies the response in a form. Returns the user of the passkey, or undefined if the response is not valid or was
-   * already used.
+   * Verifies the browser's response in a form. Returns the passkey's user, or undefined if the response is
+   * not valid or has already been used.
    */
   readonly use: (request: FastifyRequest, form: Form) => Promise<AuthenticatedUser | undefined>;
   /** Creates an offer to register a new passkey. Returns undefined in the same case as `offer`. */
   readonly offerNew: (request: FastifyRequest, user: UserRef) => Promise<PasskeyOffer | undefined>;
-  /** Verifies the response in a form. Returns the new passkey, or undefined if the response is not valid. */
+  /** Verifies the browser's response in a form. Returns the new passkey, or undefined if it is not valid. */
   readonly verifyNew: (request: FastifyRequest, user: UserRef, form: Form) => Promise<NewPasskey | undefined>;
 }
 
@@ -52,10 +52,10 @@ interface Challenge {
   readonly user: string | null;
 }
 
-/** COSE identifiers of EdDSA, ES256 and RS256. Every authenticator supports at least one of them. */
+/** COSE identifiers for EdDSA, ES256 and RS256. Every authenticator supports at least one of them. */
 const supportedAlgorithmIDs = [-8, -7, -257];
 
-/** Number of minutes for which an offer is valid. */
+/** Lifetime of an offer, in minutes. */
 const lifetimeMinutes = 15;
 
 export function passkeys(app: FastifyInstance, database: Database, secrets: InstanceSecrets): Passkeys {
@@ -194,7 +194,8 @@ const findPasskey = (tables: Tables, credential: string) =>
     .executeTakeFirst();
 
 /**
- * Parses a browser's response. The library validates its content. @returns undefined if the text is not a response
+ * Parses a browser's response. The library validates its content. @returns undefined if the string is not a
+ * response
  */
 function parseResponse(text: string): { readonly id: string } | undefined {
   try {

@@ -20,7 +20,7 @@ export function stepOf(secret: string, code: string): number | undefined {
 
 /**
  * Renders the QR code from which an authenticator app reads a secret, as SVG.
- * @param email names the account in the app
+ * @param email the account name shown in the app
  */
 export const qrCode = (secret: string, email: string): string =>
   renderSVG(totp(secret, email).toString(), { border: 2 });

@@ -6,7 +6,7 @@ import { isLongEnough, type SecretsConfig, secretFile } from './instance-secrets
 
 const advice = 'Set AUTH_SECRETS to the previous secret, or restore DATA_DIR/auth-secret from a backup.';
 
-/** Checks that the instance still has the secrets with which the values in its database were encrypted. */
+/** Checks that the instance still has the secrets that were used to encrypt the values in its database. */
 export const secretsCheck: DoctorCheck<{ readonly config: SecretsConfig; readonly database: Database }> = {
   name: 'secrets',
   needs: ['config', 'database'],

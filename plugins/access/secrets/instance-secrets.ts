@@ -5,7 +5,7 @@ import type { Variable, VariableValues } from '../../../engine/config/index.ts';
 import { createFolder, type DatabaseConfig } from '../../../engine/database/index.ts';
 import { fileReason, UserError } from '../../../engine/errors.ts';
 
-/** Reports whether a text is long enough to be a secret. */
+/** Reports whether a string is long enough to be a secret. */
 export const isLongEnough = (secret: string): boolean => secret.length >= 32;
 
 /** Environment variables that configure the instance's own secrets. */
@@ -29,7 +29,7 @@ export const secretsVariables = {
 /** Configuration that determines the instance's secrets. */
 export type SecretsConfig = VariableValues<typeof secretsVariables> & Pick<DatabaseConfig, 'dataFolder'>;
 
-/** Secrets shared by all nodes of the instance, read once. */
+/** The secrets shared by all of the instance's nodes, read once. */
 export interface InstanceSecrets {
   /** The first secret signs and all of them verify, so that secrets can be rotated without an outage. */
   readonly all: readonly string[];
@@ -49,7 +49,7 @@ export function instanceSecrets({ authSecrets, dataFolder }: SecretsConfig): Ins
   };
 }
 
-/** Returns the path of the secret that is generated for an instance without AUTH_SECRETS. */
+/** Returns the path of the secret generated for an instance without AUTH_SECRETS. */
 export const secretFile = (folder: string): string => join(folder, 'auth-secret');
 
 /** Reads the generated secret from the data folder, or generates it if it does not exist. */
@@ -72,7 +72,7 @@ function generatedSecret(folder: string): string {
   return secret;
 }
 
-/** Creates a file with a text, or no file. @throws Error with the code EEXIST if the file exists */
+/** Creates a file, and removes it if writing fails. @throws Error with code EEXIST if the file exists */
 function storeNew(file: string, text: string): void {
   const descriptor = openSync(file, 'wx', 0o600);
   try {

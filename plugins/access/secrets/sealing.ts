@@ -17,7 +17,7 @@ export interface Sealing {
   /** Decrypts a sealed secret. @throws UserError if none of the instance's secrets can decrypt it */
   readonly open: (sealed: string) => Promise<string>;
   /**
-   * Seals a secret again with the first key. Returns undefined if it is already sealed with that key.
+   * Reseals a secret with the first key. Returns undefined if it is already sealed with that key.
    * @throws UserError in the same case as `open`
    */
   readonly renew: (sealed: string) => Promise<string | undefined>;
@@ -75,9 +75,9 @@ export function cachedOpener(sealing: Sealing): Sealing {
 const tenantKey = ['organization_id', 'id'];
 
 /**
- * Seals all stored secrets of a table again with the first of AUTH_SECRETS, so that the others can be removed.
+ * Reseals all secrets stored in a table with the first of AUTH_SECRETS, so that the others can be removed.
  * @param columns the columns that contain secrets
- * @param key the columns of the primary key, the last of which identifies a row in the log
+ * @param key the primary key columns, the last of which identifies a row in the log
  * @returns the IDs of the rows whose secrets cannot be opened with any of AUTH_SECRETS
  */
 export async function renewSecrets(
@@ -111,7 +111,7 @@ export async function renewSecrets(
   return lostIds;
 }
 
-/** Renews the secrets of a table when the service starts, and logs the IDs of rows that cannot be opened. */
+/** Reseals a table's secrets when the service starts, and logs the IDs of rows that cannot be opened. */
 export function renewSealed(
   app: FastifyInstance,
   database: Database,

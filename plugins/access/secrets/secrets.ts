@@ -6,7 +6,7 @@ export const generateSecret = (): string => randomBytes(32).toString('base64url'
 /** Generates a random ID for URLs. It does not grant anything by itself. */
 export const generatePublicId = (): string => randomBytes(9).toString('base64url');
 
-/** Generates a random code of 80 bits that is easy to copy: four groups of four characters. */
+/** Generates a random 80-bit code that is easy to copy: four groups of four characters. */
 export function generateCode(): string {
   const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789';
   const letters = [...randomBytes(16)].map((byte) => alphabet[byte % alphabet.length] ?? '');

@@ -6,8 +6,8 @@ import type { TextSigner } from '../../../engine/records/index.ts';
 import type { InstanceSecrets } from './instance-secrets.ts';
 
 /**
- * Creates a signer of texts for one purpose (HMAC-SHA256). The first of the instance's secrets signs, and all of them
- * verify.
+ * Creates a signer that signs strings for one purpose (HMAC-SHA256). The first of the instance's secrets
+ * signs, and all of them verify.
  */
 export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
   const keys = secrets.keys(purpose).map((key) => createSecretKey(key));
@@ -16,7 +16,7 @@ export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
     createHmac('sha256', key).update(text).digest('base64url');
   return {
     sign: (text) => signatureOf(current, text),
-    // Signatures are compared as texts, because several texts decode to the same bytes.
+    // Signatures are compared as strings, because several strings decode to the same bytes.
     verify: (text, signature) =>
       keys.some((key) => {
         const expected = Buffer.from(signatureOf(key, text));
@@ -29,18 +29,18 @@ export function signing(secrets: InstanceSecrets, purpose: string): TextSigner {
 /** State for one purpose that a browser keeps for a few minutes. It is encrypted, so it cannot be read or forged. */
 interface Tickets<Content extends object> {
   readonly issue: (content: Content) => Promise<string>;
-  /** Decrypts a ticket. @returns undefined if the text is not a ticket for this purpose or has expired */
+  /** Decrypts a ticket. @returns undefined if the ticket has expired or was not issued for this purpose */
   readonly open: (ticket: string | undefined) => Promise<Content | undefined>;
 }
 
 const cipher = { alg: 'dir', enc: 'A256GCM' } as const;
-/** Maximum length of a ticket. Browsers limit a cookie to 4,096 bytes. */
+/** Maximum length of a ticket. Browsers limit cookies to 4,096 bytes. */
 const maxLength = 4000;
 
 /**
- * Creates tickets with the instance's secrets. The first secret encrypts and all of them decrypt, so that secrets can
- * be rotated without an outage.
- * @param purpose the purpose of the tickets; tickets issued for another purpose are rejected
+ * Creates tickets with the instance's secrets. The first secret encrypts and all of them decrypt, so that
+ * secrets can be rotated without an outage.
+ * @param purpose tickets issued for any other purpose are rejected
  */
 export function tickets<Content extends object>(
   secrets: InstanceSecrets,

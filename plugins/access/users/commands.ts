@@ -30,7 +30,7 @@ import { profileId } from '../profiles/index.ts';
 
 type Line = CommandLine<{ readonly config: AuditConfig; readonly database: Database }>;
 
-/** Adds the `user` commands, which manage the users of all organizations. */
+/** Adds the `user` commands, which manage users in all organizations. */
 export function userCommands(line: Line): void {
   const { program, run } = line;
   const user = program.command('user').description('manage users of all organizations');
@@ -182,7 +182,7 @@ const reset = (
     };
   });
 
-/** Returns a command handler that changes the state of one user. */
+/** Returns a command handler that changes one user's state. */
 const change =
   (
     update: (tables: Tables, actor: Actor, user: UserInfo) => Promise<void>,

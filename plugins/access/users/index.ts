@@ -1,4 +1,4 @@
-// Users: the operator's commands for users of all organizations.
+// Users: the operator's commands for users in all organizations.
 // May import engine, identity, profiles.
 
 import type { Database } from '../../../engine/database/index.ts';

@@ -39,13 +39,13 @@ export const activityFilters = {
   until: { label: 'Until' },
 } as const;
 
-/** The {@link activityFilters} that are points in time, with their comparison operators. */
+/** The time filters in {@link activityFilters}, with their comparison operators. */
 const times = { from: '>=', until: '<=' } as const;
 
 type Parameters = Readonly<Record<string, string | undefined>>;
 
 /**
- * Parses the filters that are points in time, as text for PostgreSQL.
+ * Parses the time filters, and returns them as strings for PostgreSQL.
  * @throws HttpError 400 naming each parameter that is not a date or timestamp
  */
 export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof times, string> {
@@ -67,10 +67,10 @@ export function activityTimes(parameters: Parameters): ReadonlyMap<keyof typeof 
 }
 
 /**
- * Returns entries of an organization's change log, newest first.
- * @param filters values of {@link activityFilters}. An impossible value matches no entries
- * @param before position of the entry before which to continue. Any other text starts with the newest entry
- * @throws HttpError as {@link activityTimes} does
+ * Returns entries from an organization's change log, newest first.
+ * @param filters values of {@link activityFilters}. A value that no entry can have matches nothing
+ * @param before position of the last entry on the previous page. Any other value starts with the newest entry
+ * @throws HttpError in the same cases as {@link activityTimes}
  */
 export async function listActivity(
   tables: Tables,

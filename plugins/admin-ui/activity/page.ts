@@ -20,7 +20,7 @@ const pageLength = 50;
 /** Number of rows read at a time for a CSV export. */
 const csvRows = 1000;
 
-/** The services that the activity page needs. */
+/** Services required for the activity page. */
 export interface ActivityServices {
   readonly config: AuditConfig;
   readonly database: Database;
@@ -29,7 +29,7 @@ export interface ActivityServices {
 
 /** Registers the activity page, which shows the newest entries first. */
 export function activityPage(app: FastifyInstance, { config, database, resources }: ActivityServices): void {
-  /** Returns the lines of a page, or the error in its query parameters. */
+  /** Returns a page's lines, or the error in its query parameters. */
   const linesOf = async (organization: string, parameters: Readonly<Record<string, string>>) => {
     try {
       const { before } = parameters;
@@ -107,8 +107,8 @@ export function activityPage(app: FastifyInstance, { config, database, resources
     reply.header('content-type', 'text/csv; charset=utf-8');
     reply.header('content-disposition', `attachment; filename="${slug}-activity.csv"`);
     const lines = csvRecords(tablesOf(database), organization, parametersOf(request));
-    // The module is loaded for the first export. It escapes formulas, because spreadsheets would evaluate names that
-    // start with "=".
+    // Loaded on the first export. Escapes formulas, because spreadsheets would evaluate names that start with
+    // "=".
     const { stringify } = await import('csv-stringify');
     const csv = stringify({ header: true, escape_formulas: true });
     // An error while streaming ends the response, and Fastify logs it.
@@ -117,7 +117,7 @@ export function activityPage(app: FastifyInstance, { config, database, resources
   });
 }
 
-/** Yields all matching entries, newest first, as rows of a CSV file. */
+/** Yields all matching entries, newest first, as CSV rows. */
 async function* csvRecords(
   tables: Tables,
   organization: string,

@@ -3,7 +3,7 @@ import { capitalize } from '../../../engine/errors.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { ActivityLine } from './activity.ts';
 
-/** Names of objects that are not records, if they differ from the names in the change log. */
+/** Names for objects other than records, if they differ from the names in the change log. */
 const nouns: Readonly<Record<string, string>> = {
   key: 'API key',
   invite: 'invitation',
@@ -67,7 +67,7 @@ export function sentenceOf(
 ): string {
   const noun = singular ?? (Object.hasOwn(nouns, object) ? String(nouns[object]) : object);
   const id = name === undefined ? objectId : `“${name}”`;
-  // Without an ID, the entry is about all records, for example an export.
+  // An entry without an ID is about all records, for example an export.
   const subject = (id === null ? object : `${noun} ${id}`).replaceAll('_', ' ');
   const key = `${object} ${action}`;
   if (singular === undefined && Object.hasOwn(sentences, key))
@@ -76,7 +76,7 @@ export function sentenceOf(
   return capitalize(subject + participle);
 }
 
-/** Returns a sentence for each of these entries of an organization's change log. */
+/** Returns a sentence for each of these entries in an organization's change log. */
 export async function activitySentences(
   tables: Tables,
   organization: string,

@@ -30,48 +30,49 @@ import { type CurrentMember, memberOf } from '../shell/index.ts';
 /** A record's values by field name. */
 export type DataRecord = RecordValues;
 
-/** A record and its entity tag, which is empty for a part of a record. */
+/** A record and its entity tag, which is empty for a partial record. */
 interface TaggedRecord {
   readonly record: DataRecord;
   readonly tag: string;
 }
 
-/** A page with the cursor of the next one, if any. */
+/** A page of items and the next page's cursor, if there is one. */
 interface Page<Item> {
   readonly items: readonly Item[];
   readonly next: string | undefined;
 }
 
 /**
- * Maximum length, in characters, of the texts that are read for lists and histories (`many`) and for a record's page
+ * Maximum length, in characters, of the values read for lists and histories (`many`) and for a record's page
  * (`one`).
  */
 export const excerptLengths = { many: 1000, one: 4000 } as const;
 
 /**
- * The API's operations, called on behalf of a member, with the same permissions, validation, errors and change log.
- * `list`, `read` and `history` are for display: longer texts are truncated one character beyond {@link excerptLengths}.
+ * The API's operations, called on behalf of a member, with the same permissions, validation, errors and
+ * change log. `list`, `read` and `history` are for display: they truncate longer values one character beyond
+ * {@link excerptLengths}.
  */
 export interface Calls {
   readonly allows: (resource: Resource, action: Action) => boolean;
   /** Returns a page of records, and the exact or estimated number of records on all pages. */
   readonly list: (resource: Resource, query: Query) => Promise<Page<DataRecord> & { readonly total: number }>;
   readonly read: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
-  /** Reads a record with its full texts. */
+  /** Reads a record with its full values. */
   readonly readWhole: (resource: Resource, id: string, query?: Query) => Promise<TaggedRecord>;
-  /** Returns a page of the changes to a record, newest first. @param cursor start of the page; empty for the first page */
+  /** Returns a page of changes to a record, newest first. @param cursor empty for the first page */
   readonly history: (resource: Resource, id: string, cursor: string) => Promise<Page<ChangeValues>>;
-  /** Returns one change to a record with its full texts. @throws HttpError 404 if the position does not exist */
+  /** Returns a change with its full values. @throws HttpError 404 if the position does not exist */
   readonly change: (resource: Resource, id: string, position: string) => Promise<ChangeValues>;
-  /** Creates a record once per key. Returns whether an earlier call created it. */
+  /** Creates a record once per key. Also returns whether an earlier call had already created it. */
   readonly create: (
     resource: Resource,
     key: string,
     body: Body,
   ) => Promise<{ readonly record: DataRecord; readonly isReplayed: boolean }>;
-  /** Updates a record with this entity tag. @throws HttpError 412 if the record has another one */
+  /** Updates a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly patch: (resource: Resource, id: string, tag: string, body: Body) => Promise<DataRecord>;
-  /** Deletes a record with this entity tag. @throws HttpError 412 if the record has another one */
+  /** Deletes a record with this entity tag. @throws HttpError 412 if the record's tag is different */
   readonly remove: (resource: Resource, id: string, tag: string) => Promise<DeletedResult>;
   /** Returns all records that match a list's filters, as CSV. */
   readonly csv: (resource: Resource, query: Query) => Promise<AsyncIterable<Buffer>>;

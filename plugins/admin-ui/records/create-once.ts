@@ -5,13 +5,13 @@ import type { Body } from '../../../engine/records/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { textOf } from './values.ts';
 
-/** Maximum number of attempts per key that find a deleted record. After that, a random key is used. */
+/** Maximum number of attempts per key that return a deleted record before a random key is used. */
 const maxTries = 20;
 
 /**
- * Creates a record only once per key, even if a form is submitted repeatedly, by using idempotency keys. If
- * the record has been deleted since, creates it again, because returning a deleted record would be misleading.
- * @throws HttpError as the API does
+ * Creates a record only once per idempotency key, even if a form is submitted repeatedly. If the record has
+ * since been deleted, creates a new one, because returning a deleted record would be misleading.
+ * @throws HttpError in the same cases as the API
  */
 export async function createOnce(
   calls: Calls,

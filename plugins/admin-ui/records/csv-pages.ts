@@ -24,7 +24,8 @@ const [quote, comma, lineFeed, carriageReturn, apostrophe] = [
 const formulas = new Set(["'", '=', '+', '-', '@', '\t', '\r'].map(code));
 
 /**
- * Returns how the start of a cell changes: `add` adds an apostrophe, and `hold` removes an apostrophe before a formula.
+ * Determines how the start of a cell changes: `add` adds an apostrophe, and `hold` removes one before a
+ * formula.
  */
 type CellTransform = (cell: {
   readonly first: number;
@@ -32,13 +33,13 @@ type CellTransform = (cell: {
   readonly isHeader: boolean;
 }) => 'add' | 'hold' | 'keep';
 
-/** Applies a change to the start of each CSV cell. */
+/** Changes the start of each CSV cell. */
 class Cells extends Transform {
   private isQuoted = false;
   private isStart = true;
   private column = 0;
   private line = 0;
-  /** Whether an apostrophe at the start of a cell was read but not written yet. */
+  /** Whether an apostrophe at the start of a cell has been read but not yet written. */
   private hasPendingApostrophe = false;
 
   private readonly change: CellTransform;
@@ -100,7 +101,7 @@ const escapeFormulas = (isText: (column: number) => boolean): Transform =>
 const unescapeFormulas = (): Transform =>
   new Cells(({ first, isHeader }) => (!isHeader && first === apostrophe ? 'hold' : 'keep'));
 
-/** Maximum size of a form without a file, in bytes. */
+/** Maximum size of forms without a file, in bytes. */
 const maxPlainForm = 1024 * 1024;
 /** Number of bytes processed at a time when reading a file. */
 const sliceBytes = 64 * 1024;
@@ -157,7 +158,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
         reply.code(400);
         return context.sendPage(importForm(context, { match }), { problem });
       };
-      // The browser sends a checked file back as base64.
+      // The browser resubmits a checked file as base64.
       const bytes = file?.length ? file : Buffer.from(field(form, 'content'), 'base64');
       if (bytes.length === 0) return reject('choose a file');
       if (bytes.length > maxFile)
@@ -165,7 +166,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
           `the file is larger than ${maxFile / 1024 / 1024} MiB. Import it through the API instead.`,
         );
       try {
-        // A file that is submitted twice is only imported once.
+        // A file that is submitted twice is imported only once.
         if (isChecked)
           await transaction(database, (tables) => claimForm(tables, `${path} ${field(form, 'key')}`));
         const source = Readable.from(slicesOf(bytes)).pipe(unescapeFormulas());
@@ -189,7 +190,7 @@ export function csvPages(app: FastifyInstance, { get, post }: DataRoutes, databa
   );
 }
 
-/** Yields the bytes of a file in slices, on demand. */
+/** Yields a file's bytes in slices, on demand. */
 function* slicesOf(bytes: Buffer): Generator<Buffer> {
   for (let offset = 0; offset < bytes.length; offset += sliceBytes)
     yield bytes.subarray(offset, offset + sliceBytes);
@@ -197,13 +198,13 @@ function* slicesOf(bytes: Buffer): Generator<Buffer> {
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-/** Returns a text with the number of records that an import has written. */
+/** Returns a sentence with the number of records that an import has written. */
 const writtenText = ({ created, updated }: ImportSummary): string =>
   updated === 0
     ? plural(created, 'record')
     : `${plural(created, 'new record')} and ${plural(updated, 'updated record')}`;
 
-/** Returns the lines of the report about a checked or imported file. */
+/** Returns the report lines for a checked or imported file. */
 function reportLines({
   created,
   updated,

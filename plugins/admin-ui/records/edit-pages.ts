@@ -121,7 +121,7 @@ function assertAllowed({ calls, resource }: DataRequest, action: 'create' | 'upd
     throw errors.notPermitted(`Your profile does not grant ${action} on ${resource.name}.`);
 }
 
-/** Reads a record and the texts for its form. */
+/** Reads a record and the values for its form. */
 async function readStored({ request, resource, calls, references }: DataRequest) {
   const { id } = request.params as { id: string };
   const { record, tag } = await calls.readWhole(resource, id);
@@ -141,8 +141,8 @@ type FormFeedback = Omit<FormState, 'texts'>;
 const noFeedback: FormFeedback = { errors: new Map(), concurrent: new Map(), suggestions: new Map() };
 
 /**
- * Suggests records for each reference whose resource the member can list. Suggests search matches or, if there is no
- * search text, the first records.
+ * Suggests records for each reference whose resource the member can list. Suggests search matches or, without
+ * a search string, the first records.
  */
 async function suggestionsFor(
   { resource, references, titles }: DataRequest,
@@ -164,8 +164,8 @@ async function suggestionsFor(
 }
 
 /**
- * Sets the status of a rejected form and returns its errors and suggestions.
- * @throws the same error if it is not caused by the form
+ * Sets the response status for a rejected form, and returns the form's errors and suggestions.
+ * @throws the same error if the form did not cause it
  */
 async function feedbackOf(context: DataRequest, error: unknown, texts: Readonly<Record<string, string>>) {
   if (error instanceof UnresolvedReference) {

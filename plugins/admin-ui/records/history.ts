@@ -9,10 +9,10 @@ import { fieldLabel, isTruncated, textOf, truncate } from './values.ts';
 const fallbackNames: Readonly<Record<string, string>> = { command: 'the command line', partner: 'a partner' };
 const actions = { create: 'Created', update: 'Changed', delete: 'Deleted' } as const;
 
-/** Maximum number of a value's characters shown in a history. */
+/** Maximum number of characters shown for a value in a history. */
 const changeLength = excerptLengths.many;
 
-/** The two sides of a change. */
+/** The sides of a change: the value before it and the value after it. */
 export const sides = ['before', 'after'] as const;
 export type Side = (typeof sides)[number];
 
@@ -35,7 +35,7 @@ interface HistoryUrls {
    * the member is not allowed to undo changes.
    */
   readonly undo: ((change: ChangeValues) => string | undefined) | undefined;
-  /** Returns the URL of the older changes, starting at a cursor. */
+  /** Returns the URL of older changes, starting at a cursor. */
   readonly older: (cursor: string) => string;
   /** Returns the URL of a field's full value before or after a change. */
   readonly value: (field: string, change: ChangeValues, side: Side) => string;
@@ -66,7 +66,7 @@ export const historyEntries = (
   older: next === undefined ? undefined : urls.older(next),
 });
 
-/** Returns the changed fields, except those that every write changes. */
+/** Returns the changed fields, except fields that every write changes. */
 const fieldsOf = ({ definition }: Resource, change: ChangeValues, { value }: HistoryUrls) =>
   change.changed
     .flatMap((name) => definition.fields.filter((field) => field.name === name))

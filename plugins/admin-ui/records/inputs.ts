@@ -11,13 +11,13 @@ const maxInputLength = 50_000;
 /** Returns whether a value is too long for a form. */
 const isTooLong = (text: string): boolean => text.length > maxInputLength;
 
-/** Returns the fields of a form, which are all writable fields. */
+/** Returns the fields in a form: all writable fields. */
 export const writable = ({ definition }: Resource): readonly Field[] =>
   definition.fields.filter(({ readOnly, aliasOf }) => !readOnly && aliasOf === undefined);
 
-/** The contents of a form. */
+/** A form's contents. */
 export interface FormState {
-  /** Texts by field. */
+  /** Values as strings, by field. */
   readonly texts: Readonly<Record<string, string>>;
   /** Errors by field. */
   readonly errors: ReadonlyMap<string, string>;
@@ -29,7 +29,7 @@ export interface FormState {
   readonly stored?: DataRecord;
 }
 
-/** Returns the inputs of a form. */
+/** Returns a form's inputs. */
 export const formInputs = (
   resource: Resource,
   { texts, errors, concurrent, suggestions, stored = {} }: FormState,
@@ -74,7 +74,7 @@ export const formInputs = (
     };
   });
 
-/** Returns a record's texts for a form. @param titles the titles of referenced records, by field */
+/** Returns a record's form values as strings. @param titles the titles of referenced records, by field */
 export const recordTexts = (
   resource: Resource,
   record: DataRecord,
@@ -89,8 +89,9 @@ export const recordTexts = (
   );
 
 /**
- * Returns the texts of a submitted form. Browsers do not submit unchecked checkboxes.
- * @param stored the record's previous texts. Values too long for a form are not submitted and stay unchanged
+ * Returns a submitted form's values as strings. Browsers do not submit unchecked checkboxes.
+ * @param stored the record's previous values as strings. Values too long for a form are not submitted and
+ * stay unchanged
  */
 export const submittedTexts = (
   resource: Resource,
@@ -107,8 +108,8 @@ export const submittedTexts = (
   );
 
 /**
- * Converts the texts of a form to a request body. Omits empty strings if the field type has no empty value, so that
- * defaults apply.
+ * Converts a form's strings to a request body. Omits empty strings if the field type has no empty value, so
+ * that defaults apply.
  */
 export function bodyOf(resource: Resource, texts: Readonly<Record<string, string>>): Body {
   const body: Record<string, unknown> = {};
@@ -119,7 +120,7 @@ export function bodyOf(resource: Resource, texts: Readonly<Record<string, string
   return body;
 }
 
-/** Returns a value as the browser submits it, without line breaks if the input has a single line. */
+/** Returns a value as a browser would submit it, without line breaks if the input is a single line. */
 const submittedText = ({ type }: Field, value: unknown): string =>
   type.form.control === 'lines' ? textOf(value) : textOf(value).replace(/[\r\n]/g, '');
 

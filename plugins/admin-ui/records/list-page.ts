@@ -28,7 +28,7 @@ interface FilterParameter {
   readonly field: Field;
 }
 
-/** Returns one parameter per field and operator, preferring the form with brackets. */
+/** Returns one parameter per field and operator, preferring the bracket syntax. */
 const filtersOf = ({ definition }: Resource): FilterParameter[] =>
   definition.filters.flatMap(({ field, operators, parameters }) =>
     operators.flatMap((operator) => {
@@ -40,7 +40,7 @@ const filtersOf = ({ definition }: Resource): FilterParameter[] =>
     }),
   );
 
-/** Converts URL parameters to the operation's query, except `fields`, which pages determine themselves. */
+/** Converts URL parameters to the operation's query, except `fields`, which each page determines. */
 export function queryOf({ definition }: Resource, parameters: URLSearchParams): Query {
   const names = new Set(listParameters(definition));
   for (const name of ['fields', 'expand']) names.delete(name);
@@ -64,7 +64,7 @@ interface ListInput {
   readonly references: References;
 }
 
-/** Builds the list page of a resource. */
+/** Builds a resource's list page. */
 export async function listPage({
   resource,
   path,
@@ -181,7 +181,7 @@ export async function listPage({
   };
 }
 
-/** Counts above this are estimates. */
+/** Counts above this value are estimates. */
 const maxExactCount = 10_000;
 const numbers = new Intl.NumberFormat('en');
 const countText = (total: number, shownCount: number | undefined): string => {
@@ -191,7 +191,7 @@ const countText = (total: number, shownCount: number | undefined): string => {
     : `1–${shownCount} of ${totalText}`;
 };
 
-/** Returns the columns of a list, except the title. */
+/** Returns a list's columns, except the title. */
 function columnsOf(resource: Resource, titles: Titles, selectedNames: readonly string[]): readonly Field[] {
   const { fields } = resource.definition;
   const selectedFields = fields.filter(({ name }) => selectedNames.includes(name));

@@ -7,24 +7,24 @@ import type { Form } from '../shell/index.ts';
 /** Maximum size of an uploaded file, in bytes. */
 export const maxFile = 5 * 1024 * 1024;
 /**
- * Maximum size of a form with a file, in bytes. A checked file is sent back in base64, possibly along with another
- * file.
+ * Maximum size of a form with a file, in bytes. A checked file is resubmitted in base64, possibly along with
+ * another file.
  */
 export const maxForm = 3 * maxFile;
-/** Number of bytes within which a form must send its token. */
+/** Number of bytes within which a form's token must appear. */
 const maxBeforeToken = 64 * 1024;
 /**
  * Number of bytes parsed before limits are checked. Small, because hundreds of empty parts take milliseconds to parse.
  */
 const sliceBytes = 4 * 1024;
-/** Maximum length of a field's name, in characters. */
+/** Maximum length of a field name, in characters. */
 const maxName = 100;
 const limits = {
   parts: 20,
   headerPairs: 10,
   headerSize: 4096,
   fieldSize: 4096,
-  // Accepts base64 of a file that is slightly too large, so that the page can report its size.
+  // Leaves room for a base64-encoded file slightly above the limit, so that the page can report its size.
   fileSize: Math.ceil((maxFile * 4) / 3) + 4,
 };
 

@@ -14,7 +14,7 @@ import { referencesOf } from './references.ts';
 import type { DataHandler, DataRoutes } from './routes.ts';
 import { humanize, titlesOf } from './values.ts';
 
-/** Services needed by the pages for records. */
+/** Services required for the records pages. */
 export interface DataServices {
   readonly resources: readonly Resource[];
   readonly database: Database;

@@ -76,7 +76,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   const value = (name: string, { position }: ChangeValues, side: Side) =>
     valueAt(name, { change: position, side });
   if (stored === undefined) {
-    // The history of a deleted record is still available.
+    // A deleted record's history is still available.
     const deletion = history.items.find(({ action }) => action === 'delete');
     const last = deletion?.before ?? {};
     const restore = calls.allows(resource, 'create') ? undo : undefined;
@@ -165,7 +165,7 @@ async function showRecord(context: DataRequest): Promise<unknown> {
   });
 }
 
-/** Sends the full text of a record's current value, or of a value before or after a change, as plain text. */
+/** Sends a record's full current value, or a full value before or after a change, as plain text. */
 async function sendValue({ request, reply, resource, calls }: DataRequest): Promise<string> {
   const { id } = request.params as { id: string };
   const query = request.query as Form;

@@ -4,9 +4,9 @@ import type { Query } from '../../../engine/query/index.ts';
 import type { Calls, DataRecord } from './calls.ts';
 import { type Titles, textOf } from './values.ts';
 
-/** Functions that display references as links with the titles of the referenced records. */
+/** Functions for displaying references as links with the referenced records' titles. */
 export interface References {
-  /** Returns the parameters that include the referenced records that the member can read. */
+  /** Returns the parameters for including referenced records, if the member can read them. */
   readonly expansion: (calls: Calls, fields: readonly Field[]) => Query;
   /** Returns the resource that a field refers to. */
   readonly target: (field: Field) => Resource | undefined;
@@ -14,7 +14,7 @@ export interface References {
   readonly url: (field: Field, id: string) => string;
 }
 
-/** Creates the references for an organization's pages. @param base the URL of all records of the organization */
+/** Creates the references for an organization's pages. @param base base URL of its records */
 export function referencesOf(resources: readonly Resource[], titles: Titles, base: string): References {
   const target: References['target'] = ({ to }) => resources.find(({ name }) => name === to);
   return {

@@ -11,7 +11,7 @@ export interface DataRequest {
   readonly reply: FastifyReply;
   readonly member: CurrentMember;
   readonly resource: Resource;
-  /** The URL of the list. */
+  /** The list's URL. */
   readonly path: string;
   readonly calls: Calls;
   readonly titles: Titles;
@@ -30,7 +30,7 @@ export interface DataRoutes {
   readonly post: (path: string, handle: DataHandler, options?: { readonly bodyLimit: number }) => void;
 }
 
-/** Returns the link to the deletion's confirmation page, or undefined if the member cannot delete the record. */
+/** Returns the link to the page that confirms a deletion, or undefined if it is not permitted. */
 export const deletionOf = ({ calls, resource, path }: DataRequest, id: string): Link | undefined =>
   calls.allows(resource, 'delete')
     ? { label: `Delete ${resourceNoun(resource)}`, href: `${path}/${id}/delete` }

@@ -12,7 +12,7 @@ const maxSuggestions = 40;
 export const referenceInputs = (resource: Resource): readonly Field[] =>
   writable(resource).filter(({ type }) => type.refers === true);
 
-/** Returns the first records of a resource, or the first search matches. */
+/** Returns a resource's first records, or the first search matches. */
 export async function firstMatches(
   calls: Calls,
   resource: Resource,
@@ -41,14 +41,14 @@ export class UnresolvedReference extends Error {
   }
 }
 
-/** A record before it is edited, with the form's texts for it. */
+/** A record before it is edited, with its values in the form. */
 interface PreviousState {
   readonly record: DataRecord;
   readonly texts: Readonly<Record<string, string>>;
 }
 
 /**
- * Replaces the typed or selected references in a form's texts with the IDs of the records that they identify.
+ * Replaces the typed or selected references in a form with the IDs of the records that they identify.
  * @throws UnresolvedReference
  */
 export async function resolveReferences(
@@ -79,9 +79,9 @@ export async function resolveReferences(
 }
 
 /**
- * Finds the record that a text identifies. The ID in "Acme (12)" is only used if record 12 is named Acme, because a
- * record can also be named "Branch (2)".
- * @param current the ID that the field currently has
+ * Finds the record that an entered string identifies. The ID in "Acme (12)" is only used if record 12 is
+ * named Acme, because a record can also be named "Branch (2)".
+ * @param current the field's current ID
  */
 async function findMatch(
   { calls, titles }: DataRequest,
@@ -94,7 +94,7 @@ async function findMatch(
   const [, title = '', id] = /^(.*)\((\d{1,19})\)$/s.exec(text) ?? [];
   const canRead = calls.allows(target, 'read');
   const isSearched = calls.allows(target, 'list') && target.definition.search.length > 0;
-  // The member cannot search for the name. The API reports an error if the text is not an ID.
+  // The member cannot search for the name. The API reports an error if the string is not an ID.
   if (id === undefined && !isSearched) return { id: text };
   const matches = isSearched ? await firstMatches(calls, target, searchQuery(text)) : [];
   const exact = matches.filter(hasTitle(text));
@@ -106,7 +106,7 @@ async function findMatch(
         : { problem: `This could be ID ${id} or a record named "${text}". Type only the ID.` };
     }
   }
-  // If the text contains an ID, partial matches are different records.
+  // If the string contains an ID, partial matches are different records.
   const [match, ...others] = exact.length === 1 || id !== undefined ? exact : matches;
   if (match !== undefined && others.length === 0) return { id: textOf(match.id) };
   if (match !== undefined)
@@ -116,11 +116,11 @@ async function findMatch(
   return { problem: `No ${target.definition.singular.replaceAll('_', ' ')} found.` };
 }
 
-/** Converts a text to a search query that the API accepts. */
+/** Converts a string to a search query that the API accepts. */
 const searchQuery = (text: string): string =>
   text.slice(0, 200).toWellFormed().replaceAll('\0', ' ').split(/\s+/).slice(0, 8).join(' ');
 
-/** Normalizes a title like an input does, and converts it to lowercase. */
+/** Normalizes a title in the same way as an input field, and converts it to lowercase. */
 const oneLine = (title: string): string =>
   title
     .replace(/[\r\n]/g, '')

@@ -4,7 +4,7 @@ import type { Field } from '../../../engine/fields/index.ts';
 import type { DisplayValue } from '../shell/index.ts';
 import type { DataRecord } from './calls.ts';
 
-/** Words whose spelling in labels differs from that in names. */
+/** Words that are spelled differently in labels than in names. */
 const spellings: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ['api', 'crm', 'csv', 'id', 'ip', 'seo', 'sms', 'uri', 'url', 'utm', 'vat'].map((word) => [
@@ -19,8 +19,8 @@ const spellings: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the label for a name in the definitions: `close_date` becomes "Close date", and `linkedin_url` becomes
- * "LinkedIn URL".
+ * Returns the label for a name from the definitions: `close_date` becomes "Close date", and `linkedin_url`
+ * becomes "LinkedIn URL".
  */
 export const humanize = (name: string): string =>
   capitalize(
@@ -30,35 +30,35 @@ export const humanize = (name: string): string =>
       .join(' '),
   );
 
-/** Returns a field's label. A reference is labeled like its record, so `account_id` becomes "Account". */
+/** Returns a field's label. The label for the reference `account_id` is "Account". */
 export const fieldLabel = ({ name, type }: Field): string =>
   humanize(type.refers === true ? name.replace(/_id$/, '') : name);
 
 /** Returns the noun for one of a resource's records, for example "lead source". */
 export const resourceNoun = ({ definition }: Resource): string => definition.singular.replaceAll('_', ' ');
 
-/** Returns the text that represents a value in forms and on pages. Null becomes an empty string. */
+/** Returns the string that represents a value in forms and on pages. Null becomes an empty string. */
 export const textOf = (value: unknown): string =>
   value === null || value === undefined ? '' : String(value);
 
-/** Returns whether a text is longer than a number of characters. */
+/** Returns whether a string is longer than a number of characters. */
 export const isTruncated = (text: string, length: number): boolean =>
   // A character can consist of two UTF-16 code units.
   text.length > length && (text.length > 2 * length || [...text].length > length);
 
-/** Truncates a text to a number of characters, followed by an ellipsis. */
+/** Truncates a string to a number of characters and appends an ellipsis. */
 export const truncate = (text: string, length: number): string =>
   isTruncated(text, length) ? `${[...text.slice(0, 2 * length)].slice(0, length).join('')}…` : text;
 
-/** Maximum number of characters in a title and in a list's values. */
+/** Maximum number of characters in titles and in list values. */
 const titleLength = 200;
 const cellLength = 300;
 
-/** Titles of records. */
+/** Record titles. */
 export interface Titles {
   /** The fields that form the title. */
   readonly fields: (resource: Resource) => readonly Field[];
-  /** Returns a record's title, which is its name, or its ID if it does not have a name. */
+  /** Returns a record's title: its name, or its ID if it does not have a name. */
   readonly of: (resource: Resource, record: DataRecord) => string;
 }
 

@@ -4,7 +4,7 @@ import { errors, HttpError } from '../../../engine/errors.ts';
 import { administratorProfile } from '../../../engine/records/index.ts';
 import { type Membership, membershipBySlug, type Person } from '../../access/identity/index.ts';
 
-/** A request by a member of an organization. */
+/** A request from a member of an organization. */
 export interface CurrentMember {
   readonly person: Person;
   readonly membership: Membership;
@@ -13,7 +13,7 @@ export interface CurrentMember {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Owner of the form tokens, which is the session's ID, or `nobody` before login. */
+    /** Owner of the form tokens: the session's ID, or `nobody` before login. */
     formOwner: string;
     /** The logged-in user, or null before login. */
     person: Person | null;
@@ -24,9 +24,9 @@ declare module 'fastify' {
 const setUpPage = '/setup/me/second-factor';
 
 /**
- * Creates a preHandler that redirects users who are not logged in to the login page. After login, they are redirected
- * back. Users who must set up a second factor are redirected to the page for it.
- * @param options `settingUp` marks the page for setting up the second factor
+ * Creates a preHandler that redirects users who are not logged in to the login page. After login, they are
+ * redirected back. Users who must set up a second factor are redirected to the page for it.
+ * @param options `settingUp` identifies the page for setting up the second factor
  */
 export const signedIn =
   (app: FastifyInstance, options: { readonly settingUp?: boolean } = {}) =>
@@ -54,17 +54,14 @@ function currentUrl({ method, url, params }: FastifyRequest, { session }: Person
   return membership && url.replace(/^(\/setup\/[^/]+\/)[^/?]+/, `$1${membership.slug}`);
 }
 
-/**
- * Returns the owner used by admission control, which is the organization in the URL or, if the URL has no organization,
- * the user.
- */
+/** Returns the owner used by admission control: the organization in the URL or, without one, the user. */
 function ownerOf({ params }: FastifyRequest, { session }: Person): string {
   const { org = '' } = params as { org?: string };
   return membershipBySlug(session.memberships, org)?.organization ?? `user ${session.user.id}`;
 }
 
 /**
- * Checks the membership again during long work.
+ * Rechecks the membership during a long-running operation.
  * @throws HttpError 401 if the session has ended, 403 if the user's profile in the organization has changed
  */
 async function assertStillMember(
@@ -90,7 +87,7 @@ export function personOf({ person }: FastifyRequest): Person {
 export const membershipsOf = ({ session }: Person): Membership[] =>
   [...session.memberships.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-/** Returns whether a member is an administrator of the organization. */
+/** Returns whether a member administers the organization. */
 export const isAdministrator = ({ profile }: Membership): boolean => profile === administratorProfile;
 
 /**

@@ -10,23 +10,23 @@ import type { ListView } from './views.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The administrative objects of all modules. */
+    /** All modules' administrative objects. */
     adminObjects: RegisteredObject[];
   }
 }
 
 /** A list with its URL, so that tests cover every list. */
 interface RegisteredObject {
-  /** URL without query parameters. `:org` stands for the slug of the organization. */
+  /** URL without query parameters. `:org` stands for the organization's slug. */
   readonly url: string;
   /** Query parameters that select the list. */
   readonly query: Readonly<Record<string, string>>;
   readonly list: ListSpecification;
-  /** Names of the actions, and whether each has a page. */
+  /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
 }
 
-/** Returns a function that creates the context of a request in a section. */
+/** Returns a function that creates the context for a request in a section. */
 const contextIn =
   <Services extends ObjectServices>(
     app: FastifyInstance,
@@ -42,7 +42,7 @@ const contextIn =
     };
   };
 
-/** Registers a list. @param show value of `show` that selects the list, if it is not the first one of its section */
+/** Registers a list. @param show selects the list; undefined for a section's first list */
 function register(
   app: FastifyInstance,
   sectionName: string,
@@ -53,7 +53,7 @@ function register(
   app.adminObjects.push({ url: `/setup/o/:org/${sectionName}`, query, list, actionPages });
 }
 
-/** Returns a function that loads a list of the logged-in user, and registers the list. @param url URL of the list */
+/** Registers one of the logged-in user's lists and returns its loader. @param url the list's URL */
 export function userList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,
@@ -69,7 +69,7 @@ export function userList<Row extends { readonly id: string }, Services extends O
     });
 }
 
-/** Returns a function that loads a list in a section with other pages or lists, and registers the list. */
+/** Registers a list in a section that has other pages or lists. Returns a function that loads the list. */
 export function sectionList<Row extends { readonly id: string }, Services extends ObjectServices>(
   app: FastifyInstance,
   services: Services,
@@ -83,8 +83,8 @@ export function sectionList<Row extends { readonly id: string }, Services extend
 }
 
 /**
- * Adds the section of one or more objects to an organization's setup. It has the name and the title of the first
- * object. Links with counts switch between several objects.
+ * Adds a section with one or more objects to an organization's setup. The section gets its name and title
+ * from the first object. If it has several objects, links with counts switch between them.
  */
 export function addObjects<Services extends ObjectServices>(
   app: FastifyInstance,

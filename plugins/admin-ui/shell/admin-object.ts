@@ -9,19 +9,19 @@ import type { AnyPage, ListView } from './views.ts';
 
 type Request = Parameters<Section['load']>[1];
 
-/** Returns the context of an administrator's request. */
+/** Returns the context for an administrator's request. */
 export type ContextOf<Services> = (admin: CurrentMember, request: Request) => ObjectContext<Services>;
 
-/** The parts of a section that an object contributes. */
+/** The parts that an object contributes to its section. */
 interface ObjectParts<Services> extends Required<Pick<Section, 'done' | 'pages' | 'once' | 'actions'>> {
   readonly list: (context: ObjectContext<Services>) => Promise<ListView>;
   readonly count: (context: ObjectContext<Services>) => Promise<number>;
 }
 
-/** A declared object, independent of the type of its rows. */
+/** A declared object, independent of its row type. */
 export interface AdminObject<Services> extends Pick<ObjectDefinition<never, Services>, 'name' | 'title'> {
   readonly list: ListSpecification;
-  /** Names of the actions, and whether each has a page. */
+  /** Action names, and whether each action has a page. */
   readonly actionPages: Readonly<Record<string, boolean>>;
   readonly partsOf: (contextOf: ContextOf<Services>) => ObjectParts<Services>;
 }
@@ -45,7 +45,7 @@ export function defineObject<Row extends { readonly id: string }, Services exten
   };
 }
 
-/** Reads the row whose ID is in a form. @throws UserError if it does not exist */
+/** Reads the row whose ID is in a form. @throws UserError if the row does not exist */
 async function rowOf<Row extends { readonly id: string }, Services>(
   { source, missing }: ObjectDefinition<Row, Services>,
   { tables, owner }: ObjectContext<Services>,
@@ -79,7 +79,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   const once: string[] = [];
   const sectionPages: Record<string, NonNullable<Section['pages']>[string]> = {};
   const sectionActions: Record<string, Section['actions'][string]> = {};
-  /** Adds an action. @param read returns its row */
+  /** Adds an action. @param read reads the action's row */
   const add = <Subject extends Row | undefined>(
     name: string,
     action: ObjectAction<Subject, Services>,
@@ -122,7 +122,7 @@ function partsOf<Row extends { readonly id: string }, Services>(
   return { done, once, pages: sectionPages, actions: sectionActions };
 }
 
-/** Returns the links to the pages of a row's actions, and the buttons of actions without a page. */
+/** Returns the links to pages for a row's actions, and buttons for actions without a page. */
 function menuOf<Row extends { readonly id: string }, Services>(
   { nameOf, menu, rowActions = {} }: ObjectDefinition<Row, Services>,
   context: ObjectContext<Services>,
@@ -148,7 +148,7 @@ function menuOf<Row extends { readonly id: string }, Services>(
   };
 }
 
-/** Returns the list of an object, with its actions. */
+/** Returns an object's list and its actions. */
 async function listOf<Row extends { readonly id: string }, Services>(
   definition: ObjectDefinition<Row, Services>,
   context: ObjectContext<Services>,

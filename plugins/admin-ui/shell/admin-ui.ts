@@ -34,8 +34,8 @@ async function sendFailure(error: unknown, request: FastifyRequest, reply: Fasti
   // While the process drains, requests are rejected before the page headers are set.
   if (!reply.hasHeader('content-security-policy')) return sendError(error, request, reply);
   const { status, code, message, extra } = httpErrorOf(error, request);
-  // The project's own messages, including those for database failures, are written for users, unlike the framework's
-  // messages.
+  // Unlike the framework's messages, the project's own messages are written for users, including messages
+  // about database failures.
   const isForUsers = error instanceof HttpError || (status >= 500 && code !== 'internal');
   const text = isForUsers && status !== 404 ? message : failureTexts[status];
   reply.code(status).headers(extra.headers ?? {});
@@ -86,15 +86,15 @@ function withHelpers(engine: Engine): Engine {
   return engine;
 }
 
-/** The services that the admin UI needs. */
+/** Services required for the admin UI. */
 export interface AdminUiServices {
   readonly secrets: InstanceSecrets;
-  /** Functions that add the pages of each module, in navigation order. */
+  /** Functions that add each module's pages, in navigation order. */
   readonly pages: readonly ((app: FastifyInstance) => void)[];
 }
 
 /**
- * Maximum size of a form body, in bytes. The largest form is that of a profile with every action on hundreds of
+ * Maximum form body size, in bytes. The largest form is for a profile that grants every action on hundreds of
  * objects.
  */
 const formLimit = 64 * 1024;

@@ -3,16 +3,16 @@ import { isRowId } from '../../../engine/fields/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import { hashSecret } from '../../access/secrets/index.ts';
 
-/** Fields of a submitted form, by name. */
+/** A submitted form's fields, by name. */
 export type Form = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Returns the value of a form field, or the first of several values. */
+/** Returns a form field's value, or the first of several values. */
 export const field = (form: Form, name: string): string => {
   const value = form[name];
   return (typeof value === 'string' ? value : value?.[0]) ?? '';
 };
 
-/** Returns all values of a form field. */
+/** Returns all of a form field's values. */
 export const fields = (form: Form, name: string): readonly string[] => {
   const value = form[name];
   return value === undefined ? [] : typeof value === 'string' ? [value] : value;
@@ -34,12 +34,12 @@ export function safeNext(next: unknown): string {
     : '/setup';
 }
 
-/** Period for which submitted forms are stored, in milliseconds. No page with a form is valid for longer. */
+/** How long submitted forms are stored, in milliseconds. No page with a form stays valid for longer. */
 const retentionMs = 2 * 86_400_000;
 
 /**
- * Claims a form in its action's transaction, so that the action runs once even if the form is submitted several times
- * or to several nodes. A rollback releases the claim.
+ * Claims a form in its action's transaction, so that the action runs only once, even if the form is submitted
+ * several times or to several nodes. A rollback releases the claim.
  * @param form unguessable identity of a rendered form
  * @throws UserError if the form was already submitted
  */

@@ -11,7 +11,7 @@ interface NavigationEntry {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The pages of an organization's setup, in navigation order. */
+    /** The pages for an organization's setup, in navigation order. */
     setupSections: NavigationEntry[];
     /** Functions that return the resources that a member can list, in navigation order. Modules can add functions. */
     recordsOf: ((membership: Membership) => readonly NavigationEntry[])[];
@@ -35,7 +35,7 @@ export const recordEntries = (app: FastifyInstance, membership: Membership): Nav
  */
 const maxListed = 10;
 
-/** Returns an organization's navigation. @param current the name of the entry that the page belongs to */
+/** Returns an organization's navigation. @param current the name of the current page's entry */
 export function navigationOf(
   app: FastifyInstance,
   memberships: readonly Membership[],

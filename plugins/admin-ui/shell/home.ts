@@ -5,8 +5,8 @@ import { show } from './render.ts';
 import type { HomePage } from './views.ts';
 
 /**
- * Returns a module's lines for an organization's home page, which report issues that need attention, or that everything
- * is fine.
+ * Returns a module's lines for an organization's home page. They report issues that need attention, or
+ * confirm that everything is fine.
  */
 type HomeCheck = (admin: CurrentMember) => Promise<HomePage['lines']>;
 

@@ -13,7 +13,7 @@ export const parametersOf = ({ query }: FastifyRequest): Readonly<Record<string,
     }),
   );
 
-/** Returns the URL of a list with changed parameters. Undefined removes a parameter. */
+/** Returns a list's URL with changed parameters. An undefined value removes a parameter. */
 export function linkWithParameters(
   path: string,
   parameters: Readonly<Record<string, string>>,
@@ -27,7 +27,7 @@ export function linkWithParameters(
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** Returns the parameters as hidden fields, except those that the form already contains. */
+/** Returns the parameters as hidden fields, except for parameters that the form already contains. */
 export const hiddenParameters = (
   parameters: Readonly<Record<string, string>>,
   excluded: readonly string[],
@@ -36,9 +36,7 @@ export const hiddenParameters = (
     .filter(([name]) => !['done', 'at', 'page', ...excluded].includes(name))
     .map(([name, value]) => ({ name, value }));
 
-/**
- * Returns the URL of a list with the filter that a form added as `by` and `value`, or undefined if no filter was added.
- */
+/** Returns a list's URL with the filter submitted as `by` and `value`, or undefined without a filter. */
 export function filterLink(request: FastifyRequest, path: string): string | undefined {
   const parameters = new URLSearchParams(request.url.split('?')[1] ?? '');
   const [by, value] = [parameters.get('by'), parameters.get('value')];

@@ -7,54 +7,54 @@ import type { Form } from './form.ts';
 import type { ActionOutcome, SubmittedForm } from './section.ts';
 import type { AnyPage, ConfirmPage, DisplayValue, FormPage, HiddenField, TableRow } from './views.ts';
 
-/** The services that every object needs. */
+/** Services required for every object. */
 export interface ObjectServices {
   readonly database: Database;
 }
 
-/** The request for which a list is displayed. */
+/** A request to display a list. */
 export interface ListContext<Services> {
   readonly app: FastifyInstance;
   readonly services: Services;
   readonly request: FastifyRequest;
   readonly tables: Tables;
-  /** ID of the organization or user to which the rows belong. */
+  /** ID of the organization or user that the rows belong to. */
   readonly owner: string;
-  /** Returns the URL of a page below the list's URL, or of the list. */
+  /** Returns the URL of a page below the list's URL, or of the list if no page is specified. */
   readonly urlOf: (page?: string) => string;
 }
 
-/** The request for which an object is displayed or changed, by an administrator of its organization. */
+/** An administrator's request to display or change one of the organization's objects. */
 export interface ObjectContext<Services> extends ListContext<Services>, CurrentMember {
-  /** ID and slug of the organization. */
+  /** The organization's ID and slug. */
   readonly organization: string;
   readonly slug: string;
 }
 
-/** The request that runs an action. */
+/** A request to run an action. */
 interface ActionContext<Services> extends ObjectContext<Services> {
   readonly transact: SubmittedForm['transact'];
 }
 
-/** A view of a list. */
+/** A list view. */
 export interface ObjectView {
   readonly label: string;
-  /** SQL condition for the rows of the view. */
+  /** SQL condition for the view's rows. */
   readonly where?: string;
 }
 
-/** A filter of a list, which links set. */
+/** A list filter that links can set. */
 interface ObjectFilter<Context> {
   /** Returns the condition for a value, or undefined if the value is invalid. */
   readonly where: (value: string) => RawBuilder<unknown> | undefined;
-  /** Returns the label of the filter. */
+  /** Returns the filter's label. */
   readonly label: (value: string, context: Context) => Promise<string>;
 }
 
 /** A list that is searched, sorted and divided into pages by the database. */
 export interface ListDefinition<Row extends { readonly id: string }, Context> {
   readonly source: RowSource<Row>;
-  /** Plural within a sentence. */
+  /** Plural noun for the rows, as used within a sentence. */
   readonly plural: string;
   readonly columns: readonly {
     readonly title: string;
@@ -62,17 +62,17 @@ export interface ListDefinition<Row extends { readonly id: string }, Context> {
     /** SQL expression to sort by. If absent, the list cannot be sorted by this column. */
     readonly by?: string;
   }[];
-  /** Views by their value in the URL. The first one is the default. */
+  /** Views, keyed by their value in the URL. The first one is the default. */
   readonly views?: Readonly<Record<string, ObjectView>>;
   /** Parameter that selects the view. Default: `show`. */
   readonly viewParameter?: string;
   readonly filters?: Readonly<Record<string, ObjectFilter<Context>>>;
-  /** Whether pages continue after an ID instead of being numbered. For lists that are too long to be counted. */
+  /** Whether pages continue after an ID instead of being numbered, for lists that are too long to count. */
   readonly isUncounted?: true;
   /** Text shown if there are no rows. */
   readonly empty: string;
   readonly intro?: (context: Context) => string | undefined;
-  /** Links and buttons of a row, in addition to its actions. */
+  /** A row's links and buttons, in addition to its actions. */
   readonly menu?: (row: Row, context: Context) => Pick<TableRow, 'links' | 'buttons'>;
 }
 
@@ -84,15 +84,15 @@ export type ActionPage =
   | ({ readonly kind: 'confirm' } & Omit<ConfirmPage, Filled>)
   | (Extract<AnyPage, { readonly kind: 'home' }> & { readonly title: string });
 
-/** Something that administrators can do with a row, or with the object as a whole if `Row` is undefined. */
+/** An action that administrators can perform on a row, or on the whole object if `Row` is undefined. */
 export interface ObjectAction<Row, Services> {
-  /** Label of the link or button. */
+  /** Label for the link or button. */
   readonly label: string | ((row: Row) => string);
-  /** Beginning of the accessible name, which the name of the row follows. Default: the label. */
+  /** Start of the accessible name, followed by the row's name. Default: the label. */
   readonly phrase?: string;
-  /** Whether the action is offered for a row. Actions check their conditions again when they run. */
+  /** Whether the action is offered for a row. Actions recheck their conditions when they run. */
   readonly isOffered?: (row: Row, context: ObjectContext<Services>) => boolean;
-  /** The form or confirmation. An action that can be undone has none and runs directly. */
+  /** The form or confirmation. An action that can be undone does not need one and runs directly. */
   readonly page?: (
     context: ObjectContext<Services>,
     form: Form,
@@ -102,9 +102,9 @@ export interface ObjectAction<Row, Services> {
   readonly fields?: (row: Row, context: ObjectContext<Services>) => readonly HiddenField[];
   /** Whether a form runs the action only once, even if it is submitted twice. */
   readonly isOnce?: true;
-  /** Messages shown afterwards, by the code in `?done=`. `{}` is replaced by the name of the row. */
+  /** Messages shown afterwards, keyed by the code in `?done=`. `{}` is replaced with the row's name. */
   readonly done?: Readonly<Record<string, string>>;
-  /** Runs the action. Without an outcome, the list is shown with the action's message. */
+  /** Runs the action. If it returns no outcome, the list is shown with the action's message. */
   readonly run: (
     context: ActionContext<Services>,
     form: Form,
@@ -113,28 +113,28 @@ export interface ObjectAction<Row, Services> {
 }
 
 /**
- * An administrative object of an organization, for example API keys. Its list, forms and confirmations follow from its
- * definition. Only administrators can open its pages and run its actions.
+ * An organization's administrative object, for example API keys. Its list, forms and confirmations follow
+ * from its definition. Only administrators can open its pages and run its actions.
  */
 export interface ObjectDefinition<Row extends { readonly id: string }, Services>
   extends ListDefinition<Row, ObjectContext<Services>> {
   /** Name in the URL. */
   readonly name: string;
-  /** Plural, as a title. */
+  /** Plural noun, as a title. */
   readonly title: string;
   /** Returns the message for a row that does not exist. */
   readonly missing: (id: string) => string;
-  /** Returns the name of a row in messages. */
+  /** Returns a row's name for messages. */
   readonly nameOf: (row: Row) => string;
-  /** Pages about a row, by the last segment of their URL. */
+  /** Pages about a row, keyed by the last segment of their URL. */
   readonly pages?: Readonly<
     Record<
       string,
       (context: ObjectContext<Services>, row: Row) => Promise<AnyPage & { readonly title: string }>
     >
   >;
-  /** Actions by the last segment of their URL. The first one is the primary action, if it has a page. */
+  /** Actions, keyed by the last segment of their URL. The first is the primary action if it has a page. */
   readonly actions?: Readonly<Record<string, ObjectAction<undefined, Services>>>;
-  /** Actions on a row, in the order of its menu. */
+  /** Actions on a row, in menu order. */
   readonly rowActions?: Readonly<Record<string, ObjectAction<Row, Services>>>;
 }

@@ -6,10 +6,10 @@ import { membershipsOf } from './access.ts';
 import { navigationOf } from './frame.ts';
 import { type AnyPage, type Input, type ListView, viewOf } from './views.ts';
 
-/** The data of a view. */
+/** Data for a view. */
 export type ViewData = Readonly<Record<string, unknown>>;
 
-/** The subject of an action, with its name for the message and its ID to highlight its row. */
+/** An action's subject: its name is shown in the message, and its ID identifies the row to highlight. */
 export interface Subject {
   readonly name?: string;
   readonly id?: string;
@@ -17,7 +17,7 @@ export interface Subject {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Messages shown after an action, by the code in `?done=`. `{}` is replaced by the name of the subject. */
+    /** Messages shown after an action, keyed by `?done=` code. `{}` is replaced with the subject's name. */
     doneTexts: Map<string, string>;
   }
 }
@@ -27,10 +27,10 @@ export function addDoneTexts(app: FastifyInstance, texts: Readonly<Record<string
   for (const [code, text] of Object.entries(texts)) app.doneTexts.set(code, text);
 }
 
-/** Cookie that carries the subject of an action to the next page, because names must not appear in URLs. */
+/** Cookie that carries an action's subject to the next page, because names must not appear in URLs. */
 const subjectCookie = 'crm_done';
 
-/** Redirects to a page with the message about an action. @param url includes the list's filters */
+/** Redirects to a page with the message about an action. @param url includes any list filters */
 export function redirectDone(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -48,7 +48,7 @@ export function redirectDone(
   return reply.redirect(`${url}${url.includes('?') ? '&' : '?'}done=${code}`, 303);
 }
 
-/** Returns the subject of the last action, and clears it. */
+/** Returns the last action's subject, and clears it. */
 function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   const text = request.cookies[subjectCookie];
   if (text === undefined) return {};
@@ -61,18 +61,18 @@ function consumeSubject(request: FastifyRequest, reply: FastifyReply): Subject {
   }
 }
 
-/** Returns a query string from a form, or an empty string if it is invalid. */
+/** Returns the query string in a form, or an empty string if it is invalid. */
 export const returnQuery = (text: unknown): string =>
   typeof text === 'string' && /^[\w\-.~%=&+*!'(),:@[\]]{0,4000}$/.test(text) ? text : '';
 
-/** Returns the request's query string without the parameters that apply to one view of the page. */
+/** Returns the request's query string without the parameters that apply to only one page view. */
 function persistentQuery({ url }: FastifyRequest): string {
   const parameters = new URLSearchParams(url.split('?')[1] ?? '');
   for (const name of ['done', 'at']) parameters.delete(name);
   return returnQuery(String(parameters));
 }
 
-/** Renders a view with the data common to all pages. @param view the path of the view */
+/** Renders a view with the data common to all pages. @param view the view's path */
 export async function render(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -92,7 +92,7 @@ export async function render(
   reply.header('content-type', 'text/html; charset=utf-8');
   return reply.viewAsync(relative(projectFolder, view), {
     csrf,
-    // The name is user input, so the view escapes it separately from the text.
+    // The name is user input, so the view escapes it separately from the message.
     notice: text && {
       before: text.split('{}')[0],
       name: text.includes('{}') ? (name ?? 'It') : '',
@@ -128,14 +128,14 @@ export function show(
   });
 }
 
-/** Returns data for templates in addition to the page's own. */
+/** Returns data for templates in addition to the page's own data. */
 function dataFor(page: AnyPage, request: FastifyRequest): ViewData {
   if (page.kind === 'list') return listData(page, request);
   if (page.kind === 'form' || page.kind === 'confirm') return { inputs: inputData(page.inputs ?? []) };
   return {};
 }
 
-/** Sets the focus to the first invalid field or, if all are valid, to the field that requests the focus. */
+/** Focuses the first invalid field or, if all fields are valid, the field that requests the focus. */
 function inputData(inputs: readonly Input[]) {
   const first = inputs.find(({ error }) => error !== undefined);
   return inputs.map((input) => ({
@@ -145,7 +145,7 @@ function inputData(inputs: readonly Input[]) {
   }));
 }
 
-/** Returns the data of a list for the template, in addition to its own. */
+/** Returns a list's data for the template, in addition to the list's own data. */
 export function listData({ columns, rows }: ListView, request: FastifyRequest): ViewData {
   // After an action, users return to the page on which they started it.
   const at = persistentQuery(request);

@@ -5,16 +5,16 @@ import { hiddenParameters, linkWithParameters, parametersOf, rowsPerPage } from 
 import type { ListContext, ListDefinition, ObjectView } from './object.ts';
 import type { Link, ListView } from './views.ts';
 
-/** The parts of a list from which its statements are built. */
+/** The parts of a list that are needed to build its statements. */
 export interface ListSpecification {
   readonly source: RowSource<{ readonly id: string }>;
   readonly views: Readonly<Record<string, ObjectView>>;
   readonly viewParameter: string;
-  /** SQL expressions to sort by, by the title of their column. */
+  /** SQL expressions to sort by, keyed by column title. */
   readonly sorts: Readonly<Record<string, string>>;
 }
 
-/** Returns the parts of a list from which its statements are built. */
+/** Returns the parts of a list that are needed to build its statements. */
 export const specificationOf = <Row extends { readonly id: string }, Context>({
   source,
   views = {},
@@ -27,10 +27,10 @@ export const specificationOf = <Row extends { readonly id: string }, Context>({
   sorts: Object.fromEntries(columns.flatMap(({ title, by }) => (by === undefined ? [] : [[title, by]]))),
 });
 
-/** Number of characters of a search text that are used. */
+/** Maximum number of search-string characters to use. */
 const maxSearchLength = 200;
 
-/** Returns the page of a list that the request selects. @param create the link to create a row */
+/** Returns the list page that a request selects. @param create the link for creating a row */
 export async function rowList<Row extends { readonly id: string }, Context extends ListContext<unknown>>(
   definition: ListDefinition<Row, Context>,
   context: Context,

@@ -10,47 +10,45 @@ import type { AnyPage, ListView } from './views.ts';
 
 /** A form submitted by an administrator. */
 export interface SubmittedForm extends CurrentMember {
-  /** Runs the form's work in a transaction. For actions in `once`, the form is claimed first. */
+  /** Runs a function in a transaction. For actions in `once`, the form is claimed first. */
   readonly transact: <T>(work: (tables: Tables) => Promise<T>) => Promise<T>;
 }
 
 /**
- * The result of an action, which is a redirect to a page or to the list with a message, or the list with data shown
- * once.
+ * The result of an action: a redirect to a page, a redirect to the list with a message, or the list with data
+ * that is shown only once.
  */
 export type ActionOutcome =
   | { readonly to: string }
   | ({ readonly done: string } & Subject)
   | { readonly view: ViewData };
 
-/** Input of a page, which consists of its query parameters or of the form submitted to it. */
+/** A page's input: its query parameters, or the form submitted to it. */
 interface PageInput {
   readonly form: Form;
   readonly request: FastifyRequest;
-  /** The URL to return to, which is the list's URL with its previous query string. */
+  /** The URL to return to: the list's URL with its previous query string. */
   readonly back: string;
 }
 
 /**
- * A section of an organization's setup, with its list, the pages for its actions, and the actions by the last segment
- * of their URL.
+ * A section of an organization's setup: its list, its actions keyed by the last segment of their URL, and
+ * their pages.
  */
 export interface Section {
   readonly name: string;
   readonly title: string;
-  /** Messages shown after an action, by the code in `?done=`. The text never comes from the URL. */
+  /** Messages shown after an action, keyed by the code in `?done=`. The message never comes from the URL. */
   readonly done?: Readonly<Record<string, string>>;
   readonly load: (admin: CurrentMember, request: FastifyRequest) => Promise<ListView>;
   /**
-   * Pages by the last segment of their URL. Each is the form or confirmation page for the action with that name, or a
-   * record's page.
+   * Pages, keyed by the last segment of their URL. Each is the form or confirmation page for the action with
+   * that name, or a record's page.
    */
   readonly pages?: Readonly<
     Record<string, (admin: CurrentMember, input: PageInput) => Promise<AnyPage & { title: string }>>
   >;
-  /**
-   * Actions that run once per form, even if the form is submitted twice by a reload or a double click, or to two nodes.
-   */
+  /** Actions that run only once per form, even if the form is resubmitted or sent to two nodes. */
   readonly once?: readonly string[];
   readonly actions: Readonly<
     Record<string, (sender: SubmittedForm, form: Form, request: FastifyRequest) => Promise<ActionOutcome>>
@@ -130,7 +128,7 @@ export function section(
       const admin = adminOf(app, request);
       const form = (request.body ?? {}) as Form;
       try {
-        // All forms of a page share one token, so the action and the ID are part of the form's identity.
+        // All forms on a page share one token, so the action and the ID are part of the form's identity.
         const formIdentity = `${field(form, '_csrf')} ${name}/${action} ${field(form, 'id')}`;
         const transact: SubmittedForm['transact'] = (work) =>
           transaction(database, async (tables) => {
@@ -149,7 +147,7 @@ export function section(
         try {
           return await showPage(admin, action, [request, reply], form, problem);
         } catch (cause) {
-          // The subject of the page no longer exists.
+          // The page's subject no longer exists.
           if (!(cause instanceof UserError)) throw cause;
           return showList(admin, request, reply, problem);
         }
@@ -164,7 +162,7 @@ export function section(
   }
 }
 
-/** Redirects a GET of a form's URL, for example after a reload, to the form's page. */
+/** Redirects a GET request for a form's URL, for example after a reload, to the form's page. */
 export function redirectGetToForm(
   app: FastifyInstance,
   url: string,

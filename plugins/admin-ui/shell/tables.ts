@@ -17,5 +17,5 @@ const sentForms = defineTable(
   { indexes: [{ name: 'crm_sent_forms_sent_at', properties: ['sent_at'] }] },
 );
 
-/** Submitted forms, stored so that each form is processed once. */
+/** Submitted forms, stored so that each form is processed only once. */
 export const adminUiTables = [sentForms];

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-/** A URL with its link text. */
+/** A URL and its link text. */
 export interface Link {
   readonly label: string;
   readonly href: string;
@@ -19,18 +19,18 @@ export interface HiddenField {
 export interface DisplayValue {
   readonly text?: string | null;
   readonly time?: Date | string | null;
-  /** URL that the text links to. */
+  /** URL to which the text links. */
   readonly href?: string;
   /** A value that users copy or compare, displayed in a monospaced font. */
   readonly code?: string;
-  /** Status of the value. The text repeats it, because color alone is not accessible. */
+  /** The value's status. The text repeats it, because color alone is not accessible. */
   readonly state?: 'good' | 'bad' | 'quiet';
   readonly numeric?: boolean;
   /** A second line below the value, in a muted style. */
   readonly below?: string | null;
 }
 
-/** A button in a row for an action that can be undone and therefore has no page of its own. */
+/** A button in a row. Its action can be undone and therefore does not need its own page. */
 interface Button {
   readonly label: string;
   readonly name: string;
@@ -38,7 +38,7 @@ interface Button {
   readonly fields: readonly HiddenField[];
 }
 
-/** A row of a list. */
+/** A row in a list. */
 export interface TableRow {
   readonly id: string;
   readonly cells: readonly DisplayValue[];
@@ -46,7 +46,7 @@ export interface TableRow {
   readonly buttons?: readonly Button[];
 }
 
-/** A column of a list. */
+/** A column in a list. */
 interface TableColumn {
   readonly title: string;
   /** URL of the same list, sorted by this column. */
@@ -63,7 +63,7 @@ export interface Chip extends Link {
   readonly isRemoved?: boolean;
 }
 
-/** A newly created secret, shown once. */
+/** A newly created secret, shown only once. */
 export interface SecretNotice {
   readonly title: string;
   readonly text: string;
@@ -92,7 +92,7 @@ export interface Input {
     | 'file'
     | 'grants'
     | 'checkboxes'
-    /** A displayed value that is not submitted. */
+    /** A value that is displayed but not submitted. */
     | 'fixed';
   readonly name: string;
   readonly label: string;
@@ -109,7 +109,7 @@ export interface Input {
     readonly label: string;
     readonly selected?: boolean;
   }[];
-  /** The grants matrix, which consists of the actions and, for each object, whether each action is granted. */
+  /** The grants matrix: the actions and, for each object, whether each action is granted. */
   readonly actions?: readonly string[];
   readonly objects?: readonly {
     readonly label: string;
@@ -127,11 +127,11 @@ interface Page {
   readonly title: string;
   /** The parent page. */
   readonly above?: Link;
-  /** The primary action of the page. */
+  /** The page's primary action. */
   readonly primary?: Link | undefined;
   readonly problem?: string;
   readonly intro?: string | undefined;
-  /** Number of seconds after which the browser reloads the page. Set for pages that show work in progress. */
+  /** Number of seconds after which the browser reloads the page, for pages that show work in progress. */
   readonly refreshSeconds?: number;
 }
 
@@ -200,12 +200,12 @@ export interface FormPage extends Page {
   readonly hidden?: readonly HiddenField[];
   readonly inputs: readonly Input[];
   readonly submit: string;
-  /** Additional submit buttons, by the value of `step`. */
+  /** Additional submit buttons, each with its `step` value. */
   readonly also?: readonly { readonly label: string; readonly value: string }[];
   readonly cancel: string;
   readonly hasFile?: boolean;
   readonly danger?: Link | undefined;
-  /** Lines of a report about the previous submission. */
+  /** Report lines about the previous submission. */
   readonly report?: readonly string[];
 }
 
@@ -213,7 +213,7 @@ export interface FormPage extends Page {
 export interface ConfirmPage extends Page {
   readonly action: string;
   readonly hidden: readonly HiddenField[];
-  /** The consequences of the action. */
+  /** The action's consequences. */
   readonly consequence: string;
   readonly values?: readonly { readonly label: string; readonly before: string; readonly after: string }[];
   readonly inputs?: readonly Input[];
@@ -233,7 +233,7 @@ export interface HomePage extends Page {
   readonly groups?: readonly { readonly title: string; readonly links: readonly Link[] }[];
 }
 
-/** The data of each kind of page. */
+/** Data for each kind of page. */
 interface Pages {
   readonly list: ListView;
   readonly record: RecordPage;
@@ -247,21 +247,21 @@ export type AnyPage = { [Kind in keyof Pages]: { readonly kind: Kind } & Pages[K
 
 const folder = join(import.meta.dirname, 'views');
 
-/** Returns the path of the template for a kind of page. */
+/** Returns the template path for a kind of page. */
 export const viewOf = (kind: keyof Pages): string => join(folder, `${kind}.hbs`);
 
-/** The partial templates by name, each from its own file in `parts/`. */
+/** The partial templates with their names, each from its own file in `parts/`. */
 export const partials: readonly (readonly [name: string, text: string])[] = readdirSync(
   join(folder, 'parts'),
 ).map((file) => [basename(file, '.hbs'), readFileSync(join(folder, 'parts', file), 'utf8').trimEnd()]);
 
-/** Returns a function that resolves the name of a Handlebars view in a module's folder to its path. */
+/** Returns a function that resolves a view name to the path of the Handlebars file in a module's folder. */
 export const viewsIn =
   (folder: string) =>
   (name: string): string =>
     join(folder, `${name}.hbs`);
 
-/** Returns the input for a new item's name. The input receives the focus. */
+/** Returns the input field for a new item's name. The field receives the focus. */
 export const nameInput = (value: string, help: string): Input => ({
   kind: 'line',
   name: 'name',

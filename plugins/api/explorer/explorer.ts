@@ -10,8 +10,8 @@ const firstSteps = `**To try it, paste an API key** under *Authentication*, open
 The OpenAPI document for programs and code generators is [\`/docs/openapi.json\`](/docs/openapi.json).`;
 
 /**
- * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter that has a known value, for
- * example the first value of an enumeration. An empty example prevents this for optional parameters.
+ * Adapts the OpenAPI document for the explorer. By default, Scalar sends every parameter for which it knows a
+ * value, for example the first value of an enum. An empty example prevents this for optional parameters.
  */
 function explorerDocument(document: JsonSchema): JsonSchema {
   const { info, components } = document as { readonly info: JsonSchema; readonly components: JsonSchema };
@@ -61,7 +61,7 @@ new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true });
 `;
 
-/** Options of the API documentation. */
+/** Options for the API documentation. */
 export interface DocumentationOptions {
   /** Builds the OpenAPI document. */
   readonly description: () => Promise<JsonSchema>;
@@ -72,7 +72,7 @@ export async function documentation(
   app: FastifyInstance,
   { description }: DocumentationOptions,
 ): Promise<void> {
-  /** Serves a document. Builds the document on the first request, because many processes never receive one. */
+  /** Serves a document. It is built on the first request, because many processes never receive one. */
   const serve = (path: string, build: () => Promise<JsonSchema>) => {
     let document: Promise<SharedFile> | undefined;
     app.get(path, async (request, reply) => {
@@ -85,7 +85,7 @@ export async function documentation(
   serve(explorerDocumentPath, async () => explorerDocument(await description()));
 
   let rendered: ReturnType<typeof renderExplorer> | undefined;
-  // Rendered on the first request, and again after a failure.
+  // Rendered on the first request, and re-rendered after a failure.
   const explorer = () => {
     rendered ??= renderExplorer(app).catch((cause) => {
       rendered = undefined;
@@ -114,7 +114,7 @@ export async function documentation(
     rejectOtherMethods(app, url, ['GET', 'HEAD']);
 }
 
-/** Sends a file in response to a request. */
+/** Responds to a request with a file. */
 type SharedFile = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
 /** Returns a function that sends bytes with an entity tag, or 304 if the client already has them. */
@@ -122,7 +122,7 @@ function sharedFile(app: FastifyInstance, bytes: Buffer): SharedFile {
   const body = app.sharedBody(bytes);
   const tag = `"${createHash('sha256').update(bytes).digest('base64url')}"`;
   return (request, reply) => {
-    // A weak tag, because compressed bodies differ.
+    // The tag is weak, because compressed bodies differ.
     reply.header('etag', `W/${tag}`);
     const ifNoneMatch = request.headers['if-none-match'];
     if (ifNoneMatch === undefined || !(ifNoneMatch.trim() === '*' || ifNoneMatch.includes(tag)))
@@ -148,7 +148,7 @@ async function renderExplorer(app: FastifyInstance) {
   };
 }
 
-/** Returns a policy that allows scripts from this instance and, by its hash, the page's inline script. */
+/** Returns a policy that allows scripts from this instance, and the page's inline script by its hash. */
 function contentSecurityPolicy(page: string): string {
   const inline = [...page.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(
     ([, source = '']) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`,

@@ -14,8 +14,8 @@ export const explorerDocumentPath = '/docs/explorer.json';
 export const scriptPath = '/docs/js/scalar.js';
 
 /**
- * Folder that contains Scalar's page and script, rendered when the package is built. Absent in a clone of the
- * repository.
+ * Folder that contains Scalar's page and script, rendered when the package is built. Absent in a repository
+ * clone.
  */
 const renderedFolder = join(import.meta.dirname, 'rendered');
 
@@ -41,7 +41,7 @@ export function renderInWorker(): Promise<RenderedExplorer> {
 
 /**
  * Increases the contrast of Scalar's small text. On narrow screens, moves a button that covers the request
- * URL and shows the response above the parameters.
+ * URL, and shows the response above the parameters.
  */
 const styles = `
 .light-mode {

@@ -1,4 +1,4 @@
-// Idempotency: deletes stored responses to requests with an Idempotency-Key after a day.
+// Idempotency: deletes stored responses to requests with an idempotency key after one day.
 // May import engine.
 
 import { sql } from 'kysely';

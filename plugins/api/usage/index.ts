@@ -32,7 +32,7 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
     (entries) => store(tables, [...entries.values()]),
   );
   let day = 0;
-  /** Names recorded today, by API key and resource. */
+  /** Names recorded today, keyed by API key and resource. */
   let recordedNames = new Map<string, Set<string>>();
   return ({ kind, actor, organization }, resource, names) => {
     if (kind !== 'key' || actor === null) return;
@@ -56,10 +56,10 @@ function recorder(app: FastifyInstance, tables: Tables): FastifyInstance['namesS
   };
 }
 
-/** One use of a name by an API key. */
+/** An API key's use of a name. */
 type Use = readonly [organization: string, key: string, resource: string, name: string];
 
-/** Writes the time of the last use for each name. */
+/** Stores when each name was last used. */
 async function store(tables: Tables, uses: readonly Use[]): Promise<void> {
   const column = (position: number) => uses.map((use) => use[position]);
   await sql`

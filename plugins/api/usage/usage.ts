@@ -17,7 +17,7 @@ export interface KeyUsage extends UsedName {
   readonly organization: string;
   /** The key's name, followed by the key's last four characters. */
   readonly key: string;
-  /** Date of the last use. */
+  /** Date of last use. */
   readonly lastUsed: string;
 }
 

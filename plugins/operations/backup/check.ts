@@ -5,7 +5,8 @@ import { backupFailure, lastBackups } from './runs.ts';
 import type { BackupSettings } from './schedule.ts';
 
 /**
- * Reports a backup that failed or is late. If no backups are scheduled, the instance may be backed up in another way.
+ * Reports a backup that failed or is late. If no backups are scheduled, the instance may be backed up by
+ * other means.
  */
 export const backupCheck: DoctorCheck<{
   readonly database: Database;

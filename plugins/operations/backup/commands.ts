@@ -186,7 +186,7 @@ async function readManifest(
   return { manifest: JSON.parse(batch[0] ?? '') as Manifest, allLines: replay() };
 }
 
-/** Adds a file's name to messages of errors that occur while reading it. */
+/** Adds a file's name to the messages of errors that occur while the file is read. */
 const withFileName = <T>(file: string, work: Promise<T>): Promise<T> =>
   work.catch((cause: unknown) => {
     throw cause instanceof UserError && cause.message.startsWith('it ')

@@ -17,17 +17,17 @@ import {
 } from './file.ts';
 import { backupColumns, backupSequences, removeTimeouts, rowsOf, run } from './rows.ts';
 
-/** Configuration of backups. */
+/** Configuration for backups. */
 export type BackupConfig = DatabaseConfig & SecretsConfig;
 
 /** Tables that describe files on one machine and are therefore not backed up. */
 const excludedTables: readonly string[] = ['crm_backups'];
 
-/** Returns the names of the tables in a backup of a database with these migrations. */
+/** Returns the names of the tables that a backup contains, for a database with these migrations. */
 export const tablesIn = (config: DatabaseConfig, migrations: readonly string[]): string[] =>
   tablesAfter(config, migrations).filter((name) => !excludedTables.includes(name));
 
-/** Returns identifiers for the instance's secrets that do not reveal the secrets. */
+/** Returns identifiers for the instance's secrets that do not reveal them. */
 export const fingerprints = (config: SecretsConfig): string[] =>
   instanceSecrets(config)
     .keys('names of secrets in backups')
@@ -35,7 +35,7 @@ export const fingerprints = (config: SecretsConfig): string[] =>
 
 /**
  * Reads a consistent snapshot of the whole database while other processes continue to write.
- * @param work receives the lines of the backup, which it must read to the end
+ * @param work receives the backup's lines and must read them to the end
  * @throws UserError if a migration is unfinished
  */
 export async function withDump<T>(
@@ -81,7 +81,8 @@ async function* dumpLines(tables: Tables, manifest: Manifest): BackupLines {
   }
   const sequences: Record<string, readonly [string, boolean]> = {};
   const names = manifest.tables.map(({ name }) => name);
-  // Sequences are read after the rows, so that values assigned during the dump are not assigned again after a restore.
+  // Sequences are read after the rows, so that values assigned during the dump are not reassigned after a
+  // restore.
   for (const [column, sequence] of await backupSequences(tables, names)) {
     const [state] = await run<{ last: string; used: boolean }>(
       tables,
@@ -93,10 +94,10 @@ async function* dumpLines(tables: Tables, manifest: Manifest): BackupLines {
   yield [JSON.stringify(end)];
 }
 
-/** A model without tables, for statements that name their tables themselves. */
+/** A model without tables, for statements in which the tables are named explicitly. */
 export const noModel = { resources: [], tables: [] } as const;
 
-/** Age, in milliseconds, from which a folder counts as abandoned by a process that has exited. */
+/** Age at which a folder is assumed to have been abandoned by a process that has exited, in milliseconds. */
 const abandonedMs = 86_400_000;
 
 /**
@@ -121,7 +122,8 @@ export async function withSnapshot<T>(
 }
 
 /**
- * Creates the error for a disk that is too full for a copy of the database. The message states the required space.
+ * Creates the error for a disk with too little space for a copy of the database. The message states the
+ * required space.
  */
 function diskFullError(dataFolder: string): UserError {
   const cluster = join(dataFolder, 'pgdata');

@@ -24,7 +24,7 @@ export interface Manifest {
   /** Names of the migrations applied to the database. */
   readonly migrations: readonly string[];
   /**
-   * Identifiers for the instance's secrets, which do not reveal the secrets. Encrypted values can be decrypted only
+   * Identifiers for the instance's secrets that do not reveal them. Encrypted values can be decrypted only
    * with one of these secrets.
    */
   readonly secrets: readonly string[];
@@ -33,7 +33,7 @@ export interface Manifest {
   readonly tables: readonly StoredTable[];
 }
 
-/** Number of rows in a table, and a digest that does not depend on their order. */
+/** A table's row count, and a digest that does not depend on the order of the rows. */
 export interface Count {
   readonly rows: number;
   readonly digest: string;
@@ -53,21 +53,21 @@ export interface BackupEnd {
   };
 }
 
-/** The lines of a backup, in batches: the manifest, the name and rows of each table, and the end. */
+/** A backup's lines, in batches: the manifest, each table's name and rows, and the end. */
 export type BackupLines = AsyncIterable<readonly string[]>;
 
-/** Returns the line that precedes the rows of a table. */
+/** Returns the line that precedes a table's rows. */
 export const tableLine = (table: string): string => JSON.stringify({ table });
 
-/** Counts rows and adds up their digests. */
+/** Counts rows and sums their digests. */
 export class Counter {
   #rows = 0;
   #sum = 0n;
 
   add(row: string): void {
     this.#rows++;
-    // A sum of 128-bit hashes does not depend on the order, and two equal rows do not cancel each other out, as they
-    // would with XOR.
+    // The sum of the 128-bit hashes does not depend on their order, and two equal rows do not cancel each
+    // other out, as they would with XOR.
     this.#sum += BigInt(`0x${hash('sha256', row, 'hex').slice(0, 32)}`);
   }
 
@@ -80,7 +80,7 @@ export class Counter {
 export const incompleteBackup = (reason: string): UserError =>
   new UserError(`it is not a complete backup: ${reason}`);
 
-/** Parses the manifest in the first line. @throws UserError if the line is not a manifest or has another format */
+/** Parses the manifest in the first line. @throws UserError if it is invalid or has another version */
 export function parseManifest(line: string): Manifest {
   const manifest = parseLine(line) as Partial<Manifest> | null;
   const version = manifest?.crm_backup;
@@ -103,20 +103,20 @@ export function parseLine(line: string): unknown {
   }
 }
 
-/** Compression level. Level 6 takes twice as long and saves only 5 %. */
+/** Compression level. Level 6 takes twice as long and saves only 5%. */
 const level = 3;
-/** Prefix and suffix added to a file's name until the file is complete. */
+/** Prefix and suffix added to the file name until the file is complete. */
 const partialName = { prefix: '.', suffix: '.partial' } as const;
 /** Error codes returned by file systems without hard links, for example some network storage. */
 const noLinkCodes = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
- * Writes a backup to a new file that only its owner can read. The file gets its final name once it is complete and on
- * disk.
- * @param write receives a function that saves lines
+ * Writes a backup to a new file that only its owner can read. The file gets its final name once it is
+ * complete and on disk.
+ * @param write receives a function that writes lines
  * @param check receives the path of the complete file before it gets its final name
  * @returns the size in bytes
- * @throws UserError if the name already exists or the file cannot be written; no incomplete file is left behind
+ * @throws UserError if the file already exists or cannot be written; no incomplete file is left behind
  */
 export async function writeBackup(
   file: string,
@@ -165,7 +165,7 @@ async function* batchTexts(lines: BackupLines): AsyncGenerator<string> {
 
 const newline = 0x0a;
 
-/** Reads the lines of a backup file. @throws UserError if the file cannot be read or is damaged */
+/** Reads a backup file's lines. @throws UserError if the file cannot be read or is damaged */
 export async function* linesOf(file: string): BackupLines {
   let rest: Buffer = Buffer.alloc(0);
   try {

@@ -24,18 +24,18 @@ import { compare, verifyBackup } from './walk.ts';
 /** Configuration required for a restore. */
 export type RestoreConfig = BackupConfig & AuditConfig;
 
-/** Options that determine which credentials from the time of the backup remain valid. */
+/** Options that determine which credentials in the backup remain valid. */
 export interface RestoreOptions {
   readonly keys: 'disable' | 'keep';
   /** Whether sessions, reset links and open invitations are invalidated or kept. */
   readonly logins: 'end' | 'keep';
 }
 
-/** Result of a restore. */
+/** A restore's result. */
 export interface RestoreResult {
   readonly tables: number;
   readonly rows: number;
-  /** Names of migrations newer than the backup, which the restore applied. */
+  /** Names of the migrations newer than the backup that the restore applied. */
   readonly migrated: readonly string[];
   readonly ended: { readonly keys: number; readonly sessions: number; readonly invites: number };
   /** Messages to show to the operator. */
@@ -43,8 +43,9 @@ export interface RestoreResult {
 }
 
 /**
- * Restores a backup into an empty database and compares every row. Restores either the whole backup or nothing.
- * @param open opens the lines of the backup
+ * Restores a backup into an empty database and compares every row. Restores either the whole backup or
+ * nothing.
+ * @param open opens the backup and returns its lines
  * @throws UserError if the database is not empty, or the backup is incomplete or has unknown migrations
  */
 export async function restoreInto(
@@ -105,7 +106,7 @@ async function assertRestorable(
   }
 }
 
-/** Checks that tables are empty. @throws UserError if one of them has rows */
+/** Checks that tables are empty. @throws UserError if any table has rows */
 async function assertEmpty(tables: Tables, names: readonly string[]): Promise<void> {
   const { rows } = await sql<{ name: string }>`
     select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
@@ -126,7 +127,7 @@ interface ForeignKey {
   readonly definition: string;
 }
 
-/** Loads all rows in a transaction and compares them with the backup. @returns the number of rows */
+/** Loads all rows in a transaction and compares them with the backup. @returns the number of loaded rows */
 async function load(tables: Tables, config: RestoreConfig, open: () => BackupLines): Promise<number> {
   await removeTimeouts(tables);
   let keys: ForeignKey[] = [];
@@ -169,7 +170,7 @@ async function load(tables: Tables, config: RestoreConfig, open: () => BackupLin
 }
 
 /**
- * Drops foreign keys, so that rows can be loaded in any order.
+ * Drops foreign keys so that rows can be loaded in any order.
  * @returns the foreign keys, which the caller must recreate
  */
 async function dropForeignKeys(tables: Tables, names: readonly string[]): Promise<ForeignKey[]> {

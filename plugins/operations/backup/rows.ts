@@ -3,15 +3,15 @@ import { quote } from '../../../engine/sql/index.ts';
 import type { Tables } from '../../../engine/tables/index.ts';
 import type { BackupLines, StoredTable } from './file.ts';
 
-/** Approximate size of a batch of rows in bytes, and maximum number of rows in it. */
+/** Approximate size of a batch in bytes, and maximum number of rows in a batch. */
 const [batchBytes, batchRows] = [512 * 1024, 5000];
 
-/** Runs a statement with text parameters in a transaction. @returns the rows */
+/** Runs a statement with string parameters in a transaction. @returns the rows */
 export const run = async <Row>(tables: Tables, text: string, ...values: readonly string[]): Promise<Row[]> =>
   (await tables.executeQuery<Row>(CompiledQuery.raw(text, [...values]))).rows;
 
 /**
- * Removes the timeouts of a transaction, and sets output formats so that a value has the same text representation
+ * Removes a transaction's timeouts, and sets output formats so that a value has the same text representation
  * wherever it is read or written.
  */
 export async function removeTimeouts(tables: Tables): Promise<void> {
@@ -27,7 +27,7 @@ export async function removeTimeouts(tables: Tables): Promise<void> {
   for (const setting of settings) await run(tables, `set local ${setting}`);
 }
 
-/** Returns the columns of tables, sorted by name. Generated columns are excluded. */
+/** Returns the columns of these tables, sorted by name. Generated columns are excluded. */
 export async function backupColumns(tables: Tables, names: readonly string[]): Promise<StoredTable[]> {
   const { rows } = await sql<{ table: string; name: string; type: string }>`
     select c.relname::text as table, a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type
@@ -41,7 +41,7 @@ export async function backupColumns(tables: Tables, names: readonly string[]): P
   }));
 }
 
-/** Yields the rows of a table in batches. Each row is a JSON array that contains its values as strings. */
+/** Yields a table's rows in batches. Each row is a JSON array that contains its values as strings. */
 export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): BackupLines {
   const values = columns.map(([column]) => `${quote(column)}::text`).join(', ');
   await run(
@@ -58,7 +58,7 @@ export async function* rowsOf(tables: Tables, { name, columns }: StoredTable): B
   await run(tables, 'close crm_rows');
 }
 
-/** Inserts rows in the format of {@link rowsOf}. */
+/** Inserts rows in the format that {@link rowsOf} yields. */
 export async function insertRows(
   tables: Tables,
   { name, columns }: StoredTable,

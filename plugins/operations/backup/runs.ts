@@ -15,9 +15,7 @@ interface BackupRun {
 /** How long records of backup runs are stored, in days. */
 const retentionDays = 90;
 
-/**
- * Returns the last successful backup and the last finished one. Each is undefined if no such backup exists.
- */
+/** Returns the last successful backup and the last finished backup, each undefined if missing. */
 export async function lastBackups(
   tables: Tables,
 ): Promise<{ readonly lastSuccess: BackupRun | undefined; readonly lastRun: BackupRun | undefined }> {
@@ -87,7 +85,7 @@ export async function recordRun(
   try {
     bytes = await create();
   } catch (cause) {
-    // If the database itself failed, the outcome cannot be recorded. The caller reports the error.
+    // If the database has failed, the outcome cannot be recorded. The caller reports the error.
     await finish({ error: reasonOf(cause) }).catch(() => {});
     throw cause;
   }
@@ -95,7 +93,7 @@ export async function recordRun(
   return bytes;
 }
 
-/** Returns the reason a backup failed. The text does not contain any data from the database. */
+/** Returns the reason a backup failed. It does not contain any data from the database. */
 export const reasonOf = (cause: unknown): string =>
   cause instanceof UserError
     ? cause.message

@@ -10,7 +10,7 @@ import { type BackupLines, linesOf, writeBackup } from './file.ts';
 import { reasonOf, recordRun } from './runs.ts';
 import { verifyBackup } from './walk.ts';
 
-/** Schedule and retention of backups (`backups` in config.yaml). */
+/** Backup schedule and retention (`backups` in config.yaml). */
 export interface BackupSettings {
   /** Folder for scheduled backups. If it is an empty string, no backups are scheduled. */
   readonly folder: string;
@@ -20,21 +20,21 @@ export interface BackupSettings {
   readonly keep_days: number;
 }
 
-/** The services that scheduled backups need. */
+/** Services required for scheduled backups. */
 export interface ScheduleServices {
   readonly config: BackupConfig;
   readonly database: Database;
   readonly settings: { readonly current: { readonly backups: BackupSettings } };
 }
 
-/** Interval between checks for a due backup, in milliseconds. */
+/** Interval at which to check whether a backup is due, in milliseconds. */
 const checkMs = 60_000;
 /** Delay before a failed backup is retried, in minutes. */
 const retryMinutes = 15;
-/** Key of the advisory lock. Other programs on the same database are unlikely to use this key. */
+/** Advisory lock key. Other programs are unlikely to use it in the same database. */
 const lockKey = 7_263_140_562n;
 
-/** Creates backups on the schedule in config.yaml. Only one process of one node creates each backup. */
+/** Creates backups on the schedule in config.yaml. Only one process on one node creates each backup. */
 export function scheduleBackups(app: FastifyInstance, services: ScheduleServices): void {
   const stopping = new AbortController();
   // This hook must be registered before the hook that awaits background work.
@@ -115,14 +115,14 @@ async function createBackup(
   return file;
 }
 
-/** Names of scheduled backups, and of the incomplete files left by interrupted ones. */
+/** File names of scheduled backups, and of incomplete files left by interrupted backups. */
 const [backupName, incompleteName] = [
   /^crm-[\d-]+T[\d.]+Z\.backup$/,
   /^\.crm-[\d-]+T[\d.]+Z\.backup\.\w+\.partial$/,
 ];
 
 /**
- * Creates the folder, and deletes the incomplete files of interrupted backups.
+ * Creates the folder, and deletes incomplete files left by interrupted backups.
  * @throws UserError if the folder cannot be used
  */
 function prepareFolder(folder: string): void {

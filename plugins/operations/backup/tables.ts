@@ -37,5 +37,5 @@ const backups = defineTable('crm_backups', {
   error: { ...textColumn, nullable: true },
 });
 
-/** Table of backups of this database, including failed ones. */
+/** Table of this database's backups, including failed ones. */
 export const backupTables = [backups];

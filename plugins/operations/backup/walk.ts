@@ -10,13 +10,13 @@ import {
   parseManifest,
 } from './file.ts';
 
-/** Receives the contents of a backup. */
+/** Receives a backup's contents. */
 interface BackupVisitor {
-  /** Receives a batch of rows of a table. Each row is a JSON array of strings. */
+  /** Receives a batch of a table's rows. Each row is a JSON array of strings. */
   readonly rows: (table: string, rows: readonly string[]) => Promise<void>;
 }
 
-/** Contents of the first and last lines of a verified backup. */
+/** Contents of a verified backup's first and last lines. */
 export interface VerifiedBackup {
   readonly manifest: Manifest;
   readonly end: BackupEnd['end'];
@@ -24,7 +24,8 @@ export interface VerifiedBackup {
 
 /**
  * Reads a backup from the first to the last line, and verifies counts and checksums.
- * @param begin receives the manifest and returns a visitor for the rows; if it is absent, the rows are only verified
+ * @param begin receives the manifest and returns a visitor for the rows; if absent, the rows are only
+ * verified
  * @throws UserError if the backup is incomplete or was altered
  */
 export async function verifyBackup(
@@ -74,7 +75,7 @@ export async function verifyBackup(
   return { manifest, end };
 }
 
-/** Compares the counts and digests of tables. @throws UserError for the first table that differs */
+/** Compares the tables' counts and digests. @throws UserError for the first table that differs */
 export function compare(
   expected: Readonly<Record<string, Count>>,
   actual: ReadonlyMap<string, Count>,

@@ -13,7 +13,7 @@ import { createUser, generatePassword } from '../../access/identity/index.ts';
 import { profileId } from '../../access/profiles/index.ts';
 import { createOrganization } from '../../tenants/organizations/index.ts';
 
-/** Data about the demo organization created by the first start, to be shown once. */
+/** Details of the demo organization created when the instance first starts. Shown only once. */
 export interface Demo {
   readonly organization: string;
   readonly email: string;
@@ -30,8 +30,8 @@ interface Samples {
 
 export const demo = { slug: 'demo', name: 'Demo', email: 'admin@demo.example', key: 'First key' } as const;
 /**
- * Key of the advisory lock that ensures that only one of several nodes starting on an empty database creates
- * the organization.
+ * Advisory lock key. The lock ensures that if several nodes start on an empty database, only one of them
+ * creates the organization.
  */
 const demoLock = 7_263_140_560n;
 const dayMs = 86_400_000;
@@ -85,7 +85,7 @@ export function createDemo(
   });
 }
 
-/** Inserts the sample records of every resource that has a sample file. */
+/** Inserts sample records for every resource that has a sample file. */
 async function insertSamples(
   tables: Tables,
   folder: string,
@@ -129,8 +129,8 @@ async function create(
 }
 
 /**
- * Returns the first sample of each resource, as an example for the documentation. Resources whose file is missing or
- * invalid are omitted.
+ * Returns each resource's first sample, as an example for the documentation. Omits resources whose sample
+ * file is missing or invalid.
  */
 export async function firstSamples(
   folder: string,
@@ -139,7 +139,7 @@ export async function firstSamples(
   const firstByResource = new Map<string, Sample>();
   for (const { name } of resources) {
     const text = await readFile(join(folder, `${name}.yaml`), 'utf8').catch(() => '');
-    // Parses only up to the second record, because parsing a whole file takes a tenth of a second.
+    // Parses only the first record, because parsing a whole file takes a tenth of a second.
     const [head = '', first = ''] = text.split(/^(?= *- )/m, 2);
     const samples = parse(head + first, { maxAliasCount: 0, logLevel: 'silent' }) as Samples | null;
     const [sample] = Array.isArray(samples?.records) ? samples.records : [];
@@ -149,7 +149,7 @@ export async function firstSamples(
 }
 
 /**
- * Reads the samples of a resource. Returns undefined if the file does not exist. @throws UserError if the file is
+ * Reads a resource's samples. Returns undefined if the file does not exist. @throws UserError if the file is
  * invalid
  */
 async function readSamples(file: string): Promise<(Samples & { readonly file: string }) | undefined> {
@@ -186,7 +186,7 @@ function resolve(
   return record;
 }
 
-/** Sorts resources so that each resource follows the resources it refers to, as far as possible. */
+/** Sorts resources so that, as far as possible, each resource follows the resources it refers to. */
 function sortByReferences(resources: readonly Resource[]): Resource[] {
   const ordered = new Set<Resource>();
   const visiting = new Set<Resource>();

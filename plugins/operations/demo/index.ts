@@ -1,4 +1,4 @@
-// Demo: the demo organization of an empty database.
+// Demo: the demo organization, created in an empty database.
 // May import engine, identity, profiles, api-keys, tenants/organizations.
 
 import type { Database } from '../../../engine/database/index.ts';
@@ -37,5 +37,5 @@ const demoCheck: DoctorCheck<CheckServices> = {
   },
 };
 
-/** The demo organization, which the first start creates. */
+/** The demo organization, which is created when the instance first starts. */
 export const demoModule: Module<unknown, unknown, CheckServices> = { name: 'demo', checks: [demoCheck] };

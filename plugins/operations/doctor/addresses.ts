@@ -4,12 +4,12 @@ import type { HttpConfig } from '../../../engine/http/index.ts';
 import { isLoopback } from '../../../engine/loopback.ts';
 import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 
-/** IP address ranges of private networks. */
+/** IP address ranges for private networks. */
 const privateRanges = ['loopback', 'private', 'uniqueLocal', 'linkLocal', 'carrierGradeNat'];
 
 /**
- * Reports whether a host is on this machine or in a private network: a socket, a private IP address, or a name without
- * a dot or under .internal.
+ * Reports whether a host is on this machine or on a private network: a socket, a private IP address, or a
+ * name without a dot or under .internal.
  */
 function isPrivate(host: string): boolean {
   const hostname = host.replace(/^\[|\]$/g, '');
@@ -108,5 +108,5 @@ const publicUrl: DoctorCheck<{
   },
 };
 
-/** Checks of the instance's network configuration. */
+/** Checks for the instance's network configuration. */
 export const addressChecks = [encryption, workers, adminPortCheck, publicUrl];

@@ -1,4 +1,4 @@
-// Doctor: general checks for `crm doctor`, of the machine, data folder, variables and database server.
+// Doctor: the general checks of `crm doctor` for the machine, data folder, variables and database server.
 // May import engine.
 
 import type { Database, DatabaseConfig } from '../../../engine/database/index.ts';
@@ -15,13 +15,13 @@ interface CheckServices {
   readonly database: Database;
 }
 
-/** Configuration of the admin port's listener. */
+/** Configuration for the admin port's listener. */
 interface AdminPortConfig {
   readonly adminPort: number | undefined;
   readonly adminHost: string;
 }
 
-/** Checks of an instance's environment: the machine, the data folder, the variables and the database server. */
+/** Checks for an instance's environment: machine, data folder, variables and database server. */
 export const doctorModule: Module<unknown, unknown, CheckServices> = {
   name: 'doctor',
   checks: [...machineChecks, dataFolder, ...addressChecks, ...tableChecks, ...serverChecks],

@@ -9,7 +9,7 @@ import type { DoctorCheck, Finding } from '../../../engine/modules/index.ts';
 /** Minimum supported major version of Node.js. */
 const minNodeVersion = 24;
 
-/** Returns the findings about a Node.js version. */
+/** Returns findings about a Node.js version. */
 export const nodeFindings = (version: string): readonly Finding[] =>
   Number.parseInt(version, 10) >= minNodeVersion
     ? []
@@ -23,7 +23,7 @@ export const nodeFindings = (version: string): readonly Finding[] =>
 
 const node: DoctorCheck = { name: 'Node', needs: [], run: () => nodeFindings(process.versions.node) };
 
-/** Number of files that a process and its database keep open in addition to connections. */
+/** Number of files that a process and its database keep open, not counting connections. */
 const otherFiles = 150;
 
 const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> = {
@@ -48,9 +48,7 @@ const openFiles: DoctorCheck<{ readonly config: DatabaseConfig & HttpConfig }> =
 };
 
 const mebibyte = 1024 * 1024;
-/**
- * Free space below which a disk counts as nearly full: a share of the disk's size, limited by a minimum and a maximum.
- */
+/** Free space below which a disk counts as nearly full: a share of its size, with a minimum and a maximum. */
 const [minFreeBytes, maxFreeBytes, minFreeShare] = [256 * mebibyte, 5 * 1024 * mebibyte, 0.05];
 
 const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
@@ -72,7 +70,7 @@ const disk: DoctorCheck<{ readonly config: DatabaseConfig }> = {
   },
 };
 
-/** Checks of the machine that runs the command. */
+/** Checks for the machine that runs the command. */
 export const machineChecks = [node, openFiles, disk];
 
 /** Paths within the data folder that other users must not be able to read. */

@@ -18,7 +18,7 @@ async function firstRow({ run }: Database, text: string): Promise<readonly strin
   return row.map((value) => String(value ?? ''));
 }
 
-/** Creates a check of a PostgreSQL server, which the embedded database always passes. */
+/** Creates a check for a PostgreSQL server. The embedded database always passes the check. */
 const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
   name,
   needs: ['config', 'database'],
@@ -27,7 +27,7 @@ const onServer = (name: string, find: OnDatabase['run']): OnDatabase => ({
 
 const minVersion = 15;
 
-/** Returns the findings about a PostgreSQL version. @param version the value of server_version_num */
+/** Returns findings about a PostgreSQL version. @param version the value of server_version_num */
 export const versionFindings = (version: number): readonly Finding[] =>
   version >= minVersion * 10_000
     ? []
@@ -44,7 +44,7 @@ const version = onServer('PostgreSQL version', async ({ database }) => {
   return versionFindings(Number(number));
 });
 
-/** Tolerated difference between the clocks of the database server and this machine, in milliseconds. */
+/** Tolerated clock difference between the database server and this machine, in milliseconds. */
 const tolerableMs = 2000;
 
 const time = onServer('time', async ({ database }) => {
@@ -237,7 +237,7 @@ const writes: OnDatabase = {
   },
 };
 
-/** Checks of the database server and its settings. */
+/** Checks for the database server and its settings. */
 export const serverChecks = [
   version,
   time,

@@ -3,12 +3,12 @@ import type { DoctorCheck } from '../../../engine/modules/index.ts';
 
 type OnDatabase = DoctorCheck<{ readonly database: Database }>;
 
-/** Limits above which outdated statistics matter: the table's size in pages and the number of changed rows. */
+/** Limits above which outdated statistics matter: table size in pages, and number of changed rows. */
 const [minPages, minRows] = [16, 1000];
 
 /**
- * Lists tables that have never been analyzed, or have had more row changes since the last analysis than they have
- * rows.
+ * Lists tables that have never been analyzed, or in which more rows have changed since the last analysis than
+ * the table contains.
  */
 const staleSql = `
   select c.relname::text, (c.reltuples < 0)::text
@@ -51,5 +51,5 @@ const indexes: OnDatabase = {
     })),
 };
 
-/** Checks of the database's tables and indexes. */
+/** Checks for the database's tables and indexes. */
 export const tableChecks = [statistics, indexes];

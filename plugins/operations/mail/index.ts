@@ -1,4 +1,4 @@
-// Mail: sends email with the current settings in config.yaml.
+// Mail: sends email with the current settings from config.yaml.
 // May import engine.
 
 import type { DoctorCheck, Module } from '../../../engine/modules/index.ts';

@@ -20,14 +20,14 @@ export interface MailSettings {
   readonly allow_plaintext: boolean;
 }
 
-/** An email in plain text. */
+/** A plain-text email. */
 interface Mail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;
 }
 
-/** Sends email with the current settings. */
+/** Sends emails with the current settings. */
 export interface Mailer {
   readonly isEnabled: () => boolean;
   /**
@@ -41,13 +41,11 @@ export interface Mailer {
   readonly send: (mail: Mail) => Promise<boolean>;
 }
 
-/**
- * Timeouts for connecting and for sending an email, in milliseconds. They are short, because users wait for the page.
- */
+/** Connection and sending timeouts, in milliseconds. They are short because users wait for the page. */
 const connectMs = 5000;
 const sendMs = 15_000;
 
-/** Creates the mailer of an instance. @param publicUrl returns the configured origin, or `''` */
+/** Creates an instance's mailer. @param publicUrl returns the configured origin, or `''` */
 export function mailer(
   settings: () => MailSettings,
   publicUrl: () => string,
@@ -129,9 +127,9 @@ const credentials = ({ username, password }: URL) => ({
 });
 
 /**
- * Compiles a plain-text email from a Handlebars file. The first line is the subject, and the text follows after a
- * blank line. Values are reduced to single lines, so that a name cannot add headers or lines.
- * @param path the path of the file
+ * Compiles a plain-text email from a Handlebars file. The first line is the subject, followed by a blank line
+ * and the text. Values are reduced to single lines, so that a name cannot add headers or lines.
+ * @param path the file's path
  */
 export function mailTemplate(path: string): (to: string, data: object) => Mail {
   // The email is plain text, so HTML must not be escaped.

@@ -4,17 +4,18 @@ import type { ReadinessReport } from './readiness.ts';
 
 /** Functions that provide the data for the admin port's responses. */
 interface AdminReports {
-  /** Returns why the process should be restarted, or undefined if it works. */
+  /** Returns the reason the process should be restarted, or undefined if it is working. */
   readonly liveness: () => string | undefined;
   readonly readiness: () => Promise<ReadinessReport>;
-  /** Returns the metric families of each process. */
+  /** Returns each process's metric families. */
   readonly metrics: () => Promise<readonly (readonly FamilyValues[])[]>;
 }
 
 /**
- * Creates the server of the admin port for operators, load balancers and monitoring. It does not authenticate clients.
- * `/livez` reports whether the process works, and `/readyz` reports whether it should receive requests. Both respond
- * with JSON and status 200 or 503. `/metrics` responds in the Prometheus format.
+ * Creates the server for the admin port, which operators, load balancers and monitoring systems use. It does
+ * not authenticate clients. `/livez` reports whether the process works, and `/readyz` reports whether it
+ * should receive requests. Both respond with JSON and status 200 or 503. `/metrics` responds in the
+ * Prometheus format.
  */
 export async function createAdminServer({
   liveness,
@@ -58,8 +59,8 @@ const problemOrOk = (problems: object): Record<string, string> =>
   Object.fromEntries(Object.entries(problems).map(([name, problem]) => [name, String(problem ?? 'ok')]));
 
 /**
- * Adds up the counters and histograms of several processes. Gauges are omitted, because their values are valid only at
- * the time of measurement.
+ * Sums the counters and histograms from several processes. Gauges are omitted, because their values are valid
+ * only when measured.
  */
 export async function countsOf(
   processes: readonly (readonly FamilyValues[])[],

@@ -2,7 +2,7 @@ import { Gauge, Registry } from '@prometheus-io/client';
 import { aggregateFamilies, type FamilyValues } from './families.ts';
 import type { ReadinessReport } from './readiness.ts';
 
-/** Metrics of the admin port itself, which are not collected from the processes. */
+/** Metrics that the admin port provides, rather than collecting them from the processes. */
 const ownFamilies = [
   { name: 'crm_ready', help: 'Whether a /readyz check passes (1) or fails (0).', labelNames: ['check'] },
   {
@@ -14,7 +14,7 @@ const ownFamilies = [
   { name: 'crm_workers_serving', help: 'Number of serving processes.', labelNames: [] },
 ] as const;
 
-/** Renders all metrics in the Prometheus format. @param processes the metric families of each process */
+/** Renders all metrics in the Prometheus format. @param processes each process's metric families */
 export async function exposition(
   { checks, replicas, workers }: ReadinessReport,
   processes: readonly (readonly FamilyValues[])[],
@@ -36,7 +36,7 @@ export async function exposition(
   return { text: await aggregate.metrics(), type: aggregate.contentType };
 }
 
-/** Implements `countsOf` from operations.ts. */
+/** Implements `countsOf` from admin-server.ts. */
 export async function counts(processes: readonly (readonly FamilyValues[])[]): Promise<FamilyValues[]> {
   const families = (await aggregateFamilies(processes).getMetricsAsJSON()) as readonly FamilyValues[];
   return families.filter(({ type, aggregator }) => type !== 'gauge' && aggregator !== 'omit');

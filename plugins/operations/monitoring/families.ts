@@ -1,7 +1,7 @@
 import { Registry } from '@prometheus-io/client';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** The values of a metric family, in the metrics library's format. Processes exchange values in the same format. */
+/** A metric family's values in the metrics library's format. Processes exchange them in this format. */
 export interface FamilyValues {
   readonly name: string;
   readonly help: string;
@@ -67,6 +67,6 @@ const timeout = (): Promise<undefined> =>
     setTimeout(resolve, readMs, undefined).unref();
   });
 
-/** Aggregates the metric families of several processes. Each family specifies its aggregator. */
+/** Aggregates metric families from several processes. Each family specifies its aggregator. */
 export const aggregateFamilies = (processes: readonly (readonly FamilyValues[])[]): Registry =>
   Registry.aggregate(processes.map((families) => [...families]));

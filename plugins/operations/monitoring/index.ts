@@ -12,19 +12,19 @@ export { type ProcessReport, type ReadinessReport, readinessOf } from './readine
 
 /** Environment variables that configure the admin port. */
 export const operationsVariables = {
-  /** Port for /livez, /readyz and /metrics. It is disabled if undefined; 0 selects a free port. */
+  /** Port for /livez, /readyz and /metrics. If undefined, the port is disabled; 0 selects a free port. */
   adminPort: integerVariable('ADMIN_PORT', undefined, [0, 65_535]),
   adminHost: textVariable('ADMIN_HOST', '127.0.0.1'),
 };
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Collects metrics; absent if the admin port is not configured. */
+    /** Collects metrics. Absent if the admin port is not configured. */
     collectMetrics?: Collect;
   }
 }
 
-/** The services that monitoring needs. */
+/** Services required for monitoring. */
 interface OperationsServices {
   readonly config: { readonly adminPort: number | undefined; readonly dataFolder: string };
   readonly database: Database;
@@ -39,7 +39,7 @@ export const operationsModule: Module<OperationsServices> = {
   variables: operationsVariables,
   register: async (app, { config, database, metrics, versions }) => {
     if (config.adminPort === undefined) return;
-    // Loaded only if it is used, to save memory.
+    // Loaded only if metrics are collected, to save memory.
     const { measure } = await import('./metrics.ts');
     app.decorate('collectMetrics', measure(app, database, config.dataFolder, metrics, versions));
   },

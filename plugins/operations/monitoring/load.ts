@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { cacheCounts, type Database } from '../../../engine/database/index.ts';
 import type { Metrics } from '../../../engine/modules/index.ts';
 
-/** Returns the metrics of a process's lanes, connections and caches. */
+/** Returns metrics for a process's lanes, connections and caches. */
 export const loadMetrics = ({
   admission,
   connections,
@@ -84,8 +84,8 @@ export const loadMetrics = ({
 });
 
 /**
- * Returns the metrics of the disk that contains the data folder or, if it does not exist, its closest existing parent
- * folder.
+ * Returns metrics for the disk that contains the data folder or, if the folder does not exist, its closest
+ * existing parent.
  */
 export const diskMetrics = (dataFolder: string): Metrics => ({
   families: {

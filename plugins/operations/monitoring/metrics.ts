@@ -6,17 +6,17 @@ import { type FamilyValues, familyReader } from './families.ts';
 import { buildMetrics, diskMetrics, loadMetrics } from './load.ts';
 import { measureRequests } from './requests.ts';
 
-/** Collects the metrics of this process. @param ofInstance whether to include the metrics of the instance */
+/** Collects this process's metrics. @param ofInstance whether to include instance-wide metrics */
 export type Collect = (ofInstance: boolean) => Promise<readonly FamilyValues[]>;
 
-/** Metrics of the Node.js process. */
+/** Metrics for the Node.js process. */
 const nodeMetrics = new Registry();
 collectDefaultMetrics({ register: nodeMetrics });
 
 /**
  * Starts measuring.
  * @param dataFolder the folder whose disk is measured
- * @param moduleMetrics returns the metrics of the modules
+ * @param moduleMetrics returns the modules' metrics
  * @param build labels that describe the running service
  */
 export function measure(

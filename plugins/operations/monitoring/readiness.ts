@@ -1,9 +1,9 @@
 import type { Probe, Replicas } from '../../../engine/database/index.ts';
 
-/** The parts of an instance that readiness checks. */
+/** The parts of an instance that determine its readiness. */
 interface ReadinessSubjects {
   readonly probe: Probe;
-  /** Names of the migrations that this version needs. */
+  /** Names of the migrations that this version requires. */
   readonly migrations: readonly string[];
   /** Returns the reason the last change to config.yaml was rejected, or undefined if it is in effect. */
   readonly settingsProblem: () => string | undefined;
@@ -20,7 +20,7 @@ interface Readiness {
   readonly draining: string | undefined;
 }
 
-/** State of one process. */
+/** The state of one process. */
 export interface ProcessReport {
   readonly checks: Readiness;
   /**
@@ -30,15 +30,15 @@ export interface ProcessReport {
   readonly replicas?: Readonly<Record<string, string | null>>;
 }
 
-/** State of an instance, as reported by the admin port. */
+/** The state of an instance, as reported by the admin port. */
 export interface ReadinessReport extends Pick<ProcessReport, 'replicas'> {
   /** The reason each check failed, in a few words, or undefined if the check passed. */
   readonly checks: Readiness & { readonly workers?: string | undefined };
-  /** Number of serving processes, and number of configured processes. */
+  /** Number of processes that are serving, and number of configured processes. */
   readonly workers?: { readonly serving: number; readonly of: number };
 }
 
-/** Interval between database checks, whose results all callers share, and timeout of a check, in milliseconds. */
+/** Interval between database checks, which all callers share, and timeout for a check, in milliseconds. */
 const intervalMs = 1000;
 
 /** Returns a function that reports whether this process should receive requests. */

@@ -16,7 +16,7 @@ const requestDurations = {
 
 interface Durations {
   readonly labels: Readonly<Record<string, string>>;
-  /** Number of requests per bucket. Buckets are not cumulative, and the last one has no upper bound. */
+  /** Number of requests per bucket. Buckets are not cumulative, and the last bucket has no upper bound. */
   readonly counts: number[];
   sum: number;
 }
@@ -28,7 +28,7 @@ interface Durations {
 export function measureRequests(app: FastifyInstance): () => FamilyValues {
   const allDurations: Durations[] = [];
 
-  /** Returns a function that counts the requests of a route. */
+  /** Returns a function that counts a route's requests. */
   const counterOf = (route: string) => {
     const byMethod = new Map<string, Map<string, Durations[]>>();
     const add = (method: string, status: number, lane: string): Durations => {
@@ -65,7 +65,7 @@ export function measureRequests(app: FastifyInstance): () => FamilyValues {
       ...[route.onResponse ?? []].flat(),
     ];
   });
-  // All URLs without a route share one counter.
+  // All URLs that do not match a route share one counter.
   const countUnknown = counterOf('unknown');
   app.addHook('onResponse', (request, reply, done) => {
     if (request.is404) countUnknown(request, reply);

@@ -1,4 +1,4 @@
-// Tracing: traces of requests and their statements, sent to an OpenTelemetry collector.
+// Tracing: sends traces of requests and their statements to an OpenTelemetry collector.
 // May import engine.
 
 import type { Module } from '../../../engine/modules/index.ts';
@@ -6,7 +6,7 @@ import { type TracingConfig, tracingVariables } from './variables.ts';
 
 export { tracingVariables } from './variables.ts';
 
-/** The services that tracing needs. */
+/** Services required for tracing. */
 interface TracingServices {
   readonly config: TracingConfig;
   /** Versions of the service and its components. */
@@ -22,7 +22,7 @@ export const tracingModule: Module<TracingServices> = {
     const isNamed = (otlpTracesEndpoint ?? otlpEndpoint) !== undefined;
     if (otelDisabled || otelTracesExporter === 'none' || (otelTracesExporter === undefined && !isNamed))
       return;
-    // Loaded only if it is used, to save memory.
+    // Loaded only if tracing is enabled, to save memory.
     const { traceRequests } = await import('./spans.ts');
     traceRequests(app, config, versions.version ?? '');
   },

@@ -31,10 +31,10 @@ import type { SamplerName, TracingConfig } from './variables.ts';
 
 /** How long a stopping service waits for its last traces to be sent, in milliseconds. */
 const shutdownMs = 1000;
-/** URL of the collector if none is configured. */
+/** Collector URL to use if none is configured. */
 const defaultEndpoint = 'http://localhost:4318';
 
-/** Traces requests: a span for each request, with a child span for each of its statements for records. */
+/** Traces requests. Each request has a span, with a child span for each of its statements on records. */
 export function traceRequests(app: FastifyInstance, config: TracingConfig, version: string): void {
   const url =
     config.otlpTracesEndpoint ?? `${(config.otlpEndpoint ?? defaultEndpoint).replace(/\/$/, '')}/v1/traces`;
@@ -79,7 +79,7 @@ export function traceRequests(app: FastifyInstance, config: TracingConfig, versi
     const route = request.routeOptions.url;
     const attributes = {
       'http.request.method': request.method,
-      // Contains the route instead of the URL, because the URL can contain data.
+      // The route is recorded instead of the URL, because the URL can contain data.
       ...(route !== undefined && { 'http.route': route }),
       'crm.request_id': request.id,
     };
@@ -127,7 +127,7 @@ function samplerOf(name: SamplerName, ratio: number): Sampler {
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Wraps an exporter to log when it starts to fail and when it works again. */
+/** Wraps an exporter to log when it starts failing and when it recovers. */
 function withFailureLog(exporter: SpanExporter, log: FastifyInstance['log']): SpanExporter {
   let isFailing = false;
   return {

@@ -38,7 +38,7 @@ const ratio: Variable<number> = {
  * reads other variables, for example OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES.
  */
 export const tracingVariables = {
-  /** URL of the collector. Traces are sent to its path /v1/traces. */
+  /** Collector URL. Traces are sent to the path /v1/traces below it. */
   otlpEndpoint: urlVariable('OTEL_EXPORTER_OTLP_ENDPOINT'),
   /** Complete URL to which traces are sent. */
   otlpTracesEndpoint: urlVariable('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'),
@@ -62,5 +62,5 @@ export const tracingVariables = {
   otelDelayMs: integerVariable('OTEL_BSP_SCHEDULE_DELAY', 5000, [1, 600_000]),
 };
 
-/** Configuration of tracing. */
+/** Configuration for tracing. */
 export type TracingConfig = VariableValues<typeof tracingVariables>;

@@ -16,15 +16,15 @@ import {
   type SearchOptions,
 } from './scan.ts';
 
-/** The person whose data is erased, and the organization. */
+/** The person whose data is to be erased, and the organization. */
 export interface ErasureInput {
   readonly organization: string;
   /**
-   * Selections of the person's records. Each consists of a resource and list filters, for example
+   * Selections of the person's records. Each one consists of a resource and list filters, for example
    * `contacts?email=ada@example.com`.
    */
   readonly records: readonly string[];
-  /** Texts unique to this person, for example an email address or a phone number. */
+  /** Strings unique to this person, for example an email address or a phone number. */
   readonly texts: readonly string[];
 }
 
@@ -32,34 +32,34 @@ type PersonalDataTable = Parameters<(typeof personalDataTables)['get']>[0];
 
 /** The data about a person that was found or erased. */
 export interface PersonalTraces {
-  /** IDs of the person's records, by resource. */
+  /** IDs of the person's records, keyed by resource. */
   readonly records: ReadonlyMap<string, readonly string[]>;
-  /** The texts that were searched for, from the input and from fields that identify the selected records. */
+  /** The strings searched for, from the input and from fields that identify the selected records. */
   readonly texts: readonly string[];
-  /** Number of change log rows about these records and about previously deleted records containing one of the texts. */
+  /** Number of change log rows about these records and about deleted records with one of the strings. */
   readonly changes: number;
-  /** Number of rows containing one of the texts, by table. */
+  /** Number of rows that contain one of the strings, keyed by table. */
   readonly rows: ReadonlyMap<PersonalDataTable, number>;
-  /** IDs of some other records containing one of the texts, by resource. These records stay unchanged. */
+  /** IDs, by resource, of other records that contain one of the strings. These records stay unchanged. */
   readonly mentions: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A search result, with the rows that an erasure deletes or clears. */
 export interface SearchResult extends PersonalTraces {
-  /** IDs of previously deleted records whose change log rows contain one of the texts, by resource. */
+  /** IDs of deleted records whose change log rows contain one of the strings, keyed by resource. */
   readonly deleted: ReadonlyMap<string, readonly string[]>;
-  /** Primary keys of rows containing one of the texts, by table. */
+  /** Primary keys of rows that contain one of the strings, keyed by table. */
   readonly keys: ReadonlyMap<PersonalDataTable, readonly Key[]>;
 }
 
 /** Maximum number of records per erasure. */
 const maxErasedRecords = 100;
-/** Maximum number of selections and of texts per request, and maximum length of a selection. */
+/** Maximum number of selections and of strings per request, and maximum length of a selection. */
 const maxLines = 20;
 const maxLineLength = 500;
-/** Minimum and maximum length of a text. Shorter texts would match unrelated data. */
+/** Minimum and maximum length of a string. Shorter strings would match unrelated data. */
 const [minTextLength, maxTextLength] = [5, 200];
-/** Maximum number of texts to search for, including texts that identify the selected records. */
+/** Maximum number of strings to search for, including strings that identify the selected records. */
 const maxTexts = 50;
 /** Maximum number of mentions listed per resource. */
 const maxMentions = 20;
@@ -69,8 +69,8 @@ export interface PersonErasure {
   /** Validates the input without reading records. @throws UserError if the input is invalid */
   readonly check: (input: ErasureInput) => void;
   /**
-   * Searches for a person's data. Each statement reads a few rows, so its duration does not depend on the size of the
-   * organization.
+   * Searches for a person's data. Each statement reads only a few rows, so its duration does not depend on
+   * the organization's size.
    * @throws UserError if the input is invalid or selects too many records
    */
   readonly find: (options: SearchOptions, input: ErasureInput) => Promise<SearchResult>;
@@ -178,7 +178,7 @@ export function createErasure(resources: readonly Resource[]): PersonErasure {
 /** Maximum number of rows per statement. */
 const rowsPerStatement = 500;
 
-/** Checks the size of the input. @throws UserError if it exceeds the limits for one person */
+/** Checks the input's size. @throws UserError if it exceeds the limits for one person */
 function assertWithinLimits({ records, texts }: ErasureInput): void {
   if (records.length > maxLines)
     throw new UserError(`at most ${maxLines} lines can select records, but there are ${records.length}`);
@@ -196,7 +196,7 @@ interface RecordSelection {
 }
 
 /**
- * Parses the selections of records in the input.
+ * Parses the record selections in the input.
  * @throws UserError if a selection is invalid, or if the input is empty
  */
 function selectionsOf(
@@ -230,7 +230,7 @@ function selectionsOf(
   });
 }
 
-/** Returns the IDs of the selected records, by resource. @throws UserError if there are too many for one person */
+/** Returns the selected records' IDs by resource. @throws UserError if there are too many */
 async function recordsOf(
   run: RunStatement,
   selections: readonly RecordSelection[],
@@ -267,7 +267,7 @@ function filterOf(text: string): Record<string, string | string[]> {
   );
 }
 
-/** Trims a text. @throws UserError if it is too short or too long to be unique to a person */
+/** Trims a string. @throws UserError if it is too short to be unique to a person, or too long */
 function textOf(input: string): string {
   const text = input.trim();
   if (text.length < minTextLength)
@@ -277,7 +277,7 @@ function textOf(input: string): string {
   return text;
 }
 
-/** Returns the values of the records' `lookup` fields, by which partners and channels find these records. */
+/** Returns the values of the records' `lookup` fields, which partners and channels use to find them. */
 async function lookupTexts(
   run: RunStatement,
   searchable: SearchableResource | undefined,
@@ -286,7 +286,7 @@ async function lookupTexts(
 ): Promise<string[]> {
   const fields = searchable?.resource.definition.fields.filter(({ lookup }) => lookup !== undefined) ?? [];
   if (searchable === undefined || fields.length === 0 || ids.length === 0) return [];
-  // One extra character is enough to detect texts that are too long.
+  // One extra character is enough to detect strings that are too long.
   const columns = fields.map(
     ({ name }) => sql`left(${sql.ref(`t.${name}`)}, ${maxTextLength + 1}) as ${sql.ref(name)}`,
   );
@@ -299,7 +299,7 @@ async function lookupTexts(
   return rows.flatMap((row) => Object.values(row).filter((value) => typeof value === 'string'));
 }
 
-/** Returns the IDs of deleted records whose change log rows contain one of the texts, by resource. */
+/** Returns the IDs of deleted records whose change log rows contain one of the strings, keyed by resource. */
 async function deletedBefore(
   { run }: SearchOptions,
   scan: Scan,
@@ -345,13 +345,13 @@ const anyContains = (columns: readonly string[], texts: readonly string[]) =>
   )})`;
 
 /**
- * Returns an SQL condition that is true if a text contains one of the texts in any encoding in which the text could
- * have been sent.
+ * Returns an SQL condition that is true if an expression contains one of the strings, in any encoding in
+ * which the string could have been sent.
  */
 function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   const forms = [...new Set(texts.flatMap(formsOf))];
   const numbers = texts.filter(isPhoneNumber).map((text) => text.replace(/\D/g, ''));
-  // OFFSET 0 makes PostgreSQL convert the text once instead of once per form.
+  // OFFSET 0 makes PostgreSQL convert the expression only once instead of once per form.
   const containsAny = (normalized: ReturnType<typeof sql>, candidates: readonly string[]) =>
     sql`exists (select from (select ${normalized} as text offset 0) _t, unnest(${arrayText(candidates)}::text[]) _f(form) where position(_f.form in _t.text) > 0)`;
   const inForms = containsAny(sql`lower(${expression})`, forms);
@@ -359,13 +359,13 @@ function hasText(expression: ReturnType<typeof sql>, texts: readonly string[]) {
   return numbers.length === 0 ? inForms : sql`(${inForms} or ${inDigits})`;
 }
 
-/** Returns whether a text could be a phone number, with at least seven digits and only common separators. */
+/** Returns whether a string could be a phone number: at least seven digits, and only common separators. */
 const isPhoneNumber = (text: string): boolean =>
   /^[+\d\s()./-]+$/.test(text) && text.replace(/\D/g, '').length >= 7;
 
 /**
- * Returns a text's encodings: unchanged, in lowercase and uppercase, each in JSON and form encoding. ASCII letters are
- * converted to lowercase.
+ * Returns a string's forms: unchanged, in lowercase and in uppercase, each also in JSON and form encoding.
+ * ASCII letters are converted to lowercase.
  */
 function formsOf(text: string): string[] {
   // PostgreSQL converts non-ASCII letters to lowercase only in some collations.

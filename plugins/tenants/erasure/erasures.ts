@@ -13,7 +13,7 @@ type Summary = Omit<PersonalTraces, 'records' | 'rows' | 'mentions'> & {
   readonly mentions: readonly (readonly [string, readonly string[]])[];
 };
 
-/** A request, with the person to erase and the member who started the search or confirmed the erasure. */
+/** A request: the person to erase, and the member who started the search or confirmed the erasure. */
 interface ErasureRequest {
   readonly wish: Omit<ErasureInput, 'organization'>;
   readonly actor: Actor;
@@ -31,17 +31,17 @@ interface ErasureStatus {
 
 /** Maximum number of concurrent searches and erasures per organization. */
 const maxActive = 3;
-/** Retention periods of unconfirmed searches and of completed erasures, in minutes. */
+/** Retention periods for unconfirmed searches and completed erasures, in minutes. */
 const [confirmMinutes, erasedMinutes] = [60, 24 * 60];
-/** Duration of a claim that is not renewed, in seconds. */
+/** How long a claim lasts unless it is renewed, in seconds. */
 const claimSeconds = 60;
 
-/** States in which a process works on an erasure. */
+/** States in which a process is working on an erasure. */
 const active = ['searching', 'erasing'] as const;
 
 /**
  * Queues a search.
- * @returns its ID
+ * @returns the search's ID
  * @throws UserError if too many searches or erasures are in progress
  */
 export async function requestSearch(tables: Tables, organization: string, request: string): Promise<string> {
@@ -80,7 +80,7 @@ export async function findErasure(tables: Tables, organization: string, id: stri
   return row;
 }
 
-/** Starts the erasure of a search result. @throws UserError if the search has no result or was already confirmed */
+/** Starts erasing a search result. @throws UserError if there is no result, or it is already confirmed */
 export async function confirmErasure(
   tables: Tables,
   organization: string,
@@ -110,7 +110,7 @@ export interface ClaimedErasure {
 }
 
 /**
- * Claims the oldest queued erasure among the organizations that have no erasure in progress.
+ * Claims the oldest queued erasure, skipping organizations that have an erasure in progress.
  * @returns undefined if the queue is empty
  */
 export async function claimErasure(tables: Tables): Promise<ClaimedErasure | undefined> {
@@ -146,7 +146,7 @@ export async function renewClaim(
   return numUpdatedRows > 0n;
 }
 
-/** Releases a claim, so that another process can continue the erasure. */
+/** Releases a claim so that another process can continue the erasure. */
 export const releaseClaim = async (tables: Tables, { organization, id }: ClaimedErasure): Promise<void> => {
   await tables
     .updateTable('crm_erasures')
@@ -164,7 +164,7 @@ interface Outcome {
   readonly error?: string;
 }
 
-/** Changes the state of an erasure. @returns false if it is no longer in the expected state */
+/** Changes an erasure's state. @returns false if the erasure is no longer in the expected state */
 export async function changeState(
   tables: Tables,
   organization: string,
@@ -190,7 +190,7 @@ export const removeExpired = async (tables: Tables): Promise<void> => {
   );
 };
 
-/** Encrypts and decrypts the requests and results of erasures. */
+/** Encrypts and decrypts erasure requests and results. */
 export const sealedErasures = ({ seal, open }: Sealing) => ({
   sealRequest: (request: ErasureRequest): Promise<string> => seal(JSON.stringify(request)),
   openRequest: async (sealed: string): Promise<ErasureRequest> =>
@@ -213,7 +213,7 @@ export const sealedErasures = ({ seal, open }: Sealing) => ({
   },
 });
 
-/** Describes where data about a person was found, and how much. */
+/** Describes where and how much data about a person was found. */
 export function describeTraces({
   records,
   changes,

@@ -1,4 +1,4 @@
-// Erasure of a person's data from an organization: records, change log and data exchanged with partners.
+// Erasure: deletes a person's data from an organization's records, change log and partner data.
 // May import engine, secrets, admin-ui/shell.
 
 import type { Resource } from '../../../engine/compile/index.ts';

@@ -65,7 +65,7 @@ const completedErasures: ListDefinition<CompletedErasure, ObjectContext<ObjectSe
   empty: 'No erasures yet.',
 };
 
-/** Services that the pages need. */
+/** Services required for the pages. */
 export interface ErasurePageServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -152,7 +152,7 @@ export function erasurePages(
       cancel,
     };
   };
-  /** Returns the page of a search or an erasure, which shows its progress or outcome. */
+  /** Returns the page that shows the progress or outcome of a search or erasure. */
   const erasurePage = async (
     { membership: { organization, slug } }: CurrentMember,
     params: Form,
@@ -213,7 +213,7 @@ export function erasurePages(
     pages: {
       find: async ({ membership: { slug } }, { form, back }) => formPage(slug, form, back),
       search: (admin, { form, back }) => erasurePage(admin, form, back),
-      // The page is shown again if the confirmation word is wrong.
+      // Redisplays the page if the confirmation word is wrong.
       forget: (admin, { form, back }) => erasurePage(admin, form, back),
     },
     once: ['forget'],

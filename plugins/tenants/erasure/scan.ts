@@ -8,44 +8,44 @@ export interface RowQuery<Row> {
   readonly execute: (tables: Tables) => Promise<{ readonly rows: readonly Row[] }>;
 }
 
-/** Runs a statement that reads a few rows, and returns the rows. */
+/** Runs a statement that reads only a few rows, and returns the rows. */
 export type RunStatement = <Row>(query: RowQuery<Row>) => Promise<readonly Row[]>;
 
 /** Options for a search. */
 export interface SearchOptions {
   readonly run: RunStatement;
-  /** Called after each statement with the number of rows searched so far. Can throw to stop the search. */
+  /** Called after each statement with the number of rows searched so far. Throws to stop the search. */
   readonly progress?: (rows: number) => Promise<void>;
 }
 
-/** A row's primary key values as text, without the organization. */
+/** A row's primary key values as strings, without the organization. */
 export type Key = readonly string[];
 
 /** Columns with their PostgreSQL types. */
 type Columns = readonly (readonly [column: string, type: string])[];
 
-/** A search in a tenant table. Conditions refer to its rows as `t`. */
+/** A search in a tenant table. Its conditions refer to the table's rows as `t`. */
 interface TableSearch {
   readonly table: string;
-  /** Columns of the primary key, without the organization. */
+  /** Primary key columns, without the organization. */
   readonly key: Columns;
   readonly matches: RawBuilder<unknown>;
-  /** Additional columns of matching rows to return as text. */
+  /** Additional columns to return for matching rows, as strings. */
   readonly extraColumns?: readonly string[];
 }
 
-/** Yields the keys of an organization's matching rows, each followed by the additional columns. */
+/** Yields an organization's matching rows: each row's key values, followed by its additional columns. */
 export type Scan = (search: TableSearch) => AsyncGenerator<Key>;
 
-/** Number of rows that the first statement on a table reads, and maximum number of rows per statement. */
+/** Number of rows read by the first statement on a table, and maximum number of rows per statement. */
 const [firstRows, maxRows] = [100, 2000];
 /**
- * Target duration of a statement in milliseconds. If a statement takes longer, the next batch is smaller. If it takes
- * less than a quarter, the next batch is larger.
+ * Target duration for a statement, in milliseconds. If a statement takes longer, the next batch is smaller.
+ * If it takes less than a quarter of this time, the next batch is larger.
  */
 const targetMs = 200;
 
-/** Searches tables in key order, a few rows per statement. */
+/** Creates a scan that reads tables in key order, a few rows per statement. */
 export function createScan({ run, progress }: SearchOptions, organization: string): Scan {
   let searched = 0;
   return async function* ({ table, key, matches, extraColumns = [] }) {
@@ -62,7 +62,7 @@ export function createScan({ run, progress }: SearchOptions, organization: strin
           select ${text} as values, ${matches} as found from ${sql.table(table)} t
           where t.organization_id = ${organization}::bigint and ${afterKey} order by ${order} limit ${sql.lit(size)}`);
       } catch (cause) {
-        // The rows contain very long values, so continue with one row per statement.
+        // The rows contain very long values, so the search continues with one row per statement.
         if (!isStatementTimeout(cause) || size === 1) throw cause;
         size = 1;
         continue;

@@ -9,7 +9,7 @@ import {
   timestampColumn,
 } from '../../../engine/tables/index.ts';
 
-/** The state of an erasure. A search ends as `found`, `nothing` or `failed`. A confirmed erasure ends as `erased`. */
+/** An erasure's state. A search ends as `found`, `nothing` or `failed`, a confirmed erasure as `erased`. */
 export type ErasureState = 'searching' | 'found' | 'nothing' | 'failed' | 'erasing' | 'erased';
 
 declare module '../../../engine/tables/index.ts' {
@@ -26,7 +26,7 @@ declare module '../../../engine/tables/index.ts' {
       error: string;
       /** Number of rows searched so far. */
       searched: string;
-      /** Time at which a process's claim expires, so that another process can continue. */
+      /** Time at which a process's claim expires, after which another process can continue. */
       claimed_until: Date | null;
       created_at: Generated<Date>;
       changed_at: Generated<Date>;

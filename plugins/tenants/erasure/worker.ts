@@ -25,7 +25,7 @@ const maxConcurrent = 2;
 /** Thrown when a search is canceled or the process is shutting down. */
 class Stopped extends Error {}
 
-/** The services that the worker needs. */
+/** Services required for the worker. */
 interface ErasureServices {
   readonly database: Database;
   readonly erasure: PersonErasure;
@@ -33,9 +33,9 @@ interface ErasureServices {
 }
 
 /**
- * Runs searches and erasures in the background. Each organization's statements run one at a time in the export lane.
- * The next process resumes the work that a stopped or crashed process left behind.
- * @returns the task, which can be triggered immediately
+ * Runs searches and erasures in the background. Each organization's statements run one at a time in the
+ * export lane. If a process stops or crashes, another process resumes its work.
+ * @returns the background task, which can also be triggered immediately
  */
 export function runErasures(app: FastifyInstance, services: ErasureServices): PeriodicTask {
   const { database } = services;
@@ -93,7 +93,7 @@ async function perform(
     if (state === 'erasing') {
       await run(() =>
         transaction(database, async (tx) => {
-          // The state is changed first, so that only one process erases the data.
+          // The state is changed first so that only one process erases the data.
           const outcome = { state: 'erased', request: '', result: '' } as const;
           if (await changeState(tx, organization, id, state, outcome))
             await erasure.erase(tx, actor, input, result);

@@ -22,7 +22,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** The parts of an instance that the commands need. */
+/** The parts of an instance that the commands require. */
 export interface OrganizationInstance {
   readonly config: AuditConfig;
   readonly database: Database;

@@ -9,14 +9,14 @@ import { listUsers } from '../../access/identity/index.ts';
 import { profileRows } from '../../access/profiles/index.ts';
 
 /**
- * Maximum number of change log rows per statement, and total size of their records, in bytes, after which a statement
- * stops.
+ * Maximum number of change log rows per statement, and total size of records after which a statement stops,
+ * in bytes.
  */
 const [maxChanges, maxBytes] = [500, 4 * 1024 * 1024];
 
 /**
  * Exports an organization as NDJSON, without secrets. Each line has a `kind` and an object of that kind. The
- * organization comes first, followed by its profiles, its members, its records by resource, and its change log.
+ * organization comes first, followed by its profiles, members, records (grouped by resource) and change log.
  * @param organization the organization's ID
  */
 export const exportOrganization = (

@@ -14,7 +14,7 @@ export {
 } from './organizations.ts';
 export { deleteOrganization } from './remove.ts';
 
-/** Organizations, the tenants of an instance. */
+/** Organizations: an instance's tenants. */
 export const organizationsModule: Module<OrganizationServices, OrganizationInstance> = {
   name: 'organizations',
   tables: [organizations, formerSlugs],

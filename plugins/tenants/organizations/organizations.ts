@@ -11,7 +11,7 @@ export type NewOrganizations = 'nobody' | 'administrators';
 
 const slugPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The slugs in config.yaml, each with the path of its setting. */
+/** The slugs in config.yaml, each with the path of the setting that contains it. */
 export type ConfiguredSlugs = ReadonlyMap<string, string>;
 
 /** Checks a slug. @throws UserError if it is not valid */
@@ -137,7 +137,7 @@ export async function renameOrganization(
   });
 }
 
-/** Reserves the current slug of an organization whose slug is about to change. */
+/** Reserves an organization's current slug, which is about to change. */
 async function freeSlug(
   tables: Tables,
   id: string,
@@ -166,8 +166,8 @@ async function freeSlug(
 }
 
 /**
- * Checks that a slug did not belong to another organization. Must be called after the slug has been written. Any
- * concurrent transaction that frees the slug has then been committed, so that its reservation is visible.
+ * Checks that a slug did not belong to another organization. Must be called after the slug has been written.
+ * By then, any concurrent transaction that frees the slug has been committed, so its reservation is visible.
  */
 async function assertNotReserved(tables: Tables, slug: string, id: string): Promise<void> {
   const reserved = await tables

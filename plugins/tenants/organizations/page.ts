@@ -33,7 +33,7 @@ import {
 } from './organizations.ts';
 import { deleteOrganization } from './remove.ts';
 
-/** Services that the pages need. */
+/** Services required for the pages. */
 export interface OrganizationServices {
   readonly database: Database;
   readonly resources: readonly Resource[];
@@ -70,7 +70,7 @@ const organizations: ListDefinition<MembershipRow, ListContext<OrganizationServi
 };
 
 /**
- * Registers the list of a user's organizations, and the pages on which administrators create, rename, export and delete
+ * Registers the list of a user's organizations, and the pages for creating, renaming, exporting and deleting
  * an organization.
  */
 export function organizationPages(app: FastifyInstance, services: OrganizationServices): void {
@@ -140,7 +140,7 @@ export function organizationPages(app: FastifyInstance, services: OrganizationSe
   });
 }
 
-/** Discards the cached session, so that the next page reloads its memberships. */
+/** Discards the cached session so that the next page reloads its memberships. */
 const reloadSession = (request: FastifyRequest): void => {
   const { server } = request;
   server.forgetSession({
@@ -155,7 +155,7 @@ type PageData = AnyPage & { title: string };
 
 /**
  * Registers a page with a form and its action.
- * @param subjectOf returns the subject of the page, or throws HttpError 403 if the user is not allowed to access it
+ * @param subjectOf returns the page's subject; throws HttpError 403 if the user is not allowed to access it
  */
 function form<Subject>(
   app: FastifyInstance,
@@ -187,8 +187,8 @@ function form<Subject>(
 }
 
 /**
- * Returns the inputs for a name and a slug, filled with the submitted values or, before the first submission, with the
- * stored values.
+ * Returns the input fields for a name and a slug, filled with the submitted values or, initially, the stored
+ * values.
  */
 const nameInputs = (
   input: Form,

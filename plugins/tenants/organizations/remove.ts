@@ -3,18 +3,18 @@ import { type Database, foreignKeyViolation, sqlState } from '../../../engine/da
 import { UserError } from '../../../engine/errors.ts';
 import { type Tables, tablesOf } from '../../../engine/tables/index.ts';
 
-/** Number of rows per statement. Statements from requests can run between two of these statements. */
+/** Number of rows per statement. Statements from requests can run in between. */
 const rowsPerStatement = 1000;
-/** Maximum number of passes that delete rows written by concurrent requests. */
+/** Maximum number of additional passes for deleting rows written by concurrent requests. */
 const maxRounds = 5;
 
-/** A step of a deletion, which deletes a table's rows or sets a reference column to null. */
+/** A deletion step, which deletes a table's rows or sets a reference column to null. */
 interface Step {
   readonly table: RawBuilder<unknown>;
   readonly clearedColumn?: string;
 }
 
-/** A table whose rows belong to organizations. The table's resource may no longer be defined. */
+/** A table whose rows belong to organizations. The table's resource might no longer be defined. */
 interface TenantTable {
   readonly schema: string;
   readonly name: string;
@@ -29,8 +29,9 @@ interface ForeignKey {
 }
 
 /**
- * Deletes an organization and all its rows in small steps, starting with keys and members so that access ends first.
- * Can be called again after an interruption. Verified users are kept, even if they have no membership left.
+ * Deletes an organization and all of its rows in small steps, starting with keys and members so that access
+ * ends first. Can be repeated after an interruption. Keeps verified users, even without any remaining
+ * memberships.
  * @param id the organization's ID
  * @returns the number of deleted rows
  * @throws UserError if rows are still being written
@@ -49,7 +50,7 @@ export async function deleteOrganization(database: Database, id: string): Promis
     try {
       await deleteAll();
       await deleteAndReserve(tables, id);
-      // Concurrent requests can have added rows to tables that have no foreign key to the organization.
+      // Concurrent requests may have added rows to tables that have no foreign key to the organization.
       await deleteAll();
       return deleted;
     } catch (cause) {
@@ -73,7 +74,7 @@ const deleteAndReserve = (tables: Tables, id: string) =>
     .onConflict((conflict) => conflict.column('slug').doNothing())
     .execute();
 
-/** Repeats a statement until no rows are left. @returns the total number of rows */
+/** Repeats a statement until no rows are left. @returns the total number of affected rows */
 async function repeatUntilEmpty(work: () => Promise<number>): Promise<number> {
   for (let total = 0; ; ) {
     const rows = await work();
@@ -123,14 +124,14 @@ async function tenantTables(tables: Tables): Promise<readonly TenantTable[]> {
   return rows;
 }
 
-/** Orders tables after the tables that refer to them. In a cycle, the references to one table are set to null first. */
+/** Orders tables after the tables that refer to them. Breaks a cycle by first setting references to null. */
 function stepsFor(tables: readonly TenantTable[]): readonly Step[] {
   const steps: Step[] = [];
   const remaining = [...tables];
   while (remaining.length > 0) {
     const keysTo = (name: string) => remaining.flatMap(({ keys }) => keys).filter(({ to }) => to === name);
     const isFree = ({ name }: TenantTable) => keysTo(name).every(({ from }) => from === name);
-    // Only tables of resources form cycles, and their references are nullable.
+    // Only resource tables form cycles, and their references are nullable.
     const next = remaining.find(isFree) ?? remaining.at(-1);
     if (next === undefined) break;
     for (const { from, columns } of keysTo(next.name)) {

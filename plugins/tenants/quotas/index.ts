@@ -1,4 +1,4 @@
-// Quotas: enforces the organizations' quotas from config.yaml. May import engine, admin-ui/shell.
+// Quotas: enforces the quotas that config.yaml defines for organizations. May import engine, admin-ui/shell.
 
 import type { Module } from '../../../engine/modules/index.ts';
 import { limitRecords } from '../../../engine/records/index.ts';

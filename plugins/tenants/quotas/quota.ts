@@ -1,7 +1,7 @@
 import { errors, type HttpError } from '../../../engine/errors.ts';
 import type { HomePage } from '../../admin-ui/shell/index.ts';
 
-/** The limits of an organization. 0 means unlimited. */
+/** An organization's limits. 0 means unlimited. */
 interface Quota {
   readonly records: number;
   /** Maximum number of active API keys. */
@@ -10,15 +10,15 @@ interface Quota {
   readonly storage_mb: number;
 }
 
-/** The quotas in config.yaml, with the default quota and the quotas of individual organizations, by slug. */
+/** The quotas in config.yaml: the default quota, and quotas for individual organizations, keyed by slug. */
 export interface QuotaSettings extends Quota {
   readonly organizations: Readonly<Record<string, Partial<Quota>>>;
 }
 
 /**
- * Returns the quota of an organization.
- * @param slugs the organization's slugs, starting with the current one, because a quota configured under a former slug
- * still applies
+ * Returns an organization's quota.
+ * @param slugs the organization's slugs, starting with the current one, because a quota configured under a
+ * former slug still applies
  */
 export function quotaOf({ organizations, ...defaults }: QuotaSettings, slugs: readonly string[]): Quota {
   const slug = slugs.find((name) => Object.hasOwn(organizations, name));
@@ -54,7 +54,7 @@ export function quotaExcess(
 
 const numberFormat = new Intl.NumberFormat('en');
 
-/** Returns the home page's line about the usage of a quota, or an empty list if there is no quota. */
+/** Returns the home page's line about a quota's usage, or an empty list if usage is unlimited. */
 export function quotaLine(label: string, usage: number, quota: number): HomePage['lines'] {
   if (quota === 0) return [];
   const text = `${label}: ${numberFormat.format(usage)} of ${numberFormat.format(quota)}.`;

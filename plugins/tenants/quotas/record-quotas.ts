@@ -4,12 +4,12 @@ import { literal, prepare, quote } from '../../../engine/sql/index.ts';
 import { slugsOf, tablesOf } from '../../../engine/tables/index.ts';
 import { limitsRecords, type QuotaSettings, type QuotaUsage, quotaExcess, quotaOf } from './quota.ts';
 
-/** Number of rows that one statement counts. Counting them takes a few milliseconds. */
+/** Number of rows to count per statement. Counting them takes a few milliseconds. */
 const rowsPerStatement = 20_000;
-/** Size of a row in addition to its values, in bytes. */
+/** Storage overhead per row, in bytes. */
 const rowOverhead = 28;
 
-/** Counts an organization's records. `tookMs` is the total run time of the statements, without queueing. */
+/** Counts an organization's records. `tookMs` is the statements' total run time, without queueing. */
 type Measure = (
   organization: string,
   withBytes: boolean,
@@ -49,7 +49,7 @@ function createMeasure(database: Database, names: readonly string[]): Measure {
   };
 }
 
-/** Returns an SQL expression for a row's size in bytes. It does not read values that are stored out of line. */
+/** Returns an SQL expression for a row's size in bytes. It does not read out-of-line values. */
 async function sizeOf(run: (text: string) => Promise<TextRows>, name: string): Promise<string> {
   const columns = await run(
     `select attname::text from pg_attribute where attrelid = ${literal(quote(name))}::regclass and attnum > 0 and not attisdropped`,
@@ -61,43 +61,43 @@ async function sizeOf(run: (text: string) => Promise<TextRows>, name: string): P
 }
 
 /**
- * Age after which a count is refreshed, and age after which it is refreshed before a write is rejected, in
+ * Age at which a count is refreshed, and minimum age for refreshing it before a write is rejected, in
  * milliseconds.
  */
 const [refreshMs, minAgeMs] = [5000, 500];
-/** Divisor that determines the maximum share of time spent on counting. */
+/** Divisor that limits the share of time spent on counting. */
 const shareDivisor = 10;
 
 /** An organization's last count, and the number of records reserved since then. */
 interface RecordCount extends QuotaUsage {
   readonly slugs: readonly string[];
-  /** Start of the count (`performance.now()`) and total run time of its statements, in milliseconds. */
+  /** When the count started (`performance.now()`), and its statements' total run time, in milliseconds. */
   readonly at: number;
   readonly tookMs: number;
   added: number;
 }
 
-/** Services that the quotas module needs. */
+/** Services required for quotas. */
 export interface QuotaServices {
   readonly database: Database;
   readonly resources: readonly { readonly name: string }[];
   readonly settings: { readonly current: { readonly quotas: QuotaSettings } };
 }
 
-/** Enforces the quotas for records. */
+/** Enforces record quotas. */
 export interface RecordQuotas {
-  /** Reserves records, and rejects those that would exceed a quota. */
+  /** Reserves records, and rejects records that would exceed a quota. */
   readonly admit: ReserveRecords;
-  /** Returns an organization's usage, or undefined if it cannot be counted at the moment. */
+  /** Returns an organization's usage, or undefined if it cannot currently be counted. */
   readonly usage: (organization: string) => Promise<QuotaUsage | undefined>;
 }
 
 /**
- * Counts periodically instead of on every write, to keep writes cheap. Between two counts, the number of records
- * created by this process is added. Records created by other processes are included in the next count. Records whose
- * writes are still running when a count starts are added to it, because it might miss them.
- * @param onError called when a count fails. The previous count stays in use. Without a previous count, writes are not
- * rejected.
+ * Counts periodically instead of on every write, to keep writes cheap. Between counts, records created by
+ * this process are added, and records created by other processes are included in the next count. Records
+ * whose writes are still running when a count starts are also added, because the count might miss them.
+ * @param onError called when a count fails. The previous count stays in use. Without a previous count, writes
+ * are not rejected.
  */
 export function recordQuotas(
   { database, resources, settings }: QuotaServices,
@@ -109,7 +109,7 @@ export function recordQuotas(
   );
   const counts = new Map<string, RecordCount>();
   const counting = new Map<string, Promise<RecordCount | undefined>>();
-  /** Number of reserved records whose writes have not ended, by organization. A count might miss them. */
+  /** Number of reserved records whose writes are running, by organization. A count might miss them. */
   const unfinished = new Map<string, number>();
 
   const countNow = async (organization: string): Promise<RecordCount | undefined> => {
@@ -129,7 +129,7 @@ export function recordQuotas(
       return previous;
     }
   };
-  /** Counts once. Concurrent callers share the result. */
+  /** Counts an organization's records. Concurrent callers share the result. */
   const count = (organization: string): Promise<RecordCount | undefined> => {
     const pending = counting.get(organization);
     if (pending !== undefined) return pending;

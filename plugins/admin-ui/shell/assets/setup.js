@@ -1,4 +1,4 @@
-// Progressive enhancement: copy buttons for texts shown once, menus that close, and passkeys.
+// Progressive enhancement: copy buttons for values shown only once, menus that close, and passkeys.
 for (const button of document.querySelectorAll('button[data-copy]')) {
   button.hidden = false;
   button.addEventListener('click', async () => {

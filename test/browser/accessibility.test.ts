@@ -106,7 +106,7 @@ inBrowser('accessibility', (world) => {
       await page.goto(at('forgetting/find'));
       await check('forgetting');
       await page.getByLabel('The person’s records').fill('leads?email=ames@people.example');
-      await page.getByLabel('Texts unique to this person').fill('ames@people.example');
+      await page.getByLabel('Search terms unique to this person').fill('ames@people.example');
       await page.getByRole('button', { name: 'Find data' }).click();
       await page.getByLabel('Type “erase”').waitFor();
       await check('the data about a person');

@@ -20,7 +20,7 @@ const looks = [
 async function reset(page: Page, code: string): Promise<void> {
   await page.getByLabel('Code').fill(code);
   await page.getByLabel('New password', { exact: true }).fill(chosen);
-  await page.getByLabel('New password again').fill(chosen);
+  await page.getByLabel('Confirm new password').fill(chosen);
   await page.getByRole('button', { name: 'Reset password' }).click();
   await page.getByRole('status').getByText('Password changed.').waitFor();
 }

@@ -117,7 +117,7 @@ inBrowser(
       await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false });
       const button = page.getByRole('button', { name: 'Log in with a passkey' });
       await button.click();
-      await page.getByRole('alert').getByText('The browser did not use a passkey').waitFor();
+      await page.getByRole('alert').getByText('Your browser could not use a passkey').waitFor();
       await cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true });
       const sent = page.waitForRequest((request) => request.url().endsWith('/setup/login/passkey'));
       await button.click();

@@ -137,7 +137,7 @@ onBothDrivers(
         const name = singleLine(stored);
         assert.equal(name, 'Acme Bcc: everybody@people.example https://evil.example');
         const lines = mail.text.split(/\r?\n/);
-        assert.ok(lines.includes(`You have been invited to ${name}.`), mail.text);
+        assert.ok(lines.includes(`You have been invited to join ${name}.`), mail.text);
         assert.ok(!lines.some((line) => line.startsWith('https://evil')), mail.text);
         assert.ok(!mail.text.includes('\u202e'));
       });

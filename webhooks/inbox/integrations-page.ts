@@ -202,7 +202,7 @@ const integrations = defineObject<IntegrationInfo, WebhookServices>({
       page: (_context, _form, { name, label }) => ({
         kind: 'confirm',
         title: `Remove ${name}?`,
-        consequence: `Its URL will respond with 404, so ${label} can no longer deliver, and all its deliveries will be deleted. To pause it, disable it instead.`,
+        consequence: `Its URL will respond with 404, so ${label} can no longer deliver events, and all of its deliveries will be deleted. To pause it, disable it instead.`,
         submit: 'Remove integration',
       }),
       done: { 'integration-removed': '{} and its deliveries have been removed.' },

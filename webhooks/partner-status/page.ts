@@ -52,7 +52,7 @@ export function partnerPage(app: FastifyInstance, { database, settings }: Webhoo
           ]),
       ...misconfigured.map(({ name, problem }) => ({
         state: 'bad' as const,
-        text: `${name} cannot work: ${problem}.`,
+        text: `${name} is misconfigured: ${problem}.`,
         link: partners,
       })),
     ];

@@ -140,8 +140,8 @@ export function addDeliveries(app: FastifyInstance, services: ObjectServices, de
             state: 'bad',
             text: `${title}: ${count} failed.`,
             link: {
-              label: 'Show failed',
-              name: `Show failed: ${title}`,
+              label: 'Show failures',
+              name: `Show failures: ${title}`,
               href: `/setup/o/${slug}/${name}?status=dead`,
             },
           },

@@ -41,7 +41,7 @@ const stateTexts: Readonly<Record<Subscription['state'], string>> = {
   on: 'Enabled',
   off: 'Disabled',
   gone: 'Disabled: the receiver responded with 410',
-  failed: 'Disabled: no events delivered for days',
+  failed: 'Disabled: no successful delivery for days',
 };
 
 const stateOf = ({ state, failingSince }: Subscription): DisplayValue => ({
@@ -103,14 +103,14 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
     {
       title: 'Changes',
       cell: ({ resources, actions, filter }) => ({
-        text: `${actions.join(', ')} of ${resources.join(', ')}`,
+        text: `${resources.join(', ')}: ${actions.join(', ')}`,
         below: filter === '' ? null : `where ${filter}`,
       }),
     },
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     { title: 'State', cell: stateOf, by: 's.state' },
   ],
-  empty: 'Subscriptions send changes to your application, with a signature.',
+  empty: 'Subscriptions send signed events to your application when records change.',
   menu: ({ id, url }, { slug }) => {
     const href = `/setup/o/${slug}/event-deliveries?owner=${id}`;
     return { links: [{ label: 'Deliveries', name: `Deliveries to ${url}`, href }] };
@@ -134,7 +134,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
               maxLength: 2000,
               value: field(form, 'url').slice(0, 2000),
               focus: true,
-              help: 'Starts with https://.',
+              help: 'Must start with https://.',
             },
             {
               kind: 'checkboxes',
@@ -192,7 +192,7 @@ const subscriptions = defineObject<Subscription, SubscriptionPageServices>({
       run: async ({ organization, actor, transact, services }, _form, { id }) => {
         const sealed = sealing(services.secrets);
         const secret = await transact((tables) => rotateSecret(tables, actor, sealed, organization, id));
-        const text = `Copy it now. It is shown only once. Events are also signed with the previous secret for ${overlapHours} hours.`;
+        const text = `Copy the secret now. It is shown only once. Events are also signed with the previous secret for ${overlapHours} hours.`;
         return showOnce(id, 'New signing secret', text, secret);
       },
     },
@@ -256,7 +256,7 @@ export function subscriptionPages(app: FastifyInstance, services: SubscriptionPa
   addDeliveries(app, services, {
     name: 'event-deliveries',
     title: 'Sent events',
-    purpose: 'Events sent to your subscriptions appear here, with the responses of the receivers.',
+    purpose: 'Events sent to your subscriptions appear here, with the receivers’ responses.',
     columns: { time: 'Changed', owner: 'To' },
     queue: deliveryQueue,
   });

@@ -111,7 +111,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
     },
     { title: 'State', cell: stateCell, by: 'k.expires_at' },
   ],
-  empty: 'An API key lets a program read and write records, as its profile permits.',
+  empty: 'An API key lets a program read and write the records that its profile permits.',
   actions: {
     create: {
       label: 'Create key',
@@ -120,8 +120,8 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         kind: 'form',
         title: 'Create an API key',
         inputs: [
-          nameInput(field(form, 'name'), 'The program that uses the key, for example Website.'),
-          await profileChoice(context, field(form, 'profile'), 'What the program is allowed to do.'),
+          nameInput(field(form, 'name'), 'The program that will use the key, for example “Website”.'),
+          await profileChoice(context, field(form, 'profile'), 'Determines what the program can do.'),
           {
             kind: 'choice',
             name: 'expires',
@@ -159,7 +159,7 @@ const apiKeys = defineObject<KeyInfo, KeyServices>({
         kind: 'confirm',
         title: `Rotate ${labelOf(key)}?`,
         consequence:
-          'A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch.',
+          'A new key with the same name, profile and expiry is created. The old key stays valid for a while, so that programs can switch to the new key.',
         inputs: [
           {
             kind: 'choice',
@@ -224,7 +224,7 @@ export function keyPages(app: FastifyInstance, services: KeyServices): void {
       ];
     const lines = expiringKeys.map((key) => ({
       state: 'warn' as const,
-      text: `The API key ${labelOf(key)} expires ${exactTime(key.expires_at ?? new Date(0))}.`,
+      text: `The API key ${labelOf(key)} expires on ${exactTime(key.expires_at ?? new Date(0))}.`,
       link: {
         label: 'Rotate',
         name: `Rotate ${key.name}`,

@@ -39,7 +39,7 @@ const linkAndCode = (
   ],
 });
 
-const profileHelp = 'What the person is allowed to do.';
+const profileHelp = 'Determines what this person can do.';
 
 /** Members, and the form for inviting them. */
 const members = defineObject<MemberInfo, MemberServices>({
@@ -54,7 +54,7 @@ const members = defineObject<MemberInfo, MemberServices>({
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     { title: 'Since', cell: ({ since }) => ({ time: since }), by: 'm.created_at' },
   ],
-  empty: 'Members log in and work with records, as their profile permits.',
+  empty: 'Members can log in and work with the records that their profile permits.',
   actions: {
     invite: {
       label: 'Invite member',
@@ -100,11 +100,11 @@ const members = defineObject<MemberInfo, MemberServices>({
         return {
           view: {
             ...(mailed && {
-              problem: 'The email could not be sent. Pass on the link and the code yourself.',
+              problem: 'The email could not be sent. Send the link and the code yourself.',
             }),
             made: linkAndCode(
               `Invitation for ${email}`,
-              'Send both. The code is shown only once. The invitation can be used once, within 7 days.',
+              'Send the link and the code. The code is shown only once. The invitation can be used once, within 7 days.',
               ['link', 'invitation-code'],
               [link, code],
             ),
@@ -140,7 +140,7 @@ const members = defineObject<MemberInfo, MemberServices>({
         kind: 'confirm',
         title: `Create a reset link for ${email}?`,
         consequence:
-          'Anyone with the link and its code can choose a new password for this member. Give both only to this member.',
+          'Anyone with the link and its code can choose a new password for this member. Send both only to this member.',
         submit: 'Create reset link',
         isSafe: true,
       }),
@@ -150,7 +150,7 @@ const members = defineObject<MemberInfo, MemberServices>({
         );
         const made = linkAndCode(
           `Reset link for ${email}`,
-          'Send both. The code is shown only once. The link can be used once, within 24 hours.',
+          'Send the link and the code. The code is shown only once. The link can be used once, within 24 hours.',
           ['reset-link', 'reset-code'],
           [`${app.site.origin(request)}/setup/reset/${publicId}`, code],
         );
@@ -175,7 +175,7 @@ const members = defineObject<MemberInfo, MemberServices>({
 /** Open invitations. */
 const invitations = defineObject<Invite, MemberServices>({
   name: 'invitations',
-  title: 'Open invitations',
+  title: 'Pending invitations',
   plural: 'invitations',
   source: inviteRows,
   missing: () => closedInvite,
@@ -185,7 +185,7 @@ const invitations = defineObject<Invite, MemberServices>({
     { title: 'Profile', cell: ({ profile }) => ({ text: profile }), by: 'lower(p.name)' },
     { title: 'Until', cell: ({ expires_at }) => ({ time: expires_at }), by: 'i.expires_at' },
   ],
-  empty: 'No open invitations.',
+  empty: 'No pending invitations.',
   rowActions: {
     cancel: {
       label: 'Cancel invitation',

@@ -151,7 +151,7 @@ const profiles = defineObject<Profile, ProfileServices>({
         kind: 'form',
         title: profile.name,
         intro:
-          'Actions that members and keys with this profile can perform. A check in the first row applies to every row.',
+          'Select the actions that members and keys with this profile can perform. A check mark in the first row applies to every row.',
         inputs: [matrix(profile, fields(form, 'grant'), grantableObjects(services.resources))],
         submit: 'Save profile',
         danger: { label: 'Delete profile', href: `${urlOf('delete')}?id=${profile.id}` },
@@ -172,7 +172,7 @@ const profiles = defineObject<Profile, ProfileServices>({
         kind: 'confirm',
         title: `Delete ${name}?`,
         consequence:
-          'A profile can only be deleted if it is not used by a member, live key or open invitation. Revoked and expired keys with this profile are deleted too.',
+          'A profile can be deleted only if no member, active key or pending invitation uses it. Revoked and expired keys with this profile are deleted too.',
         submit: 'Delete profile',
       }),
       done: { 'profile-deleted': '{} deleted.' },

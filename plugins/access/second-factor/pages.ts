@@ -123,9 +123,9 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         ...(!isMissing && { above: { label: 'You', href: '/setup/me' } }),
         intro: isMissing
           ? 'This instance requires a second factor. Set one up to continue.'
-          : 'With a second factor, your password alone is not enough to log in.',
+          : 'With a second factor, no one can log in with your password alone.',
         values: [
-          { label: 'Authenticator app', text: totp ? 'Set up' : 'None' },
+          { label: 'Authenticator app', text: totp ? 'Set up' : 'Not set up' },
           ...storedPasskeys.map(({ name, last_used_at }) => ({
             label: 'Passkey',
             text: `${name}, last used`,
@@ -271,7 +271,7 @@ export function secondFactorPages(app: FastifyInstance, { database, secrets }: I
         title: `Remove ${passkey.name}?`,
         above,
         consequence:
-          'This passkey can no longer be used to log in. Other browsers and programs are logged out.',
+          'You will no longer be able to log in with this passkey. All other sessions will be logged out.',
         action: `${base}/remove-passkey`,
         hidden: [{ name: 'id', value: passkey.id }],
         submit: 'Remove passkey',

@@ -109,7 +109,7 @@ export function editPages({ get, post }: DataRoutes): void {
         isConflict ? currentTag : tag,
       );
       const conflictText =
-        'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite it, or cancel.';
+        'Someone else has changed this record since you opened it. The current value is shown below each field that differs. Save again to overwrite the current values, or cancel.';
       return context.sendPage(page, { problem: isConflict ? conflictText : problem });
     }
   });

@@ -198,7 +198,7 @@ async function confirmDelete(
       kind: 'confirm',
       title: `Delete ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: `Deletes the ${resourceNoun(resource)} for everyone. Linked records stay but lose the link. You can restore it later under a new ID.`,
+      consequence: `Deletes the ${resourceNoun(resource)} for everyone. Records that refer to it are kept but lose the reference. You can restore it later under a new ID.`,
       action: `${path}/${id}/delete`,
       hidden: [{ name: 'tag', value: tag }],
       submit: `Delete ${resourceNoun(resource)}`,
@@ -251,7 +251,7 @@ async function confirmUndo(context: DataRequest, position: string, problem?: str
       ...page,
       title: `Undo this change to ${title}?`,
       above: { label: title, href: `${path}/${id}` },
-      consequence: 'Restores the previous values of these fields. Other changes stay.',
+      consequence: 'Restores the previous values of these fields. Other changes are kept.',
       values: writable(resource)
         .filter(({ name }) => Object.hasOwn(values, name))
         .map((field) => ({

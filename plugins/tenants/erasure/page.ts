@@ -115,9 +115,9 @@ export function erasurePages(
       {
         kind: 'lines',
         name: 'texts',
-        label: 'Texts unique to this person',
+        label: 'Search terms unique to this person',
         value: field(form, 'texts'),
-        help: 'One email address, phone number or name per line. Data received from partners is searched for them.',
+        help: 'One email address, phone number or name per line. The search finds them in data received from partners.',
       },
     ],
     submit: 'Find data',
@@ -135,7 +135,7 @@ export function erasurePages(
     return {
       kind: 'confirm',
       title: 'Erase this person?',
-      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these texts'}. Backups keep the data until they are deleted.${unchangedNote}`,
+      consequence: `Permanently erases the person’s records, their entries in the change log, and everything received or sent that contains ${traces.texts.join(', ') || 'these search terms'}. Backups keep the data until they are deleted.${unchangedNote}`,
       values: describeTraces(traces).map(([label, count]) => ({ label, before: count, after: 'erased' })),
       action: urlOf(slug, 'forget'),
       hidden: [{ name: 'id', value: id }],

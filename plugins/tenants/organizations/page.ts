@@ -243,7 +243,7 @@ const deletePage = ({ membership: { name, slug } }: CurrentMember): PageData => 
   kind: 'confirm',
   title: `Delete ${name}?`,
   intro:
-    'Export the organization first if its data might be needed again. The link is in the list of organizations.',
+    'If you might need its data again, export the organization first. The export link is in the organization list.',
   consequence:
     'Permanently deletes all records, members, keys, integrations and history, and all users with unverified email addresses. Keys stop working immediately.',
   action: `${listUrl}/${slug}/delete`,

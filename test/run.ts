@@ -17,6 +17,7 @@ import { join, resolve } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
+import { bundleCommandLine } from './support/bundle.ts';
 import { startPostgres } from './support/postgres.ts';
 import { clusterFolder } from './support/templates.ts';
 import { unseen } from './support/unseen.ts';
@@ -111,7 +112,12 @@ mkdirSync(templates);
 process.env.TEST_TEMPLATES = templates;
 if (fast) process.env.TEST_DRIVERS = 'postgresql';
 const given = process.env.TEST_POSTGRES_URL;
-const [server] = await Promise.all([given === undefined ? startPostgres() : undefined, clusterFolder()]);
+const [server, commandLine] = await Promise.all([
+  given === undefined ? startPostgres() : undefined,
+  bundleCommandLine(join(folder, 'command-line')),
+  clusterFolder(),
+]);
+process.env.TEST_COMMAND_LINE = commandLine;
 if (server !== undefined) process.env.TEST_POSTGRES_URL = server.url;
 
 /**

@@ -14,6 +14,7 @@ import { temporaryFolder } from '../support/instance.ts';
 import {
   apart,
   assertRefused,
+  commandLine,
   crm,
   migrated,
   migratedStorage,
@@ -115,7 +116,7 @@ test('a full disk', async (t) => {
 
 test('truncated output is not a failure', async () => {
   for (const args of [['--help'], ['completion', 'bash'], ['check', '--json'], ['openapi']]) {
-    const child = spawn(process.execPath, [join(project, 'app/main.ts'), ...args], {
+    const child = spawn(process.execPath, [...commandLine, ...args], {
       cwd: project,
       env: inherited(),
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -15,12 +15,12 @@ import { type Added, deliver, integrate, onStored, settingsFile } from '../suppo
 import {
   assertRefused,
   childrenOf,
+  commandLine,
   connected,
   crm,
   type Environment,
   emptyStorage,
   type Options,
-  project,
   rows,
   type Service,
   type Storage,
@@ -86,11 +86,7 @@ test('reports a problem when workers hang repeatedly despite replacements', () =
 
 /** Runs the command line so that a process that gets SIGUSR2 is in a synchronous loop from then on. */
 const blockable: Options = {
-  program: [
-    '--import',
-    `data:text/javascript,process.on('SIGUSR2',()=>{for(;;);})`,
-    join(project, 'app/main.ts'),
-  ],
+  program: ['--import', `data:text/javascript,process.on('SIGUSR2',()=>{for(;;);})`, ...commandLine],
 };
 
 /**

@@ -257,7 +257,7 @@ export async function bareCost(
   return cpuTime / runs;
 }
 
-/** Returns a quantile of values. @param fraction from 0 to 1 */
+/** Returns a quantile of the values. @param fraction from 0 to 1 */
 export const quantile = (values: readonly number[], fraction: number): number =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * fraction))] ?? 0;
 

@@ -32,7 +32,8 @@ const servingPids = ({ pid, printed }: Service): number[] =>
   printed.workers === undefined ? [pid] : childrenOf(pid);
 
 /**
- * Performs work while each process is limited to half a core. If there are two, one runs while the other is stopped.
+ * Performs work while each process is limited to half a core. If there are two processes, one runs while the
+ * other is stopped.
  */
 async function withHalfCores<T>(pids: readonly number[], work: () => Promise<T>): Promise<T> {
   let isDone = false;

@@ -16,7 +16,7 @@ const isPacked = import.meta.filename.endsWith('.js');
 
 /** The engine dependency of a new instance. */
 interface EngineSpec {
-  /** The value in `dependencies`. */
+  /** The dependency's value in package.json. */
   readonly spec: string;
   /**
    * Whether the value refers to a file or folder on this machine because the package did not come from the npm
@@ -48,8 +48,8 @@ async function engineSpec(folder: string): Promise<EngineSpec> {
 }
 
 /**
- * Reads where this package was installed from, according to the hidden lock file in `node_modules`. Returns undefined
- * for global installs, which do not have this file.
+ * Returns the source that this package was installed from, according to the hidden lock file in
+ * `node_modules`, or undefined for global installs, which do not have this file.
  */
 async function installSource(modules: string): Promise<string | undefined> {
   try {

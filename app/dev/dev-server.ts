@@ -64,8 +64,8 @@ export async function startDevServer(config: Config, print: (text: string) => vo
   /** Runs the plan that needs confirmation. */
   let pendingPlan: (() => Promise<void>) | undefined;
   /**
-   * Contents of the files that were processed last. Editors and git touch files several times, and unchanged contents
-   * are ignored.
+   * Contents of the files that were last processed. Editors and git touch files several times, so unchanged
+   * contents are ignored.
    */
   let lastText: string | undefined;
 
@@ -204,7 +204,7 @@ async function readFiles(config: Config): Promise<Files> {
   return { sources, text: textOf(sources) + readdirSync(config.migrations).join() };
 }
 
-/** Returns whether git is changing files, during which it locks its index. */
+/** Returns whether git is changing files. It locks its index while doing so. */
 const isGitRunning = (folder: string): boolean =>
   existsSync(join(folder, '.git/index.lock')) ||
   (dirname(folder) !== folder && isGitRunning(dirname(folder)));

@@ -114,13 +114,13 @@ export async function buildService(
     newSettings = file;
     if (background.isResponsible()) await logNotices();
   });
-  /** Logs notices about a settings file that has come into effect, once per file. */
+  /** Logs notices about a settings file that has taken effect, once per file. */
   async function logNotices(): Promise<void> {
     const file = newSettings;
     newSettings = undefined;
     if (file === undefined) return;
     for (const problem of disabledEndpoints(file, config.environment)) app.log.info(lineOf(problem));
-    // Ignores the error, because other code reports an unresponsive database.
+    // Ignore the error, because other code reports an unresponsive database.
     const slugs = await organizationSlugs(tablesOf(database)).catch(() => undefined);
     for (const problem of slugs ? unknownOrganizations(file, slugs) : []) app.log.warn(lineOf(problem));
   }

@@ -21,8 +21,8 @@ import { listen, urlOf } from './listen.ts';
 import { collectGarbageAfterStart } from './memory.ts';
 
 /**
- * Returns the configuration of a service that keeps running during migrations. Its connections search the view schema of
- * its own model first.
+ * Returns the configuration of a service that keeps running during migrations. Its connections search its own
+ * model's view schema first.
  */
 const nodeConfig = (config: Config): Config & Pick<DatabaseConfig, 'views' | 'serves'> => ({
   ...config,
@@ -53,7 +53,7 @@ async function registerAsNode(
     clearInterval(timer);
     await node.leave();
   });
-  // A migration that completed just before the registration did not consider this node.
+  // A migration that completed just before the registration did not take this node into account.
   await assertUpToDate(database, config, () => {});
   await check(executeIn(database.orm.em.fork()));
   let lastMessage: string | undefined;

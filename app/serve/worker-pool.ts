@@ -31,9 +31,9 @@ interface ClusterMessage {
 }
 
 /**
- * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them open,
- * and their clients wait forever (nodejs/node#21746). Relies on undocumented messages of Node. If they change, workers
- * still receive connections, but unaccepted ones are no longer closed.
+ * Closes connections that a worker has not accepted when it dies. Otherwise Node's primary process keeps them
+ * open, and their clients wait forever (nodejs/node#21746). Relies on Node's undocumented messages. If they
+ * change, workers still receive connections, but unaccepted ones are no longer closed.
  */
 function closeUnclaimedConnections(worker: Worker): void {
   const { process: child } = worker;
@@ -130,8 +130,8 @@ export function createWorkerPool(
   let isDraining = false;
   let reports = 0;
   /**
-   * The last metrics of each worker. Metrics of exited workers are added up in `exitedFamilies`, because counters must
-   * not decrease.
+   * Each worker's most recent metrics. The metrics of exited workers are added to `exitedFamilies`, because
+   * counters must not decrease.
    */
   const lastFamilies = new Map<Worker, readonly FamilyValues[]>();
   let exitedFamilies: Promise<readonly FamilyValues[]> = Promise.resolve([]);

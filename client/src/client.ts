@@ -15,7 +15,7 @@ import { type InstanceCalls, instanceCalls } from './instance.ts';
 import { type Kinds, parse, requireExactNumbers, stringify } from './json.ts';
 import type { ErrorCode } from './resources.ts';
 
-/** The types of a resource. Features that the resource does not have are `never`. */
+/** The types of a resource. The types of features that the resource does not have are `never`. */
 export interface ResourceTypes {
   readonly record: { readonly id: bigint };
   readonly input: object;
@@ -31,7 +31,7 @@ export interface ResourceTypes {
 
 /** Properties of a resource that the client needs at run time. */
 export interface ResourceInfo {
-  /** Number types of its numeric fields. */
+  /** Number types of the resource's numeric fields. */
   readonly numbers: Kinds;
   /** Referenced resources, keyed by the name of the reference. */
   readonly references: Readonly<Record<string, string>>;

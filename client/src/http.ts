@@ -153,14 +153,14 @@ function canRetry(error: CrmError, resend: Resend): boolean {
   return resend === 'always' && isTemporary;
 }
 
-/** HTTP statuses of temporary errors. */
+/** HTTP status codes that indicate temporary errors. */
 const temporaryStatuses: readonly number[] = [408, 429, 500, 502, 503, 504];
 
-/** Returns the wait that the response requests before a retry, in milliseconds. */
+/** Returns the delay before a retry that the response requests, in milliseconds. */
 const requestedWaitMs = (error: CrmError): number =>
   ((error instanceof ApiError ? error.retryAfter : undefined) ?? 0) * 1000;
 
-/** Returns an additional random wait, in milliseconds, so that clients do not all retry at the same time. */
+/** Returns a random additional delay, in milliseconds, so that clients do not all retry at the same time. */
 const backoff = (attempts: number, maxWait: number): number =>
   Math.random() * Math.min(firstWaitMs * 2 ** (attempts - 1), maxBackoffMs, maxWait);
 

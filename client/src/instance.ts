@@ -101,9 +101,7 @@ export interface Delivery {
 /** `dead` deliveries are not retried. */
 export type DeliveryStatus = 'waiting' | 'done' | 'dead';
 
-/**
- * Events to send again: the deliveries in a range of IDs, or all changes after a cursor of the change feed.
- */
+/** Events to resend: the deliveries in a range of IDs, or all changes after a change feed cursor. */
 export type ReplayQuery = { readonly from: Id; readonly to?: Id } | { readonly after: string };
 
 /** How long a request waits for changes, in seconds. This is the maximum that the instance allows. */
@@ -119,7 +117,7 @@ const read =
 /** Returns common request options. These paths do not support `handling=strict`. */
 const common = ({ signal }: CallOptions) => ({ isLenient: true, ...(signal && { signal }) });
 
-/** The event subscriptions of the organization. */
+/** The organization's event subscriptions. */
 export class Subscriptions {
   readonly #send: Send;
 
@@ -165,7 +163,7 @@ export class Subscriptions {
     return this.#call('PATCH', id, '', options, 'always', changes);
   }
 
-  /** Deletes a subscription with its deliveries. @throws NotFoundError if it does not exist */
+  /** Deletes a subscription and its deliveries. @throws NotFoundError if it does not exist */
   async delete(id: Id, options: CallOptions = {}): Promise<void> {
     try {
       await this.#call('DELETE', id, '', options, 'always');
@@ -192,7 +190,7 @@ export class Subscriptions {
     return delivery;
   }
 
-  /** Sends events again. @returns the number of queued deliveries */
+  /** Resends events. @returns the number of queued deliveries */
   async replay(id: Id, query: ReplayQuery, options: CallOptions = {}): Promise<number> {
     const { queued } = await this.#call<{ readonly queued: number }>(
       'POST',
@@ -206,7 +204,7 @@ export class Subscriptions {
   }
 
   /**
-   * Iterates over the deliveries of a subscription, newest first.
+   * Iterates over a subscription's deliveries, newest first.
    * @throws NotFoundError if the subscription does not exist
    */
   async *deliveries(
@@ -251,7 +249,7 @@ export class Subscriptions {
 
 /** API calls that do not belong to a resource. */
 export interface InstanceCalls<T extends Types<T>> {
-  /** Returns the caller: the user or API key, its organizations and grants, and the limits of the instance. */
+  /** Returns the caller: the user or API key, its organizations and grants, and the instance's limits. */
   readonly me: (options?: CallOptions) => Promise<Me>;
   /**
    * Iterates over the pages of the change feed, in order.

@@ -92,7 +92,7 @@ test('a full disk', async (t) => {
   disk.free();
   assert.ok(instanceSecrets(config), 'the first attempt left no files');
 
-  /** Fills the disk except for a number of bytes. */
+  /** Fills the disk, leaving the given number of bytes free. */
   const fillBut = (bytes: number) => {
     const spare = join(disk.path, 'spare');
     writeFileSync(spare, Buffer.alloc(bytes));

@@ -355,7 +355,8 @@ describe('commands with a running service (postgresql)', () => {
   );
 
   test('a key expires on time', async () => {
-    // The first expiry is later than any command takes to start. Then it is moved to two seconds from now.
+    // The initial expiry leaves enough time for any command to start. It is then moved to two seconds from
+    // now.
     const far = new Date(Date.now() + 3_600_000).toISOString();
     const made = await crmJson(key('read-only', '--expires', far), storage.environment);
     assert.equal(made.expires_at, far);

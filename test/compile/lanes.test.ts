@@ -71,7 +71,7 @@ describe('lanes of lists', () => {
     const client = (await instance.database.orm.em.getConnection().getNativeClient()) as pg.Pool;
     const connection = await client.connect();
     // The planner prefers to scan and sort an empty table. These settings make it show its plan for a large
-    // one.
+    // table.
     await connection.query('set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off');
     let seen = 0;
     try {

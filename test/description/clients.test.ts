@@ -26,7 +26,9 @@ async function run(cwd: string, program: string, ...options: readonly string[]):
   return stdout;
 }
 
-/** The file of a package's only command. Two versions of Orval cannot both be linked under its name. */
+/**
+ * Returns the file of a package's only command. Two versions of Orval cannot both be linked under one name.
+ */
 function commandOf(name: string): string {
   const folder = join(root, 'node_modules', name);
   const { bin } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {

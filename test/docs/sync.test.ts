@@ -81,7 +81,7 @@ onBothDrivers(
           key: acme.key,
           headers: { accept: 'application/x-ndjson' },
         });
-        // account_name comes from another record, and a change to that record is not a change to this one.
+        // account_name comes from another record, whose changes are not changes to this record.
         const own = ({ account_name: _, ...record }: Record<string, unknown>) => record;
         const there = list.text
           .trim()

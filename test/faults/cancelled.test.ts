@@ -34,7 +34,7 @@ describe('cancelled statements', { concurrency: 1 }, () => {
     await server?.stop();
   });
 
-  /** Statements on leads waiting for the lock. */
+  /** Returns the statements on leads that are waiting for the lock. */
   const waiting = () =>
     connected(url, async (client) => {
       const { rows } = await client.query<{ pid: number; query: string }>(

@@ -15,8 +15,8 @@ const writers = 6;
 const dice = diceOf(11);
 
 /**
- * Includes the embedded database only with `--whole`: each start takes seconds, and the tested code is the
- * same.
+ * Includes the embedded database only with `--whole`, because each start takes seconds and the tested code is
+ * the same.
  */
 const tested = process.argv.includes('--whole')
   ? drivers
@@ -32,7 +32,7 @@ for (const driver of tested) {
     const taken = new Map<number, number[]>();
     before(async () => {
       receiver = await startReceiver();
-      // Retry delays double: an event that failed five times would delay the test by half a minute.
+      // Retry delays double, so an event that failed five times would delay the test by half a minute.
       const failures = new Map<unknown, number>();
       receiver.behave('/events', (response, { event: { data }, headers }) => {
         const failed = failures.get(headers['webhook-id']) ?? 0;
@@ -78,7 +78,7 @@ for (const driver of tested) {
       const call = (request: string, body?: unknown): Promise<Answer | undefined> =>
         choose(nodes)
           .call(request, { key, ...(body !== undefined && { body }) })
-          // Of a process that is gone; it is unknown whether it was written.
+          // The process was killed, and it is unknown whether it stored the write.
           .catch(() => pause(20).then(() => undefined));
       const ids: number[] = [];
       let [isWritten, written] = [false, 0];

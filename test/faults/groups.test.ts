@@ -17,7 +17,7 @@ describe('batched writes', () => {
   let instance: Instance;
   let groups: WriteBatcher;
   let organizations: readonly Organization[];
-  /** Counts the writes executed in a batch and those that had to run alone after a failed batch. */
+  /** Numbers of writes executed in a batch and of writes that had to run alone after a failed batch. */
   const counts = { together: 0, alone: 0 };
 
   before(async () => {

@@ -1,5 +1,4 @@
-// Reads from replicas, whatever state the replicas are in: a primary, a real standby, and two nodes that use
-// both.
+// Reads from replicas in any state, with a primary, a real standby, and two nodes that use both.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -202,8 +201,9 @@ suite('a primary and its replicas', { concurrency: 1 }, () => {
   });
 
   /**
-   * Reads from six clients until the work is done. @param work gets a function that waits until each client
-   * has received another response to a whole request @returns the statuses
+   * Reads from six clients until the work is done.
+   * @param work receives a function that waits until each client has completed another request
+   * @returns the statuses
    */
   const reading = async (work: (served: () => Promise<void>) => Promise<void>) => {
     const id = await create();

@@ -15,7 +15,7 @@ import {
   until,
 } from '../support/process.ts';
 
-/** Child processes of a process. */
+/** Returns the IDs of a process's children. */
 const childrenOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
 
@@ -26,7 +26,8 @@ for (const workers of [1, 2]) {
     let service: Service;
     const withSecret = (secret: string) => ({ partners: { inbound_leads: { secrets: [secret] } } });
     const settings = settingsFile(withSecret('first-partner-secret'));
-    // A file behind a symbolic link changes without an event: only the signal makes it known.
+    // A file behind a symbolic link changes without an event, so the service notices it only after the
+    // signal.
     const folder = temporaryFolder();
     const link = join(folder.path, 'config.yaml');
     before(async () => {
@@ -56,7 +57,7 @@ for (const workers of [1, 2]) {
       return code;
     };
     const isServed = async () => (await service.call('GET /docs/openapi.json')).status === 200;
-    /** Whether every process accepts a secret: concurrent requests reach all of them. */
+    /** Returns whether every process accepts a secret. Concurrent requests reach all processes. */
     const takes = async (secret: string) => {
       const headers = { 'x-inbound-secret': secret };
       const request = () => service.call('POST /webhooks/inbound-leads', { headers, body: {} });

@@ -40,7 +40,7 @@ describe('one organization cannot starve another', () => {
   });
   after(() => instance.close());
 
-  /** Requests of every kind succeed with a key that has not been looked up before. */
+  /** Asserts that requests of every kind succeed with a key that has not been looked up before. */
   async function assertModestServed(): Promise<void> {
     const { key } = await modest.makeKey();
     const requests: [request: string, body?: unknown][] = [
@@ -148,7 +148,7 @@ describe('one connection for lists', { concurrency: 1 }, () => {
       environment: {
         DATABASE_POOL: '3',
         DATABASE_CONNECT_TIMEOUT_MS: '700',
-        // No statement times out: the test decides how long each takes.
+        // No statement times out, because the test determines how long each one takes.
         DATABASE_STATEMENT_TIMEOUT_MS: '600000',
         DATABASE_LIST_TIMEOUT_MS: '600000',
       },

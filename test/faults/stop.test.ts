@@ -1,4 +1,4 @@
-// What operators and load balancers see of a service, and how it stops: no request is lost, and it always
+// A service as seen by operators and load balancers, and how it stops: no request is lost, and it always
 // exits.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -101,7 +101,8 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
   });
 
   /**
-   * Calls /readyz until the database has been probed again. @returns the reasons for which it was not ready
+   * Calls /readyz until the database has been probed again.
+   * @returns the reasons why the service was not ready
    */
   const readyUntilProbed = (): Promise<readonly string[]> =>
     connected(url, async (client) => {
@@ -226,7 +227,7 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     service = nodes[0].node;
     const other = nodes[1].node;
 
-    // What a client of the node sees during the restart.
+    // Check the responses that the node's clients receive while it stops.
     other.signal('SIGTERM');
     await until(async () => (await send(adminOf(other), 'GET /readyz')).status === 503, 'not ready');
     const { json } = await send(adminOf(other), 'GET /readyz');
@@ -241,7 +242,8 @@ describe('health checks and shutdown', { concurrency: 1 }, () => {
     server.freeze();
     try {
       const get = 'GET /api/v1/leads?page=2 HTTP/1.1\r\nHost: crm\r\n';
-      // The first request needs no database: once it is answered, the second has been read too.
+      // The first request does not need the database. Once it has been answered, the second has been read,
+      // too.
       socket.send(`${get}\r\n${get}Authorization: Bearer ${key}\r\n\r\n`);
       await until(() => socket.text().startsWith('HTTP/1.1 401 '), 'be in flight');
       service.signal('SIGTERM');

@@ -84,7 +84,7 @@ test('reports a problem when workers hang repeatedly despite replacements', () =
   assert.equal(pulse.problem(), undefined, 'no worker has hung for a while');
 });
 
-/** Runs the command line so that a process that gets SIGUSR2 is in a synchronous loop from then on. */
+/** Options that run the command line so that SIGUSR2 puts a process in an endless synchronous loop. */
 const blockable: Options = {
   program: [
     '--import',
@@ -94,14 +94,14 @@ const blockable: Options = {
 };
 
 /**
- * Whether a child already runs a worker's program. The supervisor waits for the start of the program, so stopping the child
- * earlier would stop the supervisor too.
+ * Returns whether a child already runs a worker's program. The supervisor waits for the program to start, so
+ * stopping the child earlier would stop the supervisor too.
  */
 function runsWorker(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'latin1').includes('NODE_UNIQUE_ID=');
   } catch {
-    // It has exited.
+    // The process has exited.
     return false;
   }
 }
@@ -240,7 +240,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
   const fine = { database: 'ok', migrations: 'ok', configuration: 'ok', draining: 'ok', workers: 'ok' };
 
   const scrape = async () => (await send(String(service.printed.admin), 'GET /metrics')).text;
-  /** Number of requests for contacts in /metrics. */
+  /** Returns the number of requests for contacts in /metrics. */
   const counted = async () =>
     sumOf(
       samplesOf(await scrape(), 'crm_http_request_duration_seconds_count').filter(
@@ -248,7 +248,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
       ),
     );
 
-  /** @returns the status of a list, or the error */
+  /** Requests a list. @returns its status, or the error message */
   const request = (agent: Agent): Promise<string> =>
     new Promise((resolve) => {
       const headers = { authorization: `Bearer ${key}` };
@@ -265,8 +265,8 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     });
 
   /**
-   * Clients that send one request after another until they are stopped, each on one connection or on a new
-   * one per request.
+   * Starts clients that send one request after another until they are stopped. Each client uses one
+   * connection, or a new one for each request.
    */
   const startClients = (count: number, keepAlive = true) => {
     const outcomes: Record<string, number> = {};
@@ -386,7 +386,7 @@ describe('two workers', { concurrency: 1, skip: process.platform !== 'linux' }, 
     const asked = Array.from({ length: 6 }, async () => {
       outcomes.push(await request(new Agent()));
     });
-    // The requests that the other worker accepts.
+    // Wait for the requests that the other worker accepts.
     await until(() => outcomes.length === 5, 'serve all but one');
     process.kill(stopped, 'SIGKILL');
     await until(() => outcomes.length === 6, 'end the last one');

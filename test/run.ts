@@ -41,7 +41,7 @@ const longest = [
   'screens',
   'features',
 ];
-/** Skipped by `--fast`: tests with other processes, browsers, random input, waits and floods. */
+/** Tests that `--fast` skips: tests with other processes, browsers, random input, waits and floods. */
 const slow = [
   ...[
     'cli',
@@ -171,7 +171,7 @@ const tests = run({
   // Two more than the number of cores, because many tests wait for other processes. A third would only use more CPU
   // time.
   concurrency: availableParallelism() + 2,
-  // Detects hangs. On a busy machine, work of seconds can take minutes.
+  // Detects hangs. On a busy machine, work that usually takes seconds can take minutes.
   timeout: 1_200_000,
 });
 /** Durations of the suites in seconds, for the summary of the slowest suites. */

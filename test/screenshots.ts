@@ -41,7 +41,7 @@ async function serve(dataFolder: string): Promise<{ started: Started; stop: () =
   };
 }
 
-/** Opens a form, fills in texts and choices by label, and submits it. */
+/** Opens a form, fills in text fields and choices by label, and submits it. */
 async function send(
   page: Page,
   path: string,

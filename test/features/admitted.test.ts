@@ -24,7 +24,10 @@ const { environment } = settingsFile(
   { ...variables, ...partnerSecrets },
 );
 
-/** Matches statements of background work. A request's statement that matches has lost its request. */
+/**
+ * Matches statements of background work. If a request's statement matches, the statement has lost its
+ * association with the request.
+ */
 const background = [
   /^(begin|commit|rollback|transaction)\b/i,
   /^(events_look|ledger_lag)$/,

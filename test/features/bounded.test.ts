@@ -31,13 +31,13 @@ import { openScreens } from '../support/screens.ts';
 /** Maximum time without a return to the event loop, in runs of the calibration loop (2 ms on an idle machine). */
 const mostStall = 50;
 /**
- * Maximum CPU time of a request, of each MiB of its body, and of each line of a file, in runs of the calibration
- * loop.
+ * Maximum CPU time for a request, for each MiB of its body, and for each line of a file, in runs of the
+ * calibration loop.
  */
 const mostCpu = { request: 60, mebibyte: 60, line: 0.05 };
 /** Maximum bytes allocated by a request, for each byte of its body, and for each line of a file. */
 const mostAllocated = { request: 32 * 1024 * 1024, byte: 64, line: 16 * 1024 };
-/** Maximum bytes of an error response in JSON. */
+/** Maximum size of a JSON error response, in bytes. */
 const mostErrorBytes = 64 * 1024;
 /**
  * Maximum number of attempts for a request that costs too much, with growing delays. The lowest cost counts, because
@@ -51,7 +51,7 @@ const newlines = (count: number, byte: number): number => (byte === 10 ? count +
 /** Size of a body before compression. */
 interface Size {
   readonly bytes: number;
-  /** Lines of a file. */
+  /** Number of lines in a file. */
   readonly lines: number;
 }
 const none: Size = { bytes: 0, lines: 0 };
@@ -82,9 +82,9 @@ const mustReach = [
 ];
 /** Targets of the same kind take turns with the smaller bodies: each target gets one body out of this many. */
 const shares = 20;
-/** Bytes of a body that another route of the same kind gets at full size. */
+/** Size of a body that another route of the same kind receives at full size, in bytes. */
 const smaller = 64 * 1024;
-/** Bytes of a file that another driver gets at full size. */
+/** Size of a file that is sent at full size with the other driver, in bytes. */
 const smallest = 4 * 1024;
 
 const graph = await startProvider();
@@ -155,7 +155,7 @@ for (const driver of drivers) {
     async function exchange(name: string, send: () => Promise<Got>, size: Size = none): Promise<Got> {
       let response: Got | undefined;
       let excess: string[] = [];
-      // The embedded database also works on this thread, so its own work counts there.
+      // The embedded database runs on this thread, so its own work would be measured, too.
       const measured = driver === 'postgresql';
       for (let attempt = 0; attempt < (measured ? tries : 1); attempt++) {
         if (attempt > 0) await pause(attempt * 20);
@@ -218,7 +218,7 @@ for (const driver of drivers) {
           }
         }
       };
-      // Routes of a module share the code that reads heads, but each kind of route parses queries itself.
+      // A module's routes share the code that reads heads, but each kind of route has its own query parsing.
       const module = ({ method, route }: Target) => `${method} ${route.url.split('/').slice(0, 3).join('/')}`;
       await distribute(Map.groupBy(targets, module).values(), Object.keys(heads), (target, name) =>
         send(target, '', heads[name] ?? {}),

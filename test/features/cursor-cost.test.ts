@@ -57,7 +57,7 @@ describe('the cost of pages by cursor', () => {
       const [, next = ''] = /^<([^>]*)>; rel="next"/.exec(before.headers.get('link') ?? '') ?? [];
       const last = await blocks(next);
       assert.equal((await get(next)).json.page, records / 20);
-      // Within these 20 records, a page can start on the next page of the index or table.
+      // These 20 records can extend into another page of the index or table.
       assert.ok(last <= 1.2 * first + 3, `${first} blocks for the first page, ${last} for the last`);
     });
   }

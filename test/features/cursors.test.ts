@@ -1,4 +1,4 @@
-// Cursors: following Link headers in every order, also during writes, and where each cursor is accepted.
+// Cursors: following Link headers in every order, including during writes, and where each cursor is accepted.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import fc from 'fast-check';

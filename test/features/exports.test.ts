@@ -10,7 +10,7 @@ import { until } from '../support/process.ts';
 import { type Scenario, scenarios } from '../support/scenario.ts';
 
 const [csv, ndjson] = ['text/csv', 'application/x-ndjson'];
-/** More than one batch of an indexed order. */
+/** Number of records, which does not fit into one batch of an indexed list. */
 const many = 1150;
 
 onBothDrivers(
@@ -236,7 +236,7 @@ onBothDrivers(
           reader.once('end', () => resolve({ complete: size }));
         });
       before(async () => {
-        // Exceeds the buffers of a connection.
+        // Exceeds a connection's buffers.
         const text = `update leads set description = repeat('y', 20000) where organization_id = $1::bigint`;
         await instance().database.run({ name: '', text, values: [alpha.id] });
       });
@@ -275,7 +275,7 @@ onBothDrivers(
           });
           return count;
         };
-        // Background work can be between two statements of its own.
+        // Background work might be between two of its statements.
         await until(async () => (await idle()) === '0', 'hold none');
       });
     }

@@ -52,7 +52,7 @@ const instants = [
   '2026-02-28T19:00:00.000001Z',
   '0001-01-01T00:00:00+12:00',
 ];
-/** JSON texts to store and to filter by. */
+/** Returns the JSON texts to store and to filter by. */
 const valuesOf = (type: FieldType): readonly string[] => {
   if (type.text !== undefined) return texts.map((text) => JSON.stringify(text));
   if (type.json.format === 'date-time') return instants.map((text) => JSON.stringify(text));

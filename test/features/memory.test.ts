@@ -1,4 +1,4 @@
-// What clients can make the process hold in memory: unread responses, request bodies and connections.
+// Memory that clients can make the process use: unread responses, request bodies and connections.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -175,7 +175,7 @@ describe('slow readers', () => {
       );
       return socket;
     };
-    // Together half of 4 MiB.
+    // Together, they are half of 4 MiB.
     const sending = [await post(megabyte), await post(megabyte)];
     await until(async () => {
       const third = await post(megabyte);

@@ -50,7 +50,10 @@ const withoutComments = (text: string): string =>
     (whole, quoted?: string) => quoted ?? whole.replace(/[^\n]/g, ' '),
   );
 
-/** Yields identifiers and words in strings, and their parts: accountId also yields account, lead_score also lead. */
+/**
+ * Yields identifiers and words in strings, and their parts: accountId also yields account, and lead_score
+ * also yields lead.
+ */
 function* words(text: string): Generator<{ word: string; whole: boolean; line: number }> {
   for (const [index, line] of withoutComments(text).replace(otherCase, '').split('\n').entries()) {
     for (const [identifier] of line.matchAll(/[A-Za-z][A-Za-z0-9_]*/g)) {

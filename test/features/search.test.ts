@@ -127,7 +127,7 @@ async function planOf({ driver, database, resources }: Instance, { id }: Organiz
   await run(`insert into leads (organization_id, created_at, updated_at, last_name, company)
     select ${id}, now(), now(), md5(n::text), md5((n + 7)::text) from generate_series(1, 5000) n`);
   await run('vacuum analyze leads');
-  // PGlite does not accept placeholders without values, but it plans with values too.
+  // PGlite does not accept placeholders without values, so it explains the statement with its values.
   const explained =
     driver === 'embedded'
       ? database.run({ name: '', text: `explain ${statement.text}`, values: statement.values })

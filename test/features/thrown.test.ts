@@ -13,7 +13,7 @@ const hidden = 'what-nobody-may-read';
 const failed = 'the server failed';
 const database = 'The database did not respond as expected';
 
-/** The admin UI's texts for errors of the API. */
+/** The admin UI's messages for API errors. */
 const pageTexts: Readonly<Record<string, string>> = {
   [failed]: 'Something went wrong. Try again later.',
   'not found': 'Page not found.',

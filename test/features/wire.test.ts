@@ -88,7 +88,7 @@ describe('HTTP on the wire', { concurrency: 1 }, () => {
   const list = 'GET /api/v1/leads HTTP/1.1';
   const close = 'Connection: close';
 
-  /** Rejected before there is a request. The connection is closed. */
+  /** Bytes that are rejected before there is a request. The connection is then closed. */
   const broken: Readonly<Record<string, () => string | Uint8Array>> = {
     'Content-Length and Transfer-Encoding': () =>
       `${head(post, json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}${chunk(lead)}0${crlf}${crlf}`,

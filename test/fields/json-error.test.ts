@@ -15,8 +15,8 @@ const isValid = (text: string): boolean => {
 };
 
 /**
- * Texts that complete an unfinished token at the end of a JSON text, and texts that might have to follow a
- * token.
+ * Strings that complete an unfinished token at the end of a JSON text, and strings that might have to follow
+ * a token.
  */
 const tokenEnds = [
   ...['', '0', '"', 'n"', '0"', '00"', '000"', '0000"', '""', 'true', 'rue', 'ue', 'e'],
@@ -24,7 +24,7 @@ const tokenEnds = [
 ];
 const followers = ['', ':0', '"":0'];
 
-/** The closing brackets of the containers that are open at the end of a text. */
+/** Returns the closing brackets for the containers that are open at the end of a JSON text. */
 function openContainers(text: string): string {
   let closers = '';
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[[\]{}]/gs)) {
@@ -40,7 +40,7 @@ const isPrefix = (text: string): boolean =>
     followers.some((follower) => isValid(text + tokenEnd + follower + openContainers(text + tokenEnd))),
   );
 
-/** Checks the offset of the first error in a text, and returns it in characters. */
+/** Checks the offset of the first error in a JSON text, and returns it in characters. */
 function check(json: string): number | undefined {
   const bytes = Buffer.from(json);
   const text = bytes.toString();
@@ -56,7 +56,8 @@ function check(json: string): number | undefined {
 }
 
 describe('offset of the first error', () => {
-  // `^` precedes the unexpected character; without it the text is valid, and at the end it is incomplete.
+  // `^` precedes the unexpected character. A text without `^` is valid, and a text that ends with `^` is
+  // incomplete.
   for (const marked of [
     ...[
       '{}',

@@ -1,4 +1,4 @@
-// Sends 10,000 arbitrary requests to a running server. There is no 5xx, every error has the documented
+// Sends 10,000 arbitrary requests to a running server. No response is a 5xx, every error has the documented
 // shape, no data of another organization is shown or changed, memory does not grow, and the server keeps
 // responding.
 import assert from 'node:assert/strict';
@@ -77,7 +77,7 @@ onBothDrivers('10,000 odd requests', (instance) => {
     try {
       const lists = fc.noShrink(fc.array(requests, { minLength: batch, maxLength: batch, size: 'max' }));
       const property = fc.asyncProperty(lists, async (list) => {
-        // All concurrently, over 16 connections.
+        // Send all requests concurrently, over 16 connections.
         for (const status of await Promise.all(list.map((odd) => ask(odd)))) {
           seen.set(status, (seen.get(status) ?? 0) + 1);
         }

@@ -1,5 +1,5 @@
-// PUT returns the same result as POST of the same body, with ID, organization, owner, created-by, created_at
-// and every other read-only field preserved. PUT rejects what POST rejects.
+// PUT returns the same result as POST with the same body, with ID, organization, owner, created-by,
+// created_at and every other read-only field preserved. PUT rejects every body that POST rejects.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';

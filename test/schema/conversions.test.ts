@@ -10,7 +10,7 @@ import { type Model, modelWith } from '../support/models.ts';
 const things = (field: string, more = '') =>
   `singular: thing\ncommon: all\nfields:\n  value: ${field}\n${more}filters: [value]\n`;
 
-/** The SQL of the values before the migration, and the values of the migrated records. */
+/** The values before the migration, as SQL, and the values of the migrated records. */
 interface Case {
   readonly from: string;
   readonly to: string;

@@ -109,7 +109,7 @@ suite('a migration that is interrupted', { concurrency: 1 }, () => {
     write('  text: { type: string, renamed_from: title }\n  score: { type: string }\n', 'filters: [text]\n');
     await model.create();
     await interruptedAt(`[{"swap"%`);
-    // Nothing is reported as a difference: what it has done so far is its own.
+    // The completed steps of the unfinished migration are not reported as differences.
     const { pending, unfinished, drift } = await stateOf(model.database, model.config);
     assert.deepEqual([pending, drift], [[], []]);
     assert.match(

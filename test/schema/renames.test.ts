@@ -35,8 +35,8 @@ for (const driver of drivers) {
       }
     };
     /**
-     * Sends the same batch with the same key, under the first name. @returns whether the batch had already
-     * been executed
+     * Sends the same batch with the same key, under the first name.
+     * @returns whether the batch had already been executed
      */
     const isRepeated = async (call: Service['call']) => {
       const { status, headers, text } = await call('POST /api/v1/cases/batch', {

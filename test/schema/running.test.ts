@@ -92,7 +92,7 @@ suite('a running node', { concurrency: 1 }, () => {
     const failures: string[] = [];
     let isDone = false;
     let requests = 0;
-    /** Uses a node as a client of its version would, until it is stopped. */
+    /** Uses a node as a client of its version would, until `isDone` is set. */
     const client = async ({ call }: Service, { lead, cases, path }: Bodies) => {
       const send = async (request: string, body?: unknown) => {
         const response = await call(request.replace(' ', ' /api/v1/'), { key, body });

@@ -450,7 +450,10 @@ onBothDrivers(
       const page = `${data}/accounts/import`;
       const disposition = (name: string) => `content-disposition: form-data; name="${name}"`;
       const part = (head: string, content: string) => `--b\r\n${head}\r\n\r\n${content}\r\n`;
-      /** Sends the start of a form with a Content-Length. Returns the response, which can arrive before the form is complete. */
+      /**
+       * Sends the start of a form with a Content-Length. Returns the response, which can arrive before the
+       * form is complete.
+       */
       const send = async (start: string, length = Buffer.byteLength(start)) => {
         const cookie = [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const headers = {

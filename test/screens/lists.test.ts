@@ -89,7 +89,7 @@ test('activity pages and their CSV file contain every line once', async () => {
   }
   assert.equal(created.length, 1037);
   created.reverse();
-  // Within a transaction, activity lines have the order of the rows.
+  // Within a transaction, activity lines are in the order of the rows.
   const shown: string[] = [];
   for (let path = `${activity}?action=create&object=leads`; shown.length < 170; ) {
     const page = await admin.get(path);

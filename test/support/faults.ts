@@ -81,7 +81,7 @@ export async function runFault(
   }
 }
 
-/** Returns how much of a gap is outside the faults. */
+/** Returns the duration of the part of a gap that is outside the faults, in milliseconds. */
 function beyond(
   [from, to]: readonly [number, number],
   faults: readonly (readonly [number, number])[],

@@ -1,4 +1,4 @@
-// Test support: a database whose tables follow a test's own definitions and migrations.
+// Test support: a database with tables for a test's own definitions and migrations.
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import '../../app/migration-imports.ts';

@@ -59,7 +59,7 @@ export interface Service extends Process {
 }
 
 export interface Options {
-  /** Content of standard input, which is closed afterwards. */
+  /** Contents of standard input, which is then closed. */
   readonly input?: string;
   /** Working directory. Default: the project folder. */
   readonly cwd?: string;

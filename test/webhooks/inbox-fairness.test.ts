@@ -115,7 +115,10 @@ onBothDrivers(
         where integration_id = ${integration.id}::bigint and status = 'waiting'`.execute(tables());
       return Number(rows[0]?.count);
     };
-    /** Skips rows that are locked at the moment, because waiting for them could cause a deadlock. */
+    /**
+     * Deletes an integration's items. Skips locked rows at first, because waiting for them could cause a
+     * deadlock.
+     */
     const empty = (integration: Added) =>
       until(async () => {
         const own = sql`select id from crm_inbox where integration_id = ${integration.id}::bigint`;

@@ -65,7 +65,7 @@ onBothDrivers(
         .selectAll()
         .where('event_id', '=', event)
         .execute();
-    /** Sends a payment of the simplest customer. */
+    /** Sends a payment for the simplest customer. */
     const pay = (body: object | string, name = 'acme') =>
       send(name, typeof body === 'string' ? body : JSON.stringify(body), { 'x-acme-key': newSecret('acme') });
 

@@ -208,7 +208,7 @@ describe('rate limiting of logins', () => {
         t.after(realCost());
         const ann = await person();
         const cookie = await login(node, ann);
-        // Retry if an overloaded machine returns 503.
+        // Retry if the service returns 503 because the machine is overloaded.
         const served = async () => {
           for (;;) {
             const { status } = await attempt(node, ann.email, ann.password, { cookie });
